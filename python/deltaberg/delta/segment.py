@@ -1,0 +1,203 @@
+"""Which files of the log make a version: the newest complete checkpoint at or below it, and the commits since
+(Delta protocol, "Delta Log Entries", "Checkpoints", "Log Compaction Files").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deltaberg.delta.last_checkpoint import read_last_checkpoint
+from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify
+from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
+from deltaberg.storage import Location, ObjectMeta, Storage
+
+__all__ = ["LogDirectory", "LogEntry", "Segment", "build_segment"]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A file of the log: what it is, and where."""
+
+    file: LogFile
+    meta: ObjectMeta
+
+    @property
+    def version(self) -> int:
+        """The version, of a compaction the last one in it."""
+        return self.file.end if self.file.kind == "compaction" else self.file.version
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The files that make a version.
+
+    ``checkpoint`` holds the file or the parts of a checkpoint, or nothing; ``commits`` what came after it, oldest
+    first, compactions in place of the commits that they hold.
+    """
+
+    version: int
+    checkpoint: tuple[LogEntry, ...]
+    commits: tuple[LogEntry, ...]
+
+    @property
+    def checkpoint_version(self) -> int | None:
+        """The version of the checkpoint."""
+        return self.checkpoint[0].file.version if self.checkpoint else None
+
+
+class LogDirectory:
+    """The ``_delta_log`` of a table."""
+
+    def __init__(self, root: Location, storage: Storage) -> None:
+        self.root = root
+        self.storage = storage
+        self.path = root.join(LOG_DIRECTORY).path
+
+    def read(self, entry: LogEntry) -> bytes:
+        """Read a file of the log."""
+        return self.storage.get(entry.meta.path)
+
+    def entries(self, first: int = 0) -> Iterator[LogEntry]:
+        """List the files from a version on, in the order of their names; others are passed over."""
+        for meta in self.storage.list_from(self.path, f"{first:020d}." if first else ""):
+            file = classify(meta.path.rpartition("/")[2])
+            if file is not None:
+                yield LogEntry(file, meta)
+
+    def hint(self) -> int | None:
+        """Give the version of the checkpoint that ``_last_checkpoint`` names; None where it cannot be trusted."""
+        try:
+            data = self.storage.get(f"{self.path}/{LAST_CHECKPOINT}")
+        except ObjectNotFoundError:
+            return None
+        pointer = read_last_checkpoint(data)
+        return None if pointer is None else pointer.version
+
+
+def build_segment(
+    log: LogDirectory, version: int | None, damaged: frozenset[str] = frozenset(), first: int | None = None
+) -> Segment:
+    """Find the files of a version.
+
+    Parameters
+    ----------
+    version
+        The wanted version; None for the newest.
+    damaged
+        Names of checkpoints that have proven to be damaged, and must not be used.
+    first
+        Only list from this version on, and do without a checkpoint: for what came after a known state.
+
+    Raises
+    ------
+    TableNotFoundError
+        Where there is no log.
+    VersionNotFoundError
+        Where the log does not reach, or no longer reaches, the version.
+    CorruptLogError
+        Where a version in between is missing.
+    """
+    if first is not None:
+        commits = [entry for entry in log.entries(first) if not entry.file.is_checkpoint]
+        return _assemble(commits, version, damaged, first, log)
+    hint = None if damaged else log.hint()
+    if hint is not None and (version is None or hint <= version):
+        listed = list(log.entries(hint))
+        if any(entry.file.is_checkpoint for entry in listed):
+            try:
+                return _assemble(listed, version, damaged, None, log)
+            except (CorruptLogError, VersionNotFoundError):
+                # A stale or dangling pointer; the whole listing decides.
+                pass
+    return _assemble(list(log.entries()), version, damaged, None, log)
+
+
+def _assemble(
+    listed: list[LogEntry], version: int | None, damaged: frozenset[str], first: int | None, log: LogDirectory
+) -> Segment:
+    commits = {entry.file.version: entry for entry in listed if entry.file.kind == "commit"}
+    checkpoints = _complete_checkpoints(listed, damaged)
+    newest = max([*commits, *checkpoints], default=None)
+    if first is not None and newest is None:
+        return Segment(first - 1, (), ())
+    if newest is None:
+        raise TableNotFoundError(
+            "there is no Delta table: _delta_log is missing or holds no commit", table=str(log.root)
+        )
+    target = newest if version is None else version
+    usable = [number for number in checkpoints if number <= target]
+    base = max(usable, default=None)
+    begin = first if first is not None else (0 if base is None else base + 1)
+    _check_reach(commits, checkpoints, target, newest, base, begin, log)
+    entries = _commit_entries(listed, commits, begin, target, log)
+    return Segment(target, () if base is None else checkpoints[base], entries)
+
+
+def _check_reach(
+    commits: dict[int, LogEntry],
+    checkpoints: dict[int, tuple[LogEntry, ...]],
+    target: int,
+    newest: int,
+    base: int | None,
+    begin: int,
+    log: LogDirectory,
+) -> None:
+    """Refuse a version that the log does not hold, with the range that it does hold."""
+    if target < 0 or target > newest:
+        raise VersionNotFoundError(
+            f"the table has no version {target}", hint=f"the newest version is {newest}", table=str(log.root)
+        )
+    if base is None and begin == 0 and 0 not in commits:
+        oldest = min([*checkpoints, *(number for number in commits if number > target)], default=newest)
+        if checkpoints and target < min(checkpoints):
+            raise VersionNotFoundError(
+                f"version {target} is no longer available: its log entries were cleaned up",
+                hint=f"the oldest version that can be read is {min(checkpoints)}",
+                table=str(log.root),
+            )
+        raise CorruptLogError(
+            f"version 0 is missing: the log begins at {oldest} without a checkpoint", table=str(log.root)
+        )
+
+
+def _commit_entries(
+    listed: list[LogEntry], commits: dict[int, LogEntry], begin: int, target: int, log: LogDirectory
+) -> tuple[LogEntry, ...]:
+    """Give the commits of a range, compactions in place of those that they hold."""
+    for number in range(begin, target + 1):
+        if number not in commits:
+            later = any(known > number for known in commits)
+            if number == target and not later:
+                raise VersionNotFoundError(f"the table has no version {target}", table=str(log.root))
+            raise CorruptLogError(f"version {number} is missing", table=str(log.root), version=number)
+    compactions = {
+        entry.file.version: entry
+        for entry in sorted(listed, key=lambda entry: entry.version)
+        if entry.file.kind == "compaction" and entry.file.version >= begin and entry.file.end <= target
+    }
+    chosen = []
+    number = begin
+    while number <= target:
+        entry = compactions.get(number, commits[number])
+        chosen.append(entry)
+        number = entry.version + 1
+    return tuple(chosen)
+
+
+def _complete_checkpoints(listed: list[LogEntry], damaged: frozenset[str]) -> dict[int, tuple[LogEntry, ...]]:
+    """Give one complete checkpoint for each version that has any."""
+    found: dict[int, tuple[LogEntry, ...]] = {}
+    parts: dict[tuple[int, int], dict[int, LogEntry]] = {}
+    for entry in listed:
+        file = entry.file
+        if not file.is_checkpoint or file.name in damaged:
+            continue
+        if file.kind == "multipart":
+            pieces = parts.setdefault((file.version, file.parts), {})
+            pieces[file.part] = entry
+            if len(pieces) == file.parts:
+                found.setdefault(file.version, tuple(pieces[number] for number in sorted(pieces)))
+        elif file.version not in found or file.kind == "classic":
+            found[file.version] = (entry,)
+    return found

@@ -1,0 +1,237 @@
+"""A version of a Delta table: its protocol, metadata and files, from a checkpoint and the commits since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.delta.actions import Metadata, Protocol, Transaction, read_metadata, read_protocol
+from deltaberg.delta.checkpoint import Checkpoint
+from deltaberg.delta.features import check_protocol, reads_column_mapping
+from deltaberg.delta.log_bytes import LogBytes
+from deltaberg.delta.schema import parse_schema
+from deltaberg.delta.segment import LogDirectory, Segment, build_segment
+from deltaberg.delta.state import FileState
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, SchemaError
+from deltaberg.schema import Field, Struct
+
+__all__ = ["Snapshot"]
+
+_MAPPING_MODE = "delta.columnMapping.mode"
+_MAPPING_MODES = ("none", "name", "id")
+
+
+class Snapshot:
+    """A version of a table. It does not change; `newer` makes the next one out of it.
+
+    Raises
+    ------
+    TableNotFoundError, VersionNotFoundError
+        Where there is no such version.
+    CorruptLogError
+        Where the log is not what the protocol allows.
+    UnsupportedFeatureError
+        Where the table needs what this library cannot do.
+    """
+
+    def __init__(
+        self,
+        log: LogDirectory,
+        segment: Segment,
+        replay: kernels.Replay,
+        older: Checkpoint | Snapshot | None,
+        log_bytes: LogBytes,
+    ) -> None:
+        self.log = log
+        self.segment = segment
+        self.version = segment.version
+        self.log_bytes = log_bytes
+        self._checkpoint_names = older.names if isinstance(older, Checkpoint) else frozenset()
+        self.files = FileState(replay, older.files if isinstance(older, Snapshot) else older)
+        try:
+            self._read_table_actions(replay, older)
+            check_protocol(self.protocol)
+            self._check_mapping_mode()
+        except DeltabergError as error:
+            raise error.with_context(table=str(log.root), version=self.version) from None
+
+    @classmethod
+    def load(
+        cls, log: LogDirectory, version: int | None = None, damaged: frozenset[str] = frozenset()
+    ) -> Snapshot:
+        """Load a version; None is the newest.
+
+        A damaged checkpoint is passed over for an older one, as long as the log reaches back to it; ``damaged``
+        names some that are known.
+        """
+        first_error: CorruptCheckpointError | None = None
+        while True:
+            try:
+                segment = build_segment(log, version, damaged)
+            except DeltabergError:
+                if first_error is not None:
+                    raise first_error from None
+                raise
+            checkpoint = Checkpoint(log, segment.checkpoint) if segment.checkpoint else None
+            try:
+                if checkpoint is not None:
+                    checkpoint.check()
+                return cls._from_segment(log, segment, checkpoint)
+            except CorruptCheckpointError as error:
+                assert checkpoint is not None
+                first_error = first_error or error
+                damaged |= checkpoint.names
+
+    @classmethod
+    def _from_segment(cls, log: LogDirectory, segment: Segment, checkpoint: Checkpoint | None) -> Snapshot:
+        log_bytes = LogBytes(log)
+        if segment.checkpoint and segment.checkpoint[0].file.name.endswith(".json"):
+            log_bytes.add(segment.checkpoint)
+        return cls(log, segment, _replay(log, log_bytes, segment), checkpoint, log_bytes)
+
+    def newer(self) -> Snapshot:
+        """Give the newest version, reading only what came after this one."""
+        try:
+            segment = build_segment(self.log, None, first=self.version + 1)
+        except CorruptLogError:
+            # Commits in between were cleaned up: only a checkpoint leads past them.
+            return Snapshot.load(self.log)
+        if not segment.commits:
+            return self
+        replay = _replay(self.log, self.log_bytes, segment)
+        return Snapshot(self.log, segment, replay, self, self.log_bytes)
+
+    def _read_table_actions(self, replay: kernels.Replay, older: Checkpoint | Snapshot | None) -> None:
+        before = older.table_actions if isinstance(older, Checkpoint) else older
+        protocol = _read_action(replay.protocol, read_protocol) or (before.protocol if before else None)
+        metadata = _read_action(replay.metadata, read_metadata) or (before.metadata if before else None)
+        if metadata is None:
+            raise CorruptLogError("there is no metaData action in the log")
+        if protocol is None:
+            raise CorruptLogError("there is no protocol action in the log")
+        self.protocol: Protocol = protocol
+        self.metadata: Metadata = metadata
+        #: The progress of applications, by their id.
+        self.transactions: dict[str, Transaction] = dict(before.transactions) if before else {}
+        for app_id, version, updated in zip(*(column.to_pylist() for column in replay.transactions.columns), strict=True):
+            self.transactions[app_id] = Transaction(app_id, version, updated)
+        #: The configuration of live metadata domains, by name, also of domains that nobody here understands.
+        self.domains: dict[str, str] = dict(before.domains) if before else {}
+        for domain, configuration, removed in zip(*(column.to_pylist() for column in replay.domains.columns), strict=True):
+            self.domains[domain] = configuration
+            if removed:
+                del self.domains[domain]
+
+    def _check_mapping_mode(self) -> None:
+        if self.mapping_mode not in _MAPPING_MODES:
+            raise CorruptLogError(f"{_MAPPING_MODE} is {self.mapping_mode!r}; none, name and id are known")
+
+    @cached_property
+    def mapping_mode(self) -> str:
+        """How columns of files are found: ``none`` (by name), ``name`` (by physical name) or ``id``."""
+        if not reads_column_mapping(self.protocol):
+            return "none"
+        return self.metadata.configuration.get(_MAPPING_MODE, "none")
+
+    @cached_property
+    def schema(self) -> Struct:
+        """The columns of the table."""
+        text = self.metadata.schema_string
+        if text is None:
+            raise CorruptLogError(
+                "metaData has no schemaString, which the protocol requires", table=str(self.log.root), version=self.version
+            )
+        try:
+            return parse_schema(text, self.mapping_mode)
+        except DeltabergError as error:
+            raise error.with_context(table=str(self.log.root), version=self.version) from None
+
+    @cached_property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The columns by which the table is partitioned, in their order."""
+        fields = []
+        for name in self.metadata.partition_columns:
+            field = self.schema.get(name)
+            if field is None:
+                matches = [known for known in self.schema if known.name.lower() == name.lower()]
+                if len(matches) != 1:
+                    raise SchemaError(
+                        f"the partition column {name!r} is not in the schema", table=str(self.log.root), column=name
+                    )
+                field = matches[0]
+            fields.append(field)
+        return tuple(fields)
+
+    @cached_property
+    def live(self) -> pa.Table:
+        """The live files."""
+        try:
+            return self.files.live
+        except CorruptCheckpointError:
+            self._take_older_checkpoint()
+            return self.files.live
+
+    @cached_property
+    def tombstones(self) -> pa.Table:
+        """The removed files that are still recorded."""
+        try:
+            return self.files.tombstones
+        except CorruptCheckpointError:
+            self._take_older_checkpoint()
+            return self.files.tombstones
+
+    def _take_older_checkpoint(self) -> None:
+        """Do without a checkpoint of which only the columns of files have proven to be damaged.
+
+        Raises
+        ------
+        CorruptCheckpointError
+            The one at hand, where no older checkpoint and no commits lead to this version.
+        """
+        if not self._checkpoint_names:
+            raise  # noqa: PLE0704 - called while the error is handled
+        other = Snapshot.load(self.log, self.version, self._checkpoint_names)
+        self.files, self.log_bytes = other.files, other.log_bytes
+        self._checkpoint_names |= other._checkpoint_names
+
+    @property
+    def file_count(self) -> int:
+        """How many files are live."""
+        return len(self.live)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """How many bytes the live files have."""
+        return pc.sum(self.live.column("size")).as_py() or 0
+
+    def is_enabled(self, name: str) -> bool:
+        """Say whether a property is ``true``."""
+        return self.metadata.configuration.get(name, "").strip().lower() == "true"
+
+
+def _replay(log: LogDirectory, log_bytes: LogBytes, segment: Segment) -> kernels.Replay:
+    log_bytes.add(segment.commits)
+    try:
+        return kernels.replay(log_bytes.newest_first(segment.commits))
+    except DeltabergError as error:
+        version = error.context.get("version")
+        names = {str(entry.version): entry.file.name for entry in segment.commits}
+        raise error.with_context(table=str(log.root), file=names.get(str(version))) from None
+
+
+_Action = TypeVar("_Action")
+
+
+def _read_action(found: tuple[int, str] | None, read: Callable[[str], _Action]) -> _Action | None:
+    if found is None:
+        return None
+    version, text = found
+    try:
+        return read(text)
+    except DeltabergError as error:
+        raise error.with_context(commit=version) from None

@@ -1,0 +1,160 @@
+"""A snapshot of a Delta table as what a scan reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.deletion_vectors import locate_vectors
+from deltaberg.delta.partition import read_partition_values
+from deltaberg.delta.snapshot import Snapshot
+from deltaberg.delta.statistics import read_statistics
+from deltaberg.errors import CorruptLogError, DeltabergError
+from deltaberg.files import BITMAP, constant_column, metadata_field
+from deltaberg.pruning import FileStats
+from deltaberg.schema import Field, Struct
+from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import ROW
+
+__all__ = ["DeltaFiles", "SnapshotSource", "locate_files"]
+
+_ROW_TRACKING = "delta.enableRowTracking"
+_ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+_ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+#: Relative paths that need no decoding and no care.
+_PLAIN_PATH = r"^[^/%:.][^%:]*$"
+_UNTIDY_PATH = r"(^|/)\.{0,2}(/|$)"
+
+
+class DeltaFiles:
+    """What scans of snapshots and of changes have in common: the table, and how its files are found."""
+
+    def __init__(self, snapshot: Snapshot, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
+        self.snapshot = snapshot
+        self.store = store
+        self.resolver = resolver
+        self.timezone = timezone
+
+    @property
+    def table(self) -> str:
+        """Where the table is."""
+        return str(self.snapshot.log.root)
+
+    @property
+    def by_id(self) -> bool:
+        """Whether columns of files are found by field id."""
+        return self.snapshot.mapping_mode == "id"
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        """The columns by which the table is partitioned."""
+        return [field.name for field in self.snapshot.partition_fields]
+
+    def locate(self, files: pa.Table) -> pa.Table:
+        """Give ``location``, ``exclude`` and ``include`` for rows of the file table."""
+        columns = {"location": locate_files(files.column("path").combine_chunks(), self.resolver)}
+        for name in ("exclude", "include"):
+            vectors = files.column(name).combine_chunks()
+            try:
+                columns[name] = locate_vectors(vectors, self.resolver)
+            except DeltabergError as error:
+                raise error.with_context(table=self.table) from None
+        return pa.table(columns, schema=pa.schema([("location", pa.string()), ("exclude", BITMAP), ("include", BITMAP)]))
+
+
+class SnapshotSource(DeltaFiles):
+    """The rows of a snapshot."""
+
+    @property
+    def description(self) -> str:
+        """The version that is read."""
+        return f"version {self.snapshot.version}"
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of the table."""
+        return self.snapshot.schema
+
+    @property
+    def metadata(self) -> Field | None:
+        """The ``_metadata`` column."""
+        if self.snapshot.schema.get("_metadata") is not None:
+            return None
+        return metadata_field(row_tracking=self._tracks_rows)
+
+    @property
+    def constants(self) -> Struct:
+        """The partition columns."""
+        return Struct(self.snapshot.partition_fields)
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """No constant is stored in files: the log is authoritative."""
+        return frozenset()
+
+    @property
+    def _tracks_rows(self) -> bool:
+        features = self.snapshot.protocol.writer_features or ()
+        return "rowTracking" in features and self.snapshot.is_enabled(_ROW_TRACKING)
+
+    @property
+    def row_id_column(self) -> str | None:
+        """The hidden column of materialized row ids."""
+        return self.snapshot.metadata.configuration.get(_ROW_ID_COLUMN) if self._tracks_rows else None
+
+    @property
+    def row_commit_version_column(self) -> str | None:
+        """The hidden column of materialized row commit versions."""
+        return self.snapshot.metadata.configuration.get(_ROW_VERSION_COLUMN) if self._tracks_rows else None
+
+    def files(self) -> pa.Table:
+        """Give the file table."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        live = self.snapshot.live
+        rows = len(live)
+        if pc.any(pc.is_null(live.column("path")), min_count=0).as_py():
+            raise CorruptLogError("a live file has no path", table=self.table, version=self.snapshot.version)
+        columns = {
+            ROW: pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1),
+            "path": live.column("path"),
+            "size": live.column("size"),
+            "modified": live.column("modificationTime"),
+            "exclude": live.column("deletionVector"),
+            "include": pa.nulls(rows, live.schema.field("deletionVector").type),
+            "base_row_id": live.column("baseRowId"),
+            "row_commit_version": live.column("defaultRowCommitVersion"),
+        }
+        fields = self.snapshot.partition_fields
+        try:
+            values = read_partition_values(live, fields, self.timezone)
+        except DeltabergError as error:
+            raise error.with_context(table=self.table, version=self.snapshot.version) from None
+        for field, array in zip(fields, values, strict=True):
+            columns[constant_column(field.name)] = array
+        return pa.table(columns)
+
+    def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+        """Give statistics of some columns for some of the files."""
+        live = self.snapshot.live
+        chosen = live if rows is None or len(rows) == len(live) else live.take(rows)
+        wanted = chosen.select(["stats", "version", "part", "index"])
+        return read_statistics(wanted, self.snapshot.files.parts, self.snapshot.log_bytes, columns)
+
+
+def locate_files(paths: pa.StringArray, resolver: PathResolver) -> pa.StringArray:
+    """Give where recorded paths lead; nearly all are plain names below the table, which need no thought each."""
+    plain = pc.and_(
+        pc.match_substring_regex(paths, _PLAIN_PATH), pc.invert(pc.match_substring_regex(paths, _UNTIDY_PATH))
+    )
+    root = str(resolver.root).rstrip("/") + "/"
+    located = pc.binary_join_element_wise(pa.scalar(root), paths, "")
+    if pc.all(plain, min_count=0).as_py():
+        return located
+    rest = [str(resolver.resolve(path)) for path in paths.filter(pc.invert(plain)).to_pylist()]
+    return pc.replace_with_mask(located, pc.invert(plain), pa.array(rest, pa.string()))

@@ -1,0 +1,147 @@
+"""Statistics of live files, for the columns that a filter names (Delta protocol, "Per-file Statistics").
+
+They are hints: whatever cannot be read or understood is unknown. Bounds are widened by what writers cut off, so
+that they hold for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg import kernels
+from deltaberg.delta.checkpoint import CheckpointPart
+from deltaberg.delta.log_bytes import LogBytes
+from deltaberg.delta.schema import primitive_name
+from deltaberg.errors import CorruptCheckpointError
+from deltaberg.pruning import ColumnStats, FileStats, stats_key
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema.convert import convert_leaf
+
+__all__ = ["read_statistics"]
+
+#: Writers cut timestamps to milliseconds: a value may lie this far above the recorded maximum.
+_CUT_MICROS = 999
+
+_Leaf = tuple[tuple[str, ...], str | None]
+
+
+def read_statistics(
+    files: pa.Table, parts: Sequence[CheckpointPart], log: LogBytes, columns: Sequence[tuple[Field, ...]]
+) -> FileStats:
+    """Read statistics of live files.
+
+    Parameters
+    ----------
+    files
+        Rows of the live files, in their order: those of commits, then those of a checkpoint's parts.
+    parts
+        The parts that ``files.part`` numbers.
+    columns
+        Paths of fields from the root; none reads record counts alone.
+    """
+    paths = list(dict.fromkeys(columns))
+    leaves: list[_Leaf] = [(stats_key(path), primitive_name(path[-1].type)) for path in paths]
+    tables = []
+    in_log = pc.is_null(files.column("part"))
+    from_log = files.filter(in_log)
+    if len(from_log):
+        tables.append(_from_log(from_log, log, leaves))
+    rest = files.filter(pc.invert(in_log))
+    for number in pc.unique(rest.column("part")).to_pylist():
+        rows = rest.filter(pc.equal(rest.column("part"), number))
+        tables.append(_from_part(parts[number], rows.column("index").combine_chunks(), paths, leaves))
+    if not tables:
+        return FileStats(0, pa.array([], pa.int64()))
+    found = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    return _file_stats(found, paths)
+
+
+def _from_log(files: pa.Table, log: LogBytes, leaves: Sequence[_Leaf]) -> pa.Table:
+    versions = files.column("version").combine_chunks()
+    places = files.column("stats").combine_chunks()
+    runs = pc.run_end_encode(versions).values.to_pylist()
+    return kernels.parse_log_stats(versions, places, log.again(runs), leaves)
+
+
+def _from_part(
+    part: CheckpointPart, rows: pa.Int64Array, paths: Sequence[tuple[Field, ...]], leaves: Sequence[_Leaf]
+) -> pa.Table:
+    if part.has_add_column("stats_parsed"):
+        return _parsed(part, rows, paths)
+    if part.has_add_column("stats"):
+        texts = part.add_column(Field("stats", Primitive("string")), rows)
+        tables = [kernels.parse_stats(batch, leaves) for batch in texts]
+        return pa.concat_tables(tables) if tables else _unknown(len(rows))
+    return _unknown(len(rows))
+
+
+def _unknown(rows: int) -> pa.Table:
+    return pa.table({"numRecords": pa.nulls(rows, pa.int64()), "tightBounds": pa.nulls(rows, pa.bool_())})
+
+
+def _parsed(part: CheckpointPart, rows: pa.Int64Array, paths: Sequence[tuple[Field, ...]]) -> pa.Table:
+    """Read the columns of ``stats_parsed``; one whose type does not fit the table's is unknown."""
+    found = {"numRecords": _parsed_column(part, rows, ("numRecords",), Primitive("long"))}
+    for index, path in enumerate(paths):
+        names = stats_key(path)
+        if primitive_name(path[-1].type) is not None:
+            found[f"min.{index}"] = _parsed_column(part, rows, ("minValues", *names), path[-1].type)
+            found[f"max.{index}"] = _parsed_column(part, rows, ("maxValues", *names), path[-1].type)
+        found[f"nullCount.{index}"] = _parsed_column(part, rows, ("nullCount", *names), Primitive("long"))
+    return pa.table({name: column for name, column in found.items() if column is not None})
+
+
+def _parsed_column(
+    part: CheckpointPart, rows: pa.Int64Array, names: tuple[str, ...], leaf_type: DataType
+) -> pa.ChunkedArray | None:
+    if not part.has_add_column("stats_parsed", *names):
+        return pa.nulls(len(rows), pa.int64()) if names[-1] == "numRecords" else None
+    wanted = Field(names[-1], leaf_type)
+    for name in reversed(names[:-1]):
+        wanted = Field(name, Struct((wanted,)))
+    chunks = []
+    try:
+        for batch in part.add_column(Field("stats_parsed", Struct((wanted,))), rows):
+            column = batch
+            for name in names:
+                column = pc.struct_field(column, column.type.get_field_index(name))
+            chunks.append(column)
+    except CorruptCheckpointError:
+        # A statistic of another type than the column's; the checkpoint itself was read well before.
+        return None
+    return pa.chunked_array(chunks, arrow_type(leaf_type))
+
+
+def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]]) -> FileStats:
+    def column(name: str) -> pa.Array | None:
+        return found.column(name).combine_chunks() if name in found.schema.names else None
+
+    stats = {}
+    for index, path in enumerate(paths):
+        target = path[-1].type
+        stats[stats_key(path)] = ColumnStats(
+            _bound(column(f"min.{index}"), target, upper=False),
+            _bound(column(f"max.{index}"), target, upper=True),
+            column(f"nullCount.{index}"),
+        )
+    counts = column("numRecords")
+    return FileStats(len(found), pa.nulls(len(found), pa.int64()) if counts is None else counts, stats)
+
+
+def _bound(bound: pa.Array | None, column_type: DataType, upper: bool) -> pa.Array | None:
+    """Bring a bound to the column's Arrow type, and widen it by what a writer cut off."""
+    if bound is None or pt.is_null(bound.type):
+        return None
+    target = arrow_type(column_type)
+    if not pt.is_timestamp(target):
+        return bound if bound.type == target else convert_leaf(bound, column_type)
+    micros = bound.view(pa.int64())
+    if upper:
+        limit = pa.scalar((1 << 63) - 1 - _CUT_MICROS, pa.int64())
+        widened = pc.add(pc.min_element_wise(micros, limit, skip_nulls=False), _CUT_MICROS)
+        micros = widened
+    return micros.view(target)

@@ -1,0 +1,321 @@
+"""A Delta table: a snapshot of it, and what can be asked of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from deltaberg.delta.actions import Metadata, Protocol, Transaction
+from deltaberg.delta.changes import ChangesSource, change_range
+from deltaberg.delta.columns import (
+    check_constraints,
+    column_defaults,
+    column_invariants,
+    generation_expressions,
+    identity_columns,
+)
+from deltaberg.delta.history import Commit, CommitTimes, parse_instant
+from deltaberg.delta.segment import LogDirectory
+from deltaberg.delta.snapshot import Snapshot
+from deltaberg.delta.source import SnapshotSource
+from deltaberg.delta.validate import validate_table
+from deltaberg.errors import CorruptLogError, InvalidArgumentError
+from deltaberg.expressions import Filter
+from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
+from deltaberg.table import Scan, ScanOptions
+
+if TYPE_CHECKING:
+    from deltaberg.delta.columns import IdentityColumn
+
+__all__ = ["DeltaTable"]
+
+_CLUSTERING = "delta.clustering"
+
+#: How callers name an instant.
+Instant = dt.datetime | dt.date | str
+
+
+class DeltaTable:
+    """One snapshot of a Delta table.
+
+    Parameters
+    ----------
+    location
+        The directory of the table: a local path, or the URL of an object store.
+    version
+        The version to open; the newest by default.
+    timestamp
+        Open the newest version committed not later than this; without a zone it is in ``timezone``.
+    storage_options
+        What the store needs: credentials, endpoint and the like, as deltalake or pyiceberg spell them.
+    location_map
+        Recorded prefixes of absolute paths to where those files are now. Delta tables do not record their own
+        location, so ``"auto"`` maps nothing.
+    validate
+        Report every violation of the protocol that a reader can see. By default only those raise that could make
+        rows wrong.
+    timezone
+        The zone of timestamps without one: partition values, literals, and ``timestamp``.
+
+    Raises
+    ------
+    TableNotFoundError
+        Where there is no Delta table.
+    VersionNotFoundError
+        Where the table does not hold the version, or no version as old or as new as the timestamp.
+    UnsupportedFeatureError
+        Where the table needs a feature that this library does not have.
+    CorruptTableError
+        Where the log or a checkpoint is damaged.
+
+    Examples
+    --------
+    >>> table = DeltaTable(getfixture("table_path"))
+    >>> table.version
+    0
+    >>> table.schema.names
+    ['id', 'name']
+    >>> table.scan(filter="name = 'b'").to_arrow().to_pylist()
+    [{'id': 2, 'name': 'b'}]
+    """
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        *,
+        version: int | None = None,
+        timestamp: Instant | None = None,
+        storage_options: StoreOptions | None = None,
+        location_map: LocationMap | str | None = None,
+        validate: bool = False,
+        timezone: str = "UTC",
+    ) -> None:
+        if version is not None and timestamp is not None:
+            raise InvalidArgumentError("a table is opened by version or by timestamp, not by both")
+        if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
+            raise InvalidArgumentError(f"version is {version!r}", hint="pass a number")
+        self._timezone = _zone(timezone)
+        root = parse_location(location)
+        self._store = StoreSpec(dict(storage_options or {}))
+        self._resolver = PathResolver(root, _location_map(location_map))
+        self._log = LogDirectory(root, open_store(root, self._store.options))
+        if timestamp is not None:
+            newest = Snapshot.load(self._log)
+            version = CommitTimes(self._log, newest).version_at(parse_instant(timestamp, self._timezone))
+            snapshot = newest if version == newest.version else Snapshot.load(self._log, version)
+        else:
+            snapshot = Snapshot.load(self._log, version)
+        self._set(snapshot)
+        if validate:
+            validate_table(snapshot, self._store, self._resolver)
+
+    def _set(self, snapshot: Snapshot) -> None:
+        self._source = SnapshotSource(snapshot, self._store, self._resolver, str(self._timezone))
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.location!r}, version={self.version})"
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._source.snapshot
+
+    @property
+    def location(self) -> str:
+        """Where the table is."""
+        return str(self._log.root)
+
+    @property
+    def version(self) -> int:
+        """The version of the snapshot."""
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> Struct:
+        """The columns as table types, with what the format keeps of them."""
+        return self._snapshot.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow types."""
+        return arrow_schema(self._snapshot.schema)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns by which the table is partitioned."""
+        return [field.name for field in self._snapshot.partition_fields]
+
+    @property
+    def protocol(self) -> Protocol:
+        """The versions and features that a client needs."""
+        return self._snapshot.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """Id, name, description, format and configuration."""
+        return self._snapshot.metadata
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self._snapshot.metadata.configuration)
+
+    @property
+    def domain_metadata(self) -> dict[str, str]:
+        """The configuration of each live metadata domain, also of those that nobody here understands."""
+        return dict(self._snapshot.domains)
+
+    @property
+    def transactions(self) -> dict[str, Transaction]:
+        """The progress that applications have recorded, by their id."""
+        return dict(self._snapshot.transactions)
+
+    @property
+    def clustering_columns(self) -> list[tuple[str, ...]]:
+        """The columns by which a clustered table is clustered, each as a path of physical names."""
+        text = self._snapshot.domains.get(_CLUSTERING)
+        if text is None:
+            return []
+        try:
+            columns = json.loads(text)["clusteringColumns"]
+            # The document shows plain names; real tables hold a list of names for each column.
+            return [(column,) if isinstance(column, str) else tuple(map(str, column)) for column in columns]
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptLogError(
+                f"the domain {_CLUSTERING} is not what the protocol says: {error!r}", table=self.location
+            ) from None
+
+    @property
+    def check_constraints(self) -> dict[str, str]:
+        """The CHECK constraints: name to SQL."""
+        return check_constraints(self.properties)
+
+    @property
+    def invariants(self) -> dict[str, str]:
+        """The column invariants: column, with dots into structs, to SQL."""
+        return column_invariants(self.schema)
+
+    @property
+    def generated_columns(self) -> dict[str, str]:
+        """The generation expressions: column to SQL."""
+        return generation_expressions(self.schema)
+
+    @property
+    def column_defaults(self) -> dict[str, str]:
+        """The default values that writers fill in: column to SQL. Reading does not use them."""
+        return column_defaults(self.schema)
+
+    @property
+    def identity_columns(self) -> dict[str, IdentityColumn]:
+        """The identity columns and how their values are made."""
+        return identity_columns(self.schema)
+
+    def history(self, limit: int | None = None) -> list[Commit]:
+        """Give the commits up to this version, the newest first; those whose log entry was cleaned up are missing."""
+        return list(CommitTimes(self._log, self._snapshot).commits(limit))
+
+    @property
+    def timestamp(self) -> dt.datetime:
+        """When the version was committed."""
+        millis = CommitTimes(self._log, self._snapshot).time_of(self.version)
+        return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+
+    @property
+    def tombstones(self) -> pa.Table:
+        """The removed files that are still recorded, which vacuum must spare until they expire."""
+        return self._snapshot.tombstones
+
+    def refresh(self) -> DeltaTable:
+        """Move to the newest version, reading only what is new; scans made before keep theirs."""
+        newer = self._snapshot.newer()
+        if newer is not self._snapshot:
+            self._set(newer)
+        return self
+
+    def scan(
+        self,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Any,
+    ) -> Scan:
+        """Describe which rows and columns are wanted; nothing is read yet.
+
+        Parameters
+        ----------
+        filter
+            SQL text, an expression of `col`, or tuples as pyarrow takes them.
+        columns
+            Names of columns; dots lead into structs. ``_metadata`` gives where rows come from.
+        limit
+            How many rows at most.
+        options
+            How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
+        """
+        chosen = _options(options, execution, str(self._timezone))
+        return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+    def changes(
+        self,
+        start: int | Instant,
+        end: int | Instant | None = None,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Any,
+    ) -> Scan:
+        """Describe the rows that changed from one version to another, both included.
+
+        Besides the table's columns there are ``_change_type`` (``insert``, ``delete``, ``update_preimage`` or
+        ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. Where a commit recorded its changes
+        they are read; else they are derived from the files that it added and removed, in which case an update
+        shows as deletes and inserts.
+
+        Parameters
+        ----------
+        start, end
+            Versions, or instants: from the first commit not before ``start`` to the last not after ``end``. The end
+            is this snapshot's version by default.
+        """
+        chosen = _options(options, execution, str(self._timezone))
+        times = CommitTimes(self._log, self._snapshot)
+        first, last = change_range(times, self._snapshot, start, end, self._timezone)
+        snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
+        source = ChangesSource(snapshot, self._store, self._resolver, str(self._timezone), first, times)
+        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+
+def _options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:
+    chosen = options or ScanOptions(timezone=timezone)
+    try:
+        return replace(chosen, **execution) if execution else chosen
+    except TypeError:
+        known = ", ".join(ScanOptions.__dataclass_fields__)
+        unknown = ", ".join(name for name in execution if name not in ScanOptions.__dataclass_fields__)
+        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=f"known are {known}") from None
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidArgumentError(f"{name!r} is no time zone", hint="use a name such as Europe/Paris") from None
+
+
+def _location_map(location_map: LocationMap | str | None) -> LocationMap | None:
+    if isinstance(location_map, str):
+        if location_map != "auto":
+            raise InvalidArgumentError(f"location_map is {location_map!r}", hint='pass a mapping, or "auto"')
+        return None
+    return location_map

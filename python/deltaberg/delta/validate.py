@@ -1,0 +1,119 @@
+"""Everything in a snapshot's log that the protocol forbids and a reader can see (``validate=True``)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+
+from deltaberg.delta.deletion_vectors import locate_vectors, unique_id
+from deltaberg.delta.features import supports
+from deltaberg.delta.segment import LogEntry
+from deltaberg.delta.snapshot import Snapshot
+from deltaberg.delta.statistics import read_statistics
+from deltaberg.errors import DeltabergError, SpecViolationError
+from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.storage import PathResolver, StoreSpec
+
+__all__ = ["validate_table"]
+
+_MOST_SHOWN = 20
+
+
+def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> None:
+    """Check a snapshot.
+
+    Raises
+    ------
+    SpecViolationError
+        Where there is any violation; ``context["violations"]`` lists all of them.
+    """
+    found = list(_violations(snapshot, store, resolver))
+    if found:
+        shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
+        error = SpecViolationError(
+            f"{len(found)} violations of the Delta protocol: {shown}",
+            table=str(snapshot.log.root),
+            version=snapshot.version,
+        )
+        error.context["violations"] = found
+        raise error
+
+
+def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
+    for entry in snapshot.segment.commits:
+        if entry.file.kind == "commit":
+            yield from _of_commit(snapshot, entry)
+    yield from _of_partition_values(snapshot)
+    yield from _of_vectors(snapshot, store, resolver)
+
+
+def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
+    version = entry.file.version
+    actions: list[tuple[str, dict[str, Any]]] = []
+    for number, line in enumerate(snapshot.log.read(entry).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        members = json.loads(line)
+        if len(members) != 1:
+            yield f"version {version}, line {number} holds {len(members)} actions"
+        actions += [(name, fields) for name, fields in members.items() if isinstance(fields, dict)]
+    counts = Counter(name for name, _ in actions)
+    if version == 0:
+        for name in ("protocol", "metaData"):
+            if not counts[name]:
+                yield f"version 0 has no {name} action"
+    for name in ("protocol", "metaData"):
+        if counts[name] > 1:
+            yield f"version {version} has {counts[name]} {name} actions"
+    for name, key in (("txn", "appId"), ("domainMetadata", "domain")):
+        for value, count in Counter(fields.get(key) for kind, fields in actions if kind == name).items():
+            if count > 1:
+                yield f"version {version} has {count} {name} actions for {value!r}"
+    for name in ("add", "remove"):
+        yield from _of_file_actions(version, name, [fields for kind, fields in actions if kind == name])
+    for name in ("sidecar", "checkpointMetadata"):
+        if counts[name]:
+            yield f"version {version} has a {name} action, which belongs into checkpoints"
+    if any(fields.get("dataChange") is not False for kind, fields in actions if kind == "cdc"):
+        yield f"version {version} has a cdc action whose dataChange is not false"
+
+
+def _of_file_actions(version: int, name: str, actions: list[dict[str, Any]]) -> Iterator[str]:
+    for path, count in Counter(fields.get("path") for fields in actions).items():
+        if count > 1:
+            vectors = {unique_id(fields.get("deletionVector")) for fields in actions if fields.get("path") == path}
+            how = "with different deletion vectors" if len(vectors) > 1 else "as the same logical file"
+            yield f"version {version} has {count} {name} actions for {path!r}, {how}"
+
+
+def _of_partition_values(snapshot: Snapshot) -> Iterator[str]:
+    wanted = {field.physical_name for field in snapshot.partition_fields}
+    live = snapshot.live
+    for path, values in zip(live.column("path").to_pylist(), live.column("partitionValues").to_pylist(), strict=True):
+        found = {key for key, _ in values or ()}
+        if found != wanted:
+            yield f"{path!r} has partition values for {sorted(found)}, the table is partitioned by {sorted(wanted)}"
+
+
+def _of_vectors(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
+    live = snapshot.live.filter(pc.is_valid(snapshot.live.column("deletionVector")))
+    if not len(live):
+        return
+    if not supports(snapshot.protocol, "deletionVectors"):
+        yield "there are deletion vectors, and the protocol does not list the feature deletionVectors"
+    counts = read_statistics(live, snapshot.files.parts, snapshot.log_bytes, ()).record_count
+    paths = live.column("path").to_pylist()
+    for path, count in zip(paths, counts.to_pylist(), strict=True):
+        if count is None:
+            yield f"{path!r} has a deletion vector and no numRecords"
+    vectors = locate_vectors(live.column("deletionVector").combine_chunks(), resolver)
+    for path, row in zip(paths, vectors.to_pylist(), strict=True):
+        try:
+            load_bitmap(BitmapRef(**row), store, check_cardinality=True)
+        except DeltabergError as error:
+            yield f"the deletion vector of {path!r}: {error.message}"
+

@@ -1,0 +1,54 @@
+"""Filters: built with `col`, parsed from SQL text or tuples, bound to a schema, evaluated over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deltaberg.errors import ExpressionError
+from deltaberg.expressions.bind import Bound, BoundAnd, BoundOr, BoundPredicate, bind, bound_paths, split_and
+from deltaberg.expressions.evaluate import ColumnReader, evaluate
+from deltaberg.expressions.sql import parse_sql
+from deltaberg.expressions.tree import FALSE, TRUE, Column, Constant, Expression, Predicate, all_of, any_of, col
+from deltaberg.expressions.tuples import from_tuples
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "Bound",
+    "BoundAnd",
+    "BoundOr",
+    "BoundPredicate",
+    "Column",
+    "ColumnReader",
+    "Constant",
+    "Expression",
+    "Filter",
+    "Predicate",
+    "all_of",
+    "any_of",
+    "as_expression",
+    "bind",
+    "bound_paths",
+    "col",
+    "evaluate",
+    "split_and",
+]
+
+#: How callers write a filter: SQL text, an expression, or tuples as pyarrow takes them.
+Filter = str | Expression | Column | Sequence[Any]
+
+
+def as_expression(condition: Filter | None) -> Expression:
+    """Give a filter as an expression; None keeps every row."""
+    if condition is None:
+        return TRUE
+    if isinstance(condition, Expression):
+        return condition
+    if isinstance(condition, Column):
+        return condition.is_true()
+    if isinstance(condition, str):
+        return parse_sql(condition)
+    if isinstance(condition, Sequence):
+        return from_tuples(condition)
+    raise ExpressionError(f"{condition!r} is no filter", hint="pass SQL text, an expression of col(), or tuples")

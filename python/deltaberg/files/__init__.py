@@ -1,0 +1,35 @@
+"""Data files: tasks to read them, row positions, deletes, and the function that reads."""
+
+from __future__ import annotations
+
+from deltaberg.files.bitmaps import RowSelection, load_bitmap
+from deltaberg.files.metadata import METADATA, metadata_field
+from deltaberg.files.read import ReadCounters, ReadSpec, read_task
+from deltaberg.files.task import (
+    BITMAP,
+    BitmapRef,
+    FileTask,
+    constant_column,
+    pack_tasks,
+    task_schema,
+    tasks_of,
+    unpack_tasks,
+)
+
+__all__ = [
+    "BITMAP",
+    "METADATA",
+    "BitmapRef",
+    "FileTask",
+    "ReadCounters",
+    "ReadSpec",
+    "RowSelection",
+    "constant_column",
+    "load_bitmap",
+    "metadata_field",
+    "pack_tasks",
+    "read_task",
+    "task_schema",
+    "tasks_of",
+    "unpack_tasks",
+]

@@ -1,0 +1,84 @@
+"""Bitmaps of row positions, loaded and turned into masks."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.errors import CorruptDeletionVectorError, DeltabergError, ObjectNotFoundError
+from deltaberg.files.task import BitmapRef, FileTask
+from deltaberg.storage import StoreSpec, parse_location
+
+__all__ = ["RowSelection", "load_bitmap"]
+
+_LENGTH_BYTES = 4
+_CHECKSUM_BYTES = 4
+_FILE_VERSION = b"\x01"
+
+
+def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = False) -> bytes:
+    """Load a bitmap and give it in the portable format, checked.
+
+    Raises
+    ------
+    CorruptDeletionVectorError
+        Where the bitmap is damaged, missing, or not of the recorded size; with ``check_cardinality`` also where
+        it does not hold the recorded number of positions.
+    """
+    try:
+        framed = _framed(ref, store)
+        bitmap, cardinality = kernels.unframe_bitmap(framed, ref.framing)
+    except DeltabergError as error:
+        raise error.with_context(deletion_vector=ref.location or "inline", offset=ref.offset) from None
+    if check_cardinality and cardinality != ref.cardinality:
+        raise CorruptDeletionVectorError(
+            f"the deletion vector holds {cardinality} rows, its descriptor says {ref.cardinality}",
+            deletion_vector=ref.location or "inline",
+        )
+    return bitmap
+
+
+def _framed(ref: BitmapRef, store: StoreSpec) -> bytes:
+    if ref.inline is not None:
+        if len(ref.inline) != ref.size:
+            raise CorruptDeletionVectorError(
+                f"an inline deletion vector has {len(ref.inline)} bytes, its descriptor says {ref.size}"
+            )
+        return ref.inline
+    if ref.size < 0 or ref.offset is None or ref.offset < 0 or ref.location is None:
+        raise CorruptDeletionVectorError(f"a deletion vector cannot lie at {ref.offset} with {ref.size} bytes")
+    location = parse_location(ref.location)
+    whole = _LENGTH_BYTES + ref.size + _CHECKSUM_BYTES
+    ranges = [(0, 1), (ref.offset, whole)] if ref.offset and ref.framing == "delta-file" else [(ref.offset, whole)]
+    try:
+        *version, framed = store.open(location).get_ranges(location.path, ranges)
+    except ObjectNotFoundError as error:
+        raise CorruptDeletionVectorError(
+            "the file of a deletion vector is gone: vacuumed, or left behind when the table was moved",
+            hint="open the newest version, or restore the file",
+        ) from error
+    if version and version[0] != _FILE_VERSION:
+        found = version[0].hex() or "nothing"
+        raise CorruptDeletionVectorError(f"a deletion vector file begins with {found}; format version 1 is known")
+    if len(framed) != whole:
+        raise CorruptDeletionVectorError(f"the file ends {whole - len(framed)} bytes before its deletion vector does")
+    return framed
+
+
+class RowSelection:
+    """Which rows of a file are wanted, by physical position."""
+
+    def __init__(self, task: FileTask, store: StoreSpec) -> None:
+        self._exclude = None if task.exclude is None else load_bitmap(task.exclude, store)
+        self._include = None if task.include is None else load_bitmap(task.include, store)
+
+    def mask(self, start: int, rows: int) -> pa.BooleanArray | None:
+        """Give a mask of the wanted rows from position ``start`` on; None where all are."""
+        mask = None
+        if self._exclude is not None:
+            mask = kernels.keep_mask(self._exclude, start, rows)
+        if self._include is not None:
+            wanted = pc.invert(kernels.keep_mask(self._include, start, rows))
+            mask = wanted if mask is None else pc.and_(mask, wanted)
+        return mask

@@ -1,0 +1,28 @@
+"""The kernels in Python: the same names, parameters and results as the compiled ones.
+
+They run where no compiled module is: in a zip handed to Spark, on a platform without a wheel. They favour
+plainness over speed, but stay within a small factor of what other pure readers reach.
+"""
+
+from __future__ import annotations
+
+from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
+from deltaberg.kernels.pure.partition import parse_partition_values
+from deltaberg.kernels.pure.reconcile import reconcile
+from deltaberg.kernels.pure.replay import replay
+from deltaberg.kernels.pure.stats import parse_log_stats, parse_stats
+from deltaberg.kernels.pure.z85 import z85_decode, z85_encode
+
+__all__ = [
+    "bitmap_positions",
+    "encode_bitmap",
+    "keep_mask",
+    "parse_log_stats",
+    "parse_partition_values",
+    "parse_stats",
+    "reconcile",
+    "replay",
+    "unframe_bitmap",
+    "z85_decode",
+    "z85_encode",
+]

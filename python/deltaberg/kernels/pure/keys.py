@@ -1,0 +1,61 @@
+"""Which logical files newer actions have named."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+__all__ = ["Keys", "canonical_path"]
+
+
+class Keys:
+    """The logical files of the actions seen so far, newest first, by canonical path."""
+
+    def __init__(self) -> None:
+        self._added_in: dict[bytes, int] = {}
+        self._named: set[tuple[bytes, str]] = set()
+
+    def add(self, path: bytes, vector: str, commit: int) -> str:
+        """Show an add of a commit: ``first``, ``newer`` (replaced or removed) or ``conflict``."""
+        known = (path, vector) in self._named
+        added_in = self._added_in.get(path)
+        if added_in == commit and not known:
+            return "conflict"
+        if added_in is None:
+            self._added_in[path] = commit
+        self._named.add((path, vector))
+        return "newer" if known or added_in is not None else "first"
+
+    def remove(self, path: bytes, vector: str) -> str:
+        """Show a remove: ``first`` or ``newer``."""
+        if (path, vector) in self._named:
+            return "newer"
+        self._named.add((path, vector))
+        return "first"
+
+    def keeps_add(self, path: bytes, vector: str) -> bool:
+        """Say whether no action seen so far replaces or removes an older add."""
+        return path not in self._added_in and (path, vector) not in self._named
+
+    def keeps_remove(self, path: bytes, vector: str) -> bool:
+        """Say whether no action seen so far speaks of the logical file."""
+        return (path, vector) not in self._named
+
+    def was_added(self, path: bytes) -> bool:
+        """Say whether some commit adds the path."""
+        return path in self._added_in
+
+    def note_added(self, path: bytes) -> None:
+        """Note that some commit adds the path, with a vector that need not be known."""
+        self._added_in[path] = 0
+
+
+def canonical_path(path: str) -> bytes:
+    """Give the bytes under which a path is compared (DL-REC-10)."""
+    if path.startswith("file:"):
+        rest = path[5:]
+        if rest.startswith("//"):
+            rest = rest[2:].removeprefix("localhost")
+        path = rest if rest.startswith("/") else path
+    elif path.startswith(("s3a://", "s3n://")):
+        path = "s3://" + path[6:]
+    return unquote_to_bytes(path)

@@ -1,0 +1,201 @@
+"""Replay of Delta commits, newest first (Delta protocol, "Action Reconciliation")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import CorruptLogError
+from deltaberg.kernels.pure.actions import CommitActions, FileAction, parse_commit
+from deltaberg.kernels.pure.keys import Keys, canonical_path
+from deltaberg.kernels.results import Replay
+
+__all__ = ["replay"]
+
+_STRING_MAP = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_PLACE = pa.struct([("offset", pa.int64()), ("length", pa.int32())])
+_ADD = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        ("partitionValues", _STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", _PLACE),
+        ("tags", _STRING_MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+        ("version", pa.int64()),
+    ]
+)
+_REMOVE = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _STRING_MAP),
+        ("size", pa.int64()),
+        ("tags", _STRING_MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("version", pa.int64()),
+        ("pathAdded", pa.bool_()),
+    ]
+)
+_TRANSACTION = pa.schema(
+    [
+        pa.field("appId", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        ("lastUpdated", pa.int64()),
+    ]
+)
+_DOMAIN = pa.schema(
+    [
+        pa.field("domain", pa.string(), nullable=False),
+        pa.field("configuration", pa.string(), nullable=False),
+        pa.field("removed", pa.bool_(), nullable=False),
+    ]
+)
+
+
+def replay(commits: Iterable[tuple[int, bytes]], threads: int = 0) -> Replay:
+    """Replay commits, newest first."""
+    state = _State()
+    for number, (version, data) in enumerate(commits):
+        state.apply(number, version, parse_commit(version, data))
+    return state.finish()
+
+
+class _State:
+    """What the commits so far leave behind."""
+
+    def __init__(self) -> None:
+        self._keys = Keys()
+        self._adds: list[pa.RecordBatch] = []
+        self._removes: list[tuple[int, list[FileAction]]] = []
+        self._transactions: dict[str, tuple[int, int | None]] = {}
+        self._domains: dict[str, tuple[str, bool]] = {}
+        self._protocol: tuple[int, str] | None = None
+        self._metadata: tuple[int, str] | None = None
+
+    def apply(self, number: int, version: int, actions: CommitActions) -> None:
+        """Show a commit: all adds before any remove, since the order of lines means nothing."""
+        live = []
+        for action in actions.adds:
+            seen = self._keys.add(canonical_path(action.path), action.vector_id, number)
+            if seen == "conflict":
+                path = json.dumps(action.path, ensure_ascii=False)
+                message = f"{path} is added twice in one commit, with different deletion vectors"
+                raise CorruptLogError(message, version=str(version))
+            if seen == "first":
+                live.append(action)
+        gone = [
+            action
+            for action in actions.removes
+            if self._keys.remove(canonical_path(action.path), action.vector_id) == "first"
+        ]
+        if live:
+            self._adds.append(_add_batch(version, live))
+        if gone:
+            self._removes.append((version, gone))
+        for app_id, app_version, last_updated in reversed(actions.transactions):
+            self._transactions.setdefault(app_id, (app_version, last_updated))
+        for domain, configuration, removed in reversed(actions.domains):
+            self._domains.setdefault(domain, (configuration, removed))
+        if self._protocol is None and actions.protocol is not None:
+            self._protocol = (version, actions.protocol)
+        if self._metadata is None and actions.metadata is not None:
+            self._metadata = (version, actions.metadata)
+
+    def finish(self) -> Replay:
+        removes = [self._remove_batch(version, actions) for version, actions in self._removes]
+        transactions = [(app_id, *rest) for app_id, rest in sorted(self._transactions.items())]
+        domains = [(domain, *rest) for domain, rest in sorted(self._domains.items())]
+        return Replay(
+            adds=pa.Table.from_batches(self._adds or [_add_batch(0, [])]),
+            removes=pa.Table.from_batches(removes or [self._remove_batch(0, [])]),
+            transactions=_batch(transactions, _TRANSACTION),
+            domains=_batch(domains, _DOMAIN),
+            protocol=self._protocol,
+            metadata=self._metadata,
+        )
+
+    def _remove_batch(self, version: int, actions: list[FileAction]) -> pa.RecordBatch:
+        rows = [
+            (
+                action.path,
+                action.time,
+                action.data_change,
+                action.extended_file_metadata,
+                _pairs(action.partition_values),
+                action.size,
+                _pairs(action.tags),
+                _descriptor(action),
+                action.base_row_id,
+                action.default_row_commit_version,
+                version,
+                self._keys.was_added(canonical_path(action.path)),
+            )
+            for action in actions
+        ]
+        return _batch(rows, _REMOVE)
+
+
+def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
+    rows = [
+        (
+            action.path,
+            _pairs(action.partition_values),
+            action.size,
+            action.time,
+            action.data_change,
+            None if action.stats is None else {"offset": action.stats[0], "length": action.stats[1]},
+            _pairs(action.tags),
+            _descriptor(action),
+            action.base_row_id,
+            action.default_row_commit_version,
+            action.clustering_provider,
+            version,
+        )
+        for action in actions
+    ]
+    return _batch(rows, _ADD)
+
+
+def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _pairs(members: dict[str, str | None] | None) -> list[tuple[str, str | None]] | None:
+    return None if members is None else list(members.items())
+
+
+def _descriptor(action: FileAction) -> dict[str, Any] | None:
+    if action.vector is None:
+        return None
+    storage_type, path, offset, size, cardinality = action.vector
+    return {
+        "storageType": storage_type,
+        "pathOrInlineDv": path,
+        "offset": offset,
+        "sizeInBytes": size,
+        "cardinality": cardinality,
+    }

@@ -1,0 +1,8 @@
+"""Which files and row groups a filter can skip."""
+
+from __future__ import annotations
+
+from deltaberg.pruning.evaluate import may_match, must_match
+from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
+
+__all__ = ["ColumnStats", "FileStats", "StatsKey", "may_match", "must_match", "stats_key"]

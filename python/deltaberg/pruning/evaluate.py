@@ -1,0 +1,225 @@
+"""Three-valued evaluation of a filter over statistics.
+
+*Inclusive*: can any row of the file match? A file for which the answer is no need not be read. *Strict*: must
+every row match? Then nothing is left to filter in it. What is unknown never skips a file and never proves one.
+
+One evaluator serves partition values, the statistics of data files and those of row groups, so that the rules
+about nulls, NaN and inexact bounds exist once.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, Constant, bound_paths, evaluate
+from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
+from deltaberg.schema import Field
+
+__all__ = ["may_match", "must_match"]
+
+_MANY_VALUES = 64
+
+
+def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether any of its rows can match (the inclusive projection)."""
+    if isinstance(bound, Constant):
+        return stats.all(bound.value)
+    if _has_values(bound, stats):
+        return _by_value(bound, stats)
+    if isinstance(bound, BoundPredicate):
+        return _may(bound, stats)
+    return _join(bound, [may_match(part, stats) for part in bound.parts])
+
+
+def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether all of its rows must match (the strict projection)."""
+    if isinstance(bound, Constant):
+        return stats.all(bound.value)
+    if _has_values(bound, stats):
+        return _by_value(bound, stats)
+    if isinstance(bound, BoundPredicate):
+        return _must(bound, stats)
+    return _join(bound, [must_match(part, stats) for part in bound.parts])
+
+
+def _join(bound: BoundAnd | BoundOr, parts: list[pa.BooleanArray]) -> pa.BooleanArray:
+    join = pc.and_ if isinstance(bound, BoundAnd) else pc.or_
+    joined, *others = parts
+    for other in others:
+        joined = join(joined, other)
+    return joined
+
+
+def _has_values(bound: Bound, stats: FileStats) -> bool:
+    return all(stats_key(path) in stats.values for path in bound_paths(bound))
+
+
+def _by_value(bound: Bound, stats: FileStats) -> pa.BooleanArray:
+    """Evaluate a filter on columns whose value in each file is known: as on rows, unknown is not true."""
+
+    def column(path: tuple[Field, ...]) -> pa.Array:
+        return stats.values[stats_key(path)]
+
+    return evaluate(bound, column, stats.files).fill_null(False)
+
+
+def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, pa.Array | None]:
+    """Give the bounds of the predicate's column, of floating point columns as double."""
+    column = stats.columns.get(stats_key(bound.path), ColumnStats())
+    lower, upper = column.lower, column.upper
+    if bound.is_floating:
+        lower = None if lower is None else lower.cast(pa.float64())
+        upper = None if upper is None else upper.cast(pa.float64())
+    return lower, upper
+
+
+def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    key = stats_key(bound.path)
+    operator = bound.operator
+    if operator == "is null":
+        return pc.invert(stats.no_null(key))
+    if operator == "is distinct from":
+        return pc.invert(pc.and_(_only(bound, stats), stats.no_null(key)))
+    # Every other predicate is not true of a null.
+    possible = pc.invert(stats.all_null(key))
+    if operator in ("is not null", "is nan", "is not nan", "like", "not like") or bound.other is not None:
+        return possible
+    return pc.and_(possible, _within(bound, stats))
+
+
+def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether the bounds of the column leave room for a match."""
+    lower, upper = _bounds(bound, stats)
+    operator = bound.operator
+    if operator == "in":
+        return _any_within(bound, stats)
+    value = bound.values[0]
+    if operator in ("=", "<=>"):
+        return pc.and_(_unless(pc.greater, lower, value, stats), _unless(pc.less, upper, value, stats))
+    if operator in ("<", "<="):
+        if bound.is_floating and _is_nan(value):
+            return stats.all(True)
+        return _unless(pc.greater_equal if operator == "<" else pc.greater, lower, value, stats)
+    if operator in (">", ">="):
+        # NaN is greater than every number, and no bound tells of it.
+        if bound.is_floating:
+            return stats.all(True)
+        return _unless(pc.less_equal if operator == ">" else pc.less, upper, value, stats)
+    if operator == "starts with":
+        return _may_start_with(lower, upper, value.as_py(), stats)
+    if operator == "not starts with":
+        return pc.invert(_both_start_with(lower, upper, value.as_py(), stats))
+    return pc.invert(_only(bound, stats))
+
+
+def _unless(refutes: pc.Function, limit: pa.Array | None, value: pa.Scalar, stats: FileStats) -> pa.BooleanArray:
+    """True unless a known limit refutes a match."""
+    if limit is None or _is_nan(value):
+        return stats.all(True)
+    return pc.invert(refutes(limit, value).fill_null(False))
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return value.type == pa.float64() and value.as_py() != value.as_py()
+
+
+def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    lower, upper = _bounds(bound, stats)
+    values = list(bound.values)
+    if len(values) > _MANY_VALUES and not any(map(_is_nan, values)):
+        ordered = pc.min_max(pa.array([value.as_py() for value in values], values[0].type)).as_py()
+        least, most = (pa.scalar(ordered[name], values[0].type) for name in ("min", "max"))
+        return pc.and_(_unless(pc.greater, lower, most, stats), _unless(pc.less, upper, least, stats))
+    found = stats.all(False)
+    for value in values:
+        inside = pc.and_(_unless(pc.greater, lower, value, stats), _unless(pc.less, upper, value, stats))
+        found = pc.or_(found, inside)
+    return found
+
+
+def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether every value that is not null is known to be among the predicate's.
+
+    A floating point column may hold NaN beside its bounds, so nothing is known of it.
+    """
+    lower, upper = _bounds(bound, stats)
+    if lower is None or upper is None or bound.is_floating:
+        return stats.all(False)
+    found = stats.all(False)
+    for value in bound.values:
+        single = pc.and_(pc.equal(lower, value), pc.equal(upper, value)).fill_null(False)
+        found = pc.or_(found, single)
+    return found
+
+
+def _may_start_with(
+    lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats
+) -> pa.BooleanArray:
+    possible = stats.all(True)
+    if lower is not None:
+        above = pc.greater(pc.utf8_slice_codeunits(lower, 0, len(prefix)), prefix)
+        possible = pc.and_(possible, pc.invert(above.fill_null(False)))
+    if upper is not None:
+        below = pc.less(pc.utf8_slice_codeunits(upper, 0, len(prefix)), prefix)
+        possible = pc.and_(possible, pc.invert(below.fill_null(False)))
+    return possible
+
+
+def _both_start_with(
+    lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats
+) -> pa.BooleanArray:
+    if lower is None or upper is None:
+        return stats.all(False)
+    both = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))
+    return both.fill_null(False)
+
+
+def _must(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    key = stats_key(bound.path)
+    operator = bound.operator
+    if operator == "is null":
+        return stats.all_null(key)
+    if operator == "is distinct from":
+        return pc.or_(stats.all_null(key), pc.and_(stats.no_null(key), _never(bound, stats)))
+    if operator in ("is nan", "is not nan", "like", "not like") or bound.other is not None:
+        return stats.all(False)
+    if operator == "is not null":
+        return stats.no_null(key)
+    return pc.and_(stats.no_null(key), _always(bound, stats))
+
+
+def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether the bounds prove the predicate for every value that is not null."""
+    lower, upper = _bounds(bound, stats)
+    operator, value = bound.operator, bound.values[0]
+    if operator in ("=", "<=>", "in"):
+        return _only(bound, stats)
+    if operator in ("!=", "not in"):
+        return _never(bound, stats)
+    if operator == "starts with":
+        return _both_start_with(lower, upper, value.as_py(), stats)
+    if operator == "not starts with":
+        return pc.invert(_may_start_with(lower, upper, value.as_py(), stats))
+    if _is_nan(value):
+        return stats.all(False)
+    if operator in ("<", "<="):
+        # NaN is greater than every number, and no bound tells of it.
+        if upper is None or bound.is_floating:
+            return stats.all(False)
+        return (pc.less if operator == "<" else pc.less_equal)(upper, value).fill_null(False)
+    if lower is None:
+        return stats.all(False)
+    return (pc.greater if operator == ">" else pc.greater_equal)(lower, value).fill_null(False)
+
+
+def _never(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
+    """Say of each file whether the bounds prove that no value equals one of the predicate's."""
+    lower, upper = _bounds(bound, stats)
+    never = stats.all(True)
+    for value in bound.values:
+        if _is_nan(value):
+            return stats.all(False)
+        inside = pc.and_(_unless(pc.greater, lower, value, stats), _unless(pc.less, upper, value, stats))
+        never = pc.and_(never, pc.invert(inside))
+    return never

@@ -1,0 +1,27 @@
+"""Schemas: table types, their Arrow types, names of columns, and how a file's columns become a table's."""
+
+from __future__ import annotations
+
+from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
+from deltaberg.schema.columns import ColumnName, find_column, find_path, select_columns, split_name
+from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+
+__all__ = [
+    "VARIANT",
+    "ColumnName",
+    "DataType",
+    "Decimal",
+    "Field",
+    "List",
+    "Map",
+    "Primitive",
+    "Struct",
+    "arrow_field",
+    "arrow_schema",
+    "arrow_type",
+    "find_column",
+    "find_path",
+    "is_variant_field",
+    "select_columns",
+    "split_name",
+]

@@ -1,0 +1,162 @@
+"""Which column a name means.
+
+A name is matched exactly, else it is the only match without regard to case, else it is an error that lists near
+names. Dots lead into structs; backticks, or a tuple of names, take a dot literally.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.schema.types import Field, Struct
+
+__all__ = ["ColumnName", "find_column", "find_path", "select_columns", "split_name"]
+
+#: How callers name a column.
+ColumnName = str | Sequence[str]
+
+
+def split_name(name: ColumnName) -> tuple[str, ...]:
+    """Split a name at its dots.
+
+    Examples
+    --------
+    >>> split_name("a.b")
+    ('a', 'b')
+    >>> split_name("`a.b`.c")
+    ('a.b', 'c')
+    >>> split_name(("a.b",))
+    ('a.b',)
+    """
+    if not isinstance(name, str):
+        return tuple(name)
+    parts: list[str] = []
+    at = 0
+    while True:
+        if name.startswith("`", at):
+            part, at = _quoted(name, at)
+        else:
+            end = name.find(".", at)
+            end = len(name) if end < 0 else end
+            part, at = name[at:end], end
+        if not part:
+            raise InvalidArgumentError(f"{name!r} is no column name", hint="an empty part stands between its dots")
+        parts.append(part)
+        if at == len(name):
+            return tuple(parts)
+        if name[at] != ".":
+            raise InvalidArgumentError(f"{name!r} is no column name", hint="a dot must follow the closing backtick")
+        at += 1
+
+
+def _quoted(name: str, at: int) -> tuple[str, int]:
+    """Read a part in backticks, in which two backticks stand for one."""
+    part = ""
+    at += 1
+    while True:
+        end = name.find("`", at)
+        if end < 0:
+            raise InvalidArgumentError(f"{name!r} is no column name", hint="a backtick is not closed")
+        part += name[at:end]
+        at = end + 1
+        if not name.startswith("`", at):
+            return part, at
+        part, at = part + "`", at + 1
+
+
+def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
+    """Give the fields from the root to the column that a name means.
+
+    A name with dots that is, as it stands, the name of a top-level column means that column.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        Where there is none, or several differ only in case.
+    """
+    if isinstance(name, str):
+        whole = schema.get(name)
+        if whole is not None:
+            return (whole,)
+    return find_path(schema, split_name(name))
+
+
+def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
+    """Give the fields along a path of names."""
+    fields: list[Field] = []
+    inside = schema
+    for depth, part in enumerate(path):
+        found = _match(inside, part, path)
+        fields.append(found)
+        if depth + 1 < len(path):
+            if not isinstance(found.type, Struct):
+                shown = ".".join(path[: depth + 1])
+                raise ColumnNotFoundError(f"{shown} is of type {found.type} and has no fields", column=".".join(path))
+            inside = found.type
+    if not fields:
+        raise InvalidArgumentError("a column name has no parts")
+    return tuple(fields)
+
+
+def _match(schema: Struct, name: str, path: Sequence[str]) -> Field:
+    exact = schema.get(name)
+    if exact is not None:
+        return exact
+    folded = [field for field in schema if field.name.lower() == name.lower()]
+    if len(folded) == 1:
+        return folded[0]
+    shown = ".".join(path)
+    if folded:
+        names = ", ".join(field.name for field in folded)
+        raise ColumnNotFoundError(f"{name!r} is ambiguous: {names} differ only in case", column=shown)
+    raise ColumnNotFoundError(f"there is no column {shown!r}", hint=_suggest(name, schema.names), column=shown)
+
+
+def _suggest(name: str, names: Sequence[str]) -> str:
+    lowered = {known.lower(): known for known in names}
+    near = [lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)]
+    if near:
+        return f"did you mean {', '.join(near)}?"
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"the columns are {shown}" if names else "the table has no columns"
+
+
+def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:
+    """Give the part of a schema that names mean, in the order of the names.
+
+    Fields of one struct are gathered where its first one is named; naming a struct takes all of it.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> inner = Struct((Field("x", Primitive("long")), Field("y", Primitive("long"))))
+    >>> schema = Struct((Field("a", Primitive("string")), Field("s", inner)))
+    >>> str(select_columns(schema, ["s.y", "a"]))
+    'struct<s: struct<y: long>, a: string>'
+    """
+    chosen: dict[str, Field] = {}
+    for name in names:
+        path = find_column(schema, name)
+        top = path[0].name
+        chosen[top] = _merge(chosen.get(top), _narrow(path))
+    return Struct(tuple(chosen.values()))
+
+
+def _narrow(path: tuple[Field, ...]) -> Field:
+    """Give the first field of a path with nothing in it but the rest of the path."""
+    first, *rest = path
+    return replace(first, type=Struct((_narrow(tuple(rest)),))) if rest else first
+
+
+def _merge(known: Field | None, added: Field) -> Field:
+    if known is None or known == added:
+        return added
+    if not isinstance(known.type, Struct) or not isinstance(added.type, Struct):
+        raise SchemaError(f"column {added.name!r} is selected twice in different ways", column=added.name)
+    fields = {field.name: field for field in known.type}
+    for field in added.type:
+        fields[field.name] = _merge(fields.get(field.name), field)
+    return replace(known, type=Struct(tuple(fields.values())))

@@ -1,0 +1,135 @@
+"""Arrow arrays as a file holds them, brought to the types of the table: the read half of type promotion."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.errors import CorruptDataFileError, SchemaError
+from deltaberg.schema.arrow import arrow_type
+from deltaberg.schema.types import DataType, Decimal, Primitive
+
+__all__ = ["convert_leaf", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
+
+_INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+#: Digits that an integer of these bits may need.
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+
+
+def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
+    """Say whether values of a file's leaf type can be read as the table's type without loss.
+
+    Integers of fewer bits, and 32-bit ones that carry no narrower annotation, read as any integer; an integer
+    that is too large for the table's type is then found value by value.
+    """
+    if pt.is_null(found):
+        return True
+    if pt.is_dictionary(found):
+        return is_promotable(found.value_type, wanted)
+    if isinstance(wanted, Decimal):
+        return _is_promotable_decimal(found, wanted)
+    if not isinstance(wanted, Primitive):
+        return False
+    name = wanted.name
+    if name in _INTEGER_BITS:
+        return pt.is_integer(found) and found.bit_width <= max(_INTEGER_BITS[name], 32)
+    if name == "double":
+        return pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32)
+    if name == "float":
+        return found in (pa.float16(), pa.float32())
+    if name in ("string", "binary"):
+        return _is_bytes(found)
+    if name == "date":
+        return bool(pt.is_date(found))
+    if name == "timestamp_ntz":
+        return bool(pt.is_timestamp(found) or pt.is_date(found))
+    if name == "timestamp":
+        return bool(pt.is_timestamp(found))
+    return name == "boolean" and bool(pt.is_boolean(found))
+
+
+def _is_promotable_decimal(found: pa.DataType, wanted: Decimal) -> bool:
+    if pt.is_decimal(found):
+        whole = wanted.precision - wanted.scale >= found.precision - found.scale
+        return bool(whole and wanted.scale >= found.scale)
+    if not pt.is_integer(found):
+        return False
+    return bool(wanted.precision - wanted.scale >= _INTEGER_DIGITS[found.bit_width])
+
+
+def _is_bytes(found: pa.DataType) -> bool:
+    kinds = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
+    return any(kind(found) for kind in kinds) or found in (pa.string_view(), pa.binary_view())
+
+
+def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
+    """Bring a leaf array to the Arrow type of the table's type.
+
+    Raises
+    ------
+    SchemaError
+        Where the types do not fit.
+    CorruptDataFileError
+        Where a value does not: text that is not UTF-8, an integer that is too large.
+    """
+    target = arrow_type(wanted)
+    found = array.type
+    if found == target:
+        return array
+    if pt.is_null(found):
+        return pa.nulls(len(array), target)
+    if not is_promotable(found, wanted):
+        raise SchemaError(f"the file stores {found}, the table says {wanted}")
+    try:
+        if pt.is_dictionary(found):
+            return convert_leaf(array.dictionary_decode(), wanted)
+        if pt.is_timestamp(found):
+            return _micros(array).view(target)
+        if pt.is_date(found) and pt.is_timestamp(target):
+            return array.cast(pa.date32()).cast(pa.timestamp("us")).view(target)
+        if isinstance(wanted, Decimal) and pt.is_integer(found):
+            return array.cast(pa.decimal128(_INTEGER_DIGITS[found.bit_width], 0)).cast(target)
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise CorruptDataFileError(f"a value stored as {found} does not fit {wanted}: {error}") from error
+
+
+def _micros(array: pa.Array) -> pa.Array:
+    """Bring timestamps to microseconds, finer ones rounded down, as 64-bit integers."""
+    unit, values = array.type.unit, array.view(pa.int64())
+    if unit == "us":
+        return values
+    if unit != "ns":
+        factor = {"s": 1_000_000, "ms": 1_000}[unit]
+        return pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
+    thousand = pa.scalar(1_000, pa.int64())
+    quotient = pc.divide(values, thousand)
+    below = pc.less(values, pc.multiply(quotient, thousand))
+    return pc.subtract(quotient, below.cast(pa.int64()))
+
+
+def rows_valid(array: pa.Array) -> pa.Buffer | None:
+    """Give the validity of an array's rows as a bitmap that begins at its first row."""
+    if not array.null_count:
+        return None
+    return array.is_valid().buffers()[1]
+
+
+def struct_of(source: pa.StructArray, children: list[pa.Array], fields: list[pa.Field]) -> pa.StructArray:
+    """Make a struct array of new children with the nulls of another."""
+    if not fields:
+        buffers = [rows_valid(source)]
+        return pa.Array.from_buffers(pa.struct([]), len(source), buffers, children=[])
+    mask = source.is_null() if source.null_count else None
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def list_with_values(source: pa.Array, values: pa.Array, target: pa.DataType, first: int) -> pa.Array:
+    """Make a list or map array of new values with the lengths and nulls of another.
+
+    ``values`` begins with value number ``first`` of the source.
+    """
+    offsets = pc.subtract(source.offsets, pa.scalar(first, source.offsets.type)).cast(pa.int32())
+    buffers = [rows_valid(source), offsets.buffers()[1]]
+    return pa.Array.from_buffers(target, len(source), buffers, children=[values])

@@ -1,0 +1,256 @@
+"""How the columns of one file become the columns that are wanted.
+
+A plan is made once for each file: which leaves to read, and for every wanted field where it comes from: a field
+of the file (by id, or by physical name), or nowhere, which gives nulls. Nested fields are renamed, reordered,
+dropped, filled and promoted at any depth; nulls of structs, lists and maps stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from deltaberg.errors import CorruptDataFileError, SchemaError
+from deltaberg.schema.arrow import arrow_field, arrow_type
+from deltaberg.schema.convert import convert_leaf, is_promotable, list_with_values, struct_of
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema.shredding import VariantLayout, unshred
+
+__all__ = ["Leaf", "Projection", "find_leaf", "plan_projection"]
+
+_FIELD_ID = b"PARQUET:field_id"
+#: Columns that hold nothing: writers leave them out of files.
+_VOID = Primitive("void")
+_Convert = Callable[[pa.Array], pa.Array]
+
+
+@dataclass
+class Projection:
+    """The plan of one file: ``leaves`` are the numbers of the Parquet columns to read."""
+
+    leaves: list[int] = field(default_factory=list)
+    #: For each wanted field, the name of the top-level file field and how its array is converted; None: missing.
+    _sources: list[tuple[str, _Convert] | None] = field(default_factory=list)
+    _fields: list[Field] = field(default_factory=list)
+
+    def apply(self, batch: pa.RecordBatch, rows: int) -> list[pa.Array]:
+        """Give an array for each wanted field from a batch of the leaves that were read."""
+        arrays = []
+        for source, wanted in zip(self._sources, self._fields, strict=True):
+            if source is None:
+                arrays.append(pa.nulls(rows, arrow_type(wanted.type)))
+                continue
+            name, convert = source
+            try:
+                arrays.append(convert(batch.column(name)))
+            except (SchemaError, CorruptDataFileError) as error:
+                raise error.with_context(column=wanted.name) from None
+        return arrays
+
+
+def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
+    """Plan how the wanted fields come from a file with this schema.
+
+    Parameters
+    ----------
+    wanted
+        Top-level fields, perhaps with a part of their nested fields.
+    file_schema
+        The Arrow schema of the file, field ids in the metadata ``PARQUET:field_id``.
+    by_id
+        Resolve fields by id; else by physical name.
+
+    Raises
+    ------
+    SchemaError
+        Where a type in the file cannot be read as the table's, or ids are wanted and the file has none.
+    """
+    if by_id and wanted and not _has_ids(file_schema):
+        raise SchemaError(
+            "the data file has no field ids, and the table resolves its columns by id",
+            hint="the file was written without delta.columnMapping's ids; rewrite it",
+        )
+    planner = _Planner(by_id)
+    offsets = _leaf_offsets(file_schema, 0)
+    projection = Projection()
+    for want in wanted:
+        index = None if want.type == _VOID else planner.find(want, list(file_schema))
+        projection._fields.append(want)
+        if index is None:
+            projection._sources.append(None)
+            continue
+        try:
+            convert = planner.plan(want.type, file_schema.field(index).type, offsets[index])
+        except SchemaError as error:
+            raise error.with_context(column=want.name) from None
+        projection._sources.append((file_schema.field(index).name, convert))
+    projection.leaves = sorted(set(planner.leaves))
+    return projection
+
+
+class Leaf(NamedTuple):
+    """Where a column is in a file: the number of its first leaf, its type, and whether it is one leaf."""
+
+    index: int
+    type: pa.DataType
+    is_leaf: bool
+
+
+def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Leaf | None:
+    """Find the column at the end of a path of struct fields; None where the file lacks it."""
+    planner = _Planner(by_id)
+    children: Sequence[pa.Field] = list(file_schema)
+    first = 0
+    for part in path:
+        index = planner.find(part, children)
+        if index is None:
+            return None
+        first = _leaf_offsets(children, first)[index]
+        found = children[index].type
+        children = list(found) if pt.is_struct(found) else []
+    return Leaf(first, found, _leaf_count(found) == 1 and not pt.is_nested(found))
+
+
+def _has_ids(fields: pa.Schema | pa.StructType) -> bool:
+    for child in fields:
+        if _field_id(child) is not None:
+            return True
+        inner = child.type
+        if pt.is_list(inner) or pt.is_map(inner):
+            inner = inner.value_type if pt.is_list(inner) else inner.item_type
+        if pt.is_struct(inner) and _has_ids(inner):
+            return True
+    return False
+
+
+def _field_id(child: pa.Field) -> int | None:
+    text = (child.metadata or {}).get(_FIELD_ID)
+    return None if text is None else int(text)
+
+
+def _leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first: int) -> list[int]:
+    """Give the number of the first leaf of each child."""
+    offsets = []
+    for child in children:
+        offsets.append(first)
+        first += _leaf_count(child.type)
+    return offsets
+
+
+def _leaf_count(found: pa.DataType) -> int:
+    if isinstance(found, pa.BaseExtensionType):
+        return _leaf_count(found.storage_type)
+    if pt.is_struct(found):
+        return sum(_leaf_count(child.type) for child in found)
+    if pt.is_map(found):
+        return _leaf_count(found.key_type) + _leaf_count(found.item_type)
+    if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found):
+        return _leaf_count(found.value_type)
+    return 1
+
+
+class _Planner:
+    """Plans fields and collects the leaves that they need."""
+
+    def __init__(self, by_id: bool) -> None:
+        self._by_id = by_id
+        self.leaves: list[int] = []
+
+    def find(self, want: Field, candidates: Sequence[pa.Field]) -> int | None:
+        """Find the file's field for a wanted one."""
+        # A field without an id is a hidden one, which the format knows by its name alone.
+        if self._by_id and want.id is not None:
+            places = [index for index, child in enumerate(candidates) if _field_id(child) == want.id]
+            return places[0] if places else None
+        name = want.physical_name
+        for index, child in enumerate(candidates):
+            if child.name == name:
+                return index
+        folded = [index for index, child in enumerate(candidates) if child.name.lower() == name.lower()]
+        return folded[0] if len(folded) == 1 else None
+
+    def plan(self, want: DataType, found: pa.DataType, first: int) -> _Convert:
+        """Plan one value; ``first`` is the number of its first leaf."""
+        if isinstance(found, pa.BaseExtensionType):
+            inner = self.plan(want, found.storage_type, first)
+            return lambda array: inner(array.storage)
+        if want == Primitive("variant"):
+            return self._variant(found, first)
+        if want == _VOID:
+            self.leaves.append(first)
+            return lambda array: pa.nulls(len(array))
+        if isinstance(want, Struct):
+            return self._struct(want, found, first)
+        if isinstance(want, List):
+            return self._list(want, found, first)
+        if isinstance(want, Map):
+            return self._map(want, found, first)
+        if not is_promotable(found, want):
+            raise SchemaError(f"the file stores {found}, the table says {want}")
+        self.leaves.append(first)
+        return lambda array: convert_leaf(array, want)
+
+    def _struct(self, want: Struct, found: pa.DataType, first: int) -> _Convert:
+        if not pt.is_struct(found):
+            raise SchemaError(f"the file stores {found}, the table says {want}")
+        offsets = _leaf_offsets(found, first)
+        sources: list[tuple[str, _Convert] | None] = []
+        for child in want:
+            index = None if child.type == _VOID else self.find(child, list(found))
+            if index is None:
+                sources.append(None)
+            else:
+                inner = found.field(index)
+                sources.append((inner.name, self.plan(child.type, inner.type, offsets[index])))
+        if not any(sources):
+            # Whether the struct itself is null stands in any of its leaves.
+            self.leaves.append(first)
+        fields = [arrow_field(child) for child in want]
+
+        def convert(array: pa.StructArray) -> pa.StructArray:
+            children = [
+                pa.nulls(len(array), target.type) if source is None else source[1](array.field(source[0]))
+                for source, target in zip(sources, fields, strict=True)
+            ]
+            return struct_of(array, children, fields)
+
+        return convert
+
+    def _list(self, want: List, found: pa.DataType, first: int) -> _Convert:
+        if not (pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found)):
+            raise SchemaError(f"the file stores {found}, the table says {want}")
+        inner = self.plan(want.element.type, found.value_type, first)
+        target = arrow_type(want)
+
+        def convert(array: pa.Array) -> pa.Array:
+            if pt.is_fixed_size_list(array.type):
+                array = array.cast(pa.list_(array.type.value_field))
+            start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+            return list_with_values(array, inner(array.values.slice(start, stop - start)), target, start)
+
+        return convert
+
+    def _map(self, want: Map, found: pa.DataType, first: int) -> _Convert:
+        if not pt.is_map(found):
+            raise SchemaError(f"the file stores {found}, the table says {want}")
+        keys = self.plan(want.key.type, found.key_type, first)
+        values = self.plan(want.value.type, found.item_type, first + _leaf_count(found.key_type))
+        target = arrow_type(want)
+        fields = [target.key_field, target.item_field]
+
+        def convert(array: pa.MapArray) -> pa.MapArray:
+            start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+            parts = [keys(array.keys.slice(start, stop - start)), values(array.items.slice(start, stop - start))]
+            entries = pa.StructArray.from_arrays(parts, fields=fields)
+            return list_with_values(array, entries, target, start)
+
+        return convert
+
+    def _variant(self, found: pa.DataType, first: int) -> _Convert:
+        layout = VariantLayout.of(found)
+        self.leaves.extend(range(first, first + _leaf_count(found)))
+        return lambda array: unshred(array, layout)

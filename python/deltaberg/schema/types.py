@@ -1,0 +1,112 @@
+"""Table types, common to both formats.
+
+A type tree is immutable. Elements of lists and keys and values of maps are fields too, since both formats give
+them ids. Names are neutral: ``timestamp`` is an instant in UTC, ``timestamp_ntz`` a wall clock reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["DataType", "Decimal", "Field", "List", "Map", "Primitive", "Struct"]
+
+
+@dataclass(frozen=True)
+class DataType:
+    """The base of all types."""
+
+
+@dataclass(frozen=True)
+class Primitive(DataType):
+    """A type without parameters.
+
+    ``name`` is one of boolean, byte, short, integer, long, float, double, string, binary, date, timestamp,
+    timestamp_ntz, void and variant.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Decimal(DataType):
+    """A decimal of up to 38 digits."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A named part of a struct, the element of a list, or the key or value of a map.
+
+    ``physical_name`` is the name in data files, partition values and statistics; ``id`` the one that files may
+    carry. ``metadata`` is what the format keeps of the field beyond that.
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    id: int | None = None
+    physical_name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.physical_name:
+            object.__setattr__(self, "physical_name", self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}{'' if self.nullable else ' NOT NULL'}"
+
+
+@dataclass(frozen=True)
+class Struct(DataType):
+    """Named fields in order; a table's schema is one."""
+
+    fields: tuple[Field, ...] = ()
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields, in order."""
+        return [field.name for field in self.fields]
+
+    def get(self, name: str) -> Field | None:
+        """Give the field of exactly this name."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(f'{field.name}: {field.type}' for field in self.fields)}>"
+
+
+@dataclass(frozen=True)
+class List(DataType):
+    """A list of elements of one type."""
+
+    element: Field
+
+    def __str__(self) -> str:
+        return f"array<{self.element.type}>"
+
+
+@dataclass(frozen=True)
+class Map(DataType):
+    """A map; keys are never null."""
+
+    key: Field
+    value: Field
+
+    def __str__(self) -> str:
+        return f"map<{self.key.type}, {self.value.type}>"

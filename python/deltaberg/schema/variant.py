@@ -1,0 +1,319 @@
+"""The variant binary encoding (Parquet format, "Variant Binary Encoding"): taking values apart and building them.
+
+A variant is two byte strings: ``metadata``, a dictionary of field names, and ``value``. Both come from files, so
+every length and offset is checked against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from deltaberg.errors import CorruptDataFileError
+
+__all__ = [
+    "NULL",
+    "encode_array",
+    "encode_binary",
+    "encode_boolean",
+    "encode_decimal",
+    "encode_object",
+    "encode_primitive",
+    "encode_string",
+    "encode_uuid",
+    "object_fields",
+    "read_dictionary",
+    "variant_to_json",
+]
+
+#: The variant null.
+NULL = b"\x00"
+
+_PRIMITIVE, _SHORT_STRING, _OBJECT, _ARRAY = range(4)
+_MAX_DEPTH = 500
+_MAX_SHORT_STRING = 63
+#: Fixed-width primitives: type id to (name, struct format).
+_FIXED = {
+    3: ("int", "<b"),
+    4: ("int", "<h"),
+    5: ("int", "<i"),
+    6: ("int", "<q"),
+    7: ("double", "<d"),
+    11: ("$date", "<i"),
+    12: ("$ts", "<q"),
+    13: ("$tsntz", "<q"),
+    14: ("float", "<f"),
+    17: ("$time", "<q"),
+    18: ("$tsns", "<q"),
+    19: ("$tsntzns", "<q"),
+}
+_DECIMAL_BYTES = {8: 4, 9: 8, 10: 16}
+_PRIMITIVE_IDS = {
+    "int8": 3,
+    "int16": 4,
+    "int32": 5,
+    "int64": 6,
+    "double": 7,
+    "date": 11,
+    "timestamp": 12,
+    "timestamp_ntz": 13,
+    "float": 14,
+    "time": 17,
+    "timestamp_ns": 18,
+    "timestamp_ntz_ns": 19,
+}
+
+
+def read_dictionary(metadata: bytes) -> list[str]:
+    """Give the field names of a metadata dictionary."""
+    header = _byte(metadata, 0)
+    if header & 0x0F != 1:
+        raise CorruptDataFileError(f"variant metadata of version {header & 0x0F}; version 1 is known")
+    width = (header >> 6) + 1
+    count = _number(metadata, 1, width)
+    first = 1 + width * (count + 2)
+    offsets = [_number(metadata, 1 + width * (index + 1), width) for index in range(_bounded(count, metadata) + 1)]
+    names = []
+    for start, stop in zip(offsets, offsets[1:], strict=False):
+        try:
+            names.append(_slice(metadata, first + start, stop - start).decode())
+        except UnicodeDecodeError:
+            raise CorruptDataFileError("a field name in variant metadata is not UTF-8") from None
+    return names
+
+
+def object_fields(value: bytes, names: list[str]) -> dict[str, bytes]:
+    """Give the fields of a variant object, still encoded."""
+    header = _byte(value, 0)
+    if header & 3 != _OBJECT:
+        raise CorruptDataFileError("a variant object was expected")
+    offset_width, id_width = (header >> 2 & 3) + 1, (header >> 4 & 3) + 1
+    count_width = 4 if header >> 6 & 1 else 1
+    count = _bounded(_number(value, 1, count_width), value)
+    ids_at = 1 + count_width
+    offsets_at = ids_at + count * id_width
+    values_at = offsets_at + (count + 1) * offset_width
+    fields = {}
+    for index in range(count):
+        name_id = _number(value, ids_at + index * id_width, id_width)
+        if name_id >= len(names):
+            raise CorruptDataFileError(f"a variant object names field {name_id} of {len(names)}")
+        start = values_at + _number(value, offsets_at + index * offset_width, offset_width)
+        fields[names[name_id]] = _slice(value, start, _size(value, start))
+    return fields
+
+
+def _array_items(value: bytes) -> list[bytes]:
+    header = _byte(value, 0)
+    offset_width, count_width = (header >> 2 & 3) + 1, 4 if header >> 4 & 1 else 1
+    count = _bounded(_number(value, 1, count_width), value)
+    offsets_at = 1 + count_width
+    values_at = offsets_at + (count + 1) * offset_width
+    items = []
+    for index in range(count):
+        start = values_at + _number(value, offsets_at + index * offset_width, offset_width)
+        items.append(_slice(value, start, _size(value, start)))
+    return items
+
+
+def _size(value: bytes, at: int) -> int:
+    """Give the number of bytes of the value that begins at ``at``."""
+    header = _byte(value, at)
+    kind, rest = header & 3, header >> 2
+    if kind == _SHORT_STRING:
+        return 1 + rest
+    if kind == _PRIMITIVE:
+        return 1 + _primitive_size(value, at, rest)
+    if kind == _OBJECT:
+        offset_width, id_width = (rest & 3) + 1, (rest >> 2 & 3) + 1
+        count_width = 4 if rest >> 4 & 1 else 1
+    else:
+        offset_width, id_width = (rest & 3) + 1, 0
+        count_width = 4 if rest >> 2 & 1 else 1
+    count = _bounded(_number(value, at + 1, count_width), value)
+    ends_at = 1 + count_width + count * (id_width + offset_width)
+    return ends_at + offset_width + _number(value, at + ends_at, offset_width)
+
+
+def _primitive_size(value: bytes, at: int, kind: int) -> int:
+    if kind in (0, 1, 2):
+        return 0
+    if kind in _FIXED:
+        return struct.calcsize(_FIXED[kind][1])
+    if kind in _DECIMAL_BYTES:
+        return 1 + _DECIMAL_BYTES[kind]
+    if kind in (15, 16):
+        return 4 + _number(value, at + 1, 4)
+    if kind == 20:
+        return 16
+    raise CorruptDataFileError(f"a variant of the unknown primitive type {kind}")
+
+
+def encode_primitive(kind: str, number: int | float) -> bytes:
+    """Encode a number: ``kind`` is int8 to int64, float, double, date, time, timestamp, timestamp_ntz or their ``_ns``."""
+    type_id = _PRIMITIVE_IDS[kind]
+    return bytes([type_id << 2]) + struct.pack(_FIXED[type_id][1], number)
+
+
+def encode_boolean(value: bool) -> bytes:
+    """Encode a boolean."""
+    return bytes([(1 if value else 2) << 2])
+
+
+def encode_decimal(value: Decimal, precision: int) -> bytes:
+    """Encode a decimal in the width that its type's precision asks for."""
+    type_id, width = (8, 4) if precision <= 9 else (9, 8) if precision <= 18 else (10, 16)
+    sign, digits, exponent = value.as_tuple()
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    scale = -int(exponent)
+    return bytes([type_id << 2, scale]) + unscaled.to_bytes(width, "little", signed=True)
+
+
+def encode_string(text: str) -> bytes:
+    """Encode a string."""
+    data = text.encode()
+    if len(data) <= _MAX_SHORT_STRING:
+        return bytes([len(data) << 2 | _SHORT_STRING]) + data
+    return bytes([16 << 2]) + struct.pack("<I", len(data)) + data
+
+
+def encode_binary(data: bytes) -> bytes:
+    """Encode bytes."""
+    return bytes([15 << 2]) + struct.pack("<I", len(data)) + data
+
+
+def encode_uuid(data: bytes) -> bytes:
+    """Encode a UUID from its 16 bytes."""
+    return bytes([20 << 2]) + data
+
+
+def encode_object(fields: dict[str, bytes], ids: dict[str, int]) -> bytes:
+    """Encode an object from encoded fields; ``ids`` gives the place of each name in the metadata."""
+    ordered = sorted(fields, key=str.encode)
+    numbers = []
+    for name in ordered:
+        if name not in ids:
+            raise CorruptDataFileError(f"the variant metadata lacks the shredded field {name!r}")
+        numbers.append(ids[name])
+    offsets = _offsets([fields[name] for name in ordered])
+    id_width, offset_width = _width(max(numbers, default=0)), _width(offsets[-1])
+    large = len(ordered) > 0xFF
+    header = (offset_width - 1 | id_width - 1 << 2 | large << 4) << 2 | _OBJECT
+    count = len(ordered).to_bytes(4 if large else 1, "little")
+    return b"".join(
+        [
+            bytes([header]),
+            count,
+            *(number.to_bytes(id_width, "little") for number in numbers),
+            *(offset.to_bytes(offset_width, "little") for offset in offsets),
+            *(fields[name] for name in ordered),
+        ]
+    )
+
+
+def encode_array(items: list[bytes]) -> bytes:
+    """Encode an array from encoded items."""
+    offsets = _offsets(items)
+    width, large = _width(offsets[-1]), len(items) > 0xFF
+    header = (width - 1 | large << 2) << 2 | _ARRAY
+    count = len(items).to_bytes(4 if large else 1, "little")
+    return b"".join([bytes([header]), count, *(offset.to_bytes(width, "little") for offset in offsets), *items])
+
+
+def _offsets(parts: list[bytes]) -> list[int]:
+    offsets = [0]
+    for part in parts:
+        offsets.append(offsets[-1] + len(part))
+    return offsets
+
+
+def _width(number: int) -> int:
+    return max(1, (number.bit_length() + 7) // 8)
+
+
+def variant_to_json(metadata: bytes, value: bytes) -> str:
+    """Give a variant as JSON text, keys sorted.
+
+    Types without a JSON form are objects with one key: ``$date`` in days, ``$time``, ``$ts`` and ``$tsntz`` in
+    microseconds, ``$tsns`` and ``$tsntzns`` in nanoseconds since 1970, ``$binary`` in hex, ``$uuid``.
+    """
+    return json.dumps(
+        _to_python(value, read_dictionary(metadata), 0), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+class _Digits(float):
+    """A number that prints as it is spelled."""
+
+    def __new__(cls, text: str) -> _Digits:
+        number = super().__new__(cls, 0.0)
+        number.text = text
+        return number
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _to_python(value: bytes, names: list[str], depth: int) -> Any:
+    if depth > _MAX_DEPTH:
+        raise CorruptDataFileError(f"a variant is nested deeper than {_MAX_DEPTH} levels")
+    kind = _byte(value, 0) & 3
+    if kind == _OBJECT:
+        return {name: _to_python(part, names, depth + 1) for name, part in object_fields(value, names).items()}
+    if kind == _ARRAY:
+        return [_to_python(item, names, depth + 1) for item in _array_items(value)]
+    if kind == _SHORT_STRING:
+        return _text(_slice(value, 1, value[0] >> 2))
+    return _primitive_to_python(value, value[0] >> 2)
+
+
+def _primitive_to_python(value: bytes, kind: int) -> Any:
+    if kind in (0, 1, 2):
+        return (None, True, False)[kind]
+    data = _slice(value, 1, _primitive_size(value, 0, kind))
+    if kind in _FIXED:
+        name, form = _FIXED[kind]
+        (number,) = struct.unpack(form, data)
+        return {name: number} if name.startswith("$") else number
+    if kind in _DECIMAL_BYTES:
+        unscaled = int.from_bytes(data[1:], "little", signed=True)
+        return _Digits(format(Decimal(unscaled).scaleb(-data[0]), "f"))
+    if kind == 16:
+        return _text(data[4:])
+    return {"$binary": data[4:].hex()} if kind == 15 else {"$uuid": str(uuid.UUID(bytes=data))}
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise CorruptDataFileError("a variant string is not UTF-8") from None
+
+
+def _byte(data: bytes, at: int) -> int:
+    if at >= len(data):
+        raise CorruptDataFileError("a variant ends before its header")
+    return data[at]
+
+
+def _number(data: bytes, at: int, width: int) -> int:
+    return int.from_bytes(_slice(data, at, width), "little")
+
+
+def _slice(data: bytes, at: int, size: int) -> bytes:
+    part = data[at : at + size]
+    if size < 0 or len(part) < size:
+        raise CorruptDataFileError(f"a variant of {len(data)} bytes ends where {max(size, 0)} more were expected")
+    return part
+
+
+def _bounded(count: int, data: bytes) -> int:
+    """Refuse a count that the bytes cannot hold, before anything is made for it."""
+    if count > len(data):
+        raise CorruptDataFileError(f"a variant of {len(data)} bytes says that it has {count} parts")
+    return count

@@ -1,0 +1,203 @@
+"""Where tables and files are: one canonical form for local paths and the URLs of stores.
+
+Paths in metadata are URIs, decoded exactly once. They are relative to the table, or absolute; an absolute one is
+followed on the store of the table, or where a location map says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from deltaberg.errors import InvalidArgumentError, UnsafePathError
+
+__all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
+
+#: Recorded prefixes to where the files are now, or "auto".
+LocationMap = Mapping[str, str]
+
+_ALIASES = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "adl": "abfs",
+    "azure": "az",
+    "abfss": "abfs",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+}
+_SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
+
+
+class Location(NamedTuple):
+    """A place in a store: ``authority`` is the bucket or container, ``path`` has no percent escapes.
+
+    The path of a local file is absolute; the one in an object store has no slash in front.
+    """
+
+    scheme: str
+    authority: str
+    path: str
+
+    def join(self, relative: str) -> Location:
+        """Give a place below this one; ``relative`` is decoded and uses slashes."""
+        base = self.path.rstrip("/")
+        joined = f"{base}/{relative}" if base or self.scheme == "file" else relative
+        return self._replace(path=joined)
+
+    def __str__(self) -> str:
+        if self.scheme == "file":
+            return self.path
+        return f"{self.scheme}://{self.authority}/{self.path}"
+
+    @property
+    def uri(self) -> str:
+        """The place as a URI, percent-encoded."""
+        return f"{self.scheme}://{self.authority}/{quote(self.path.lstrip('/'), safe='/=:@!$&()*+,;~')}"
+
+    def same_store(self, other: Location) -> bool:
+        """Say whether both are in one store: the local disk, or one bucket."""
+        return (self.scheme, self.authority) == (other.scheme, other.authority)
+
+
+def parse_location(text: str | os.PathLike[str]) -> Location:
+    """Read where a table is: a local path, a ``file:`` URI or the URL of an object store.
+
+    The text after the bucket is taken as it stands, not decoded: object stores take any character in a key.
+
+    Examples
+    --------
+    >>> parse_location("s3://bucket/a b/t/")
+    Location(scheme='s3', authority='bucket', path='a b/t')
+    """
+    raw = os.fspath(text)
+    if not isinstance(raw, str) or not raw:
+        raise InvalidArgumentError(f"{text!r} is no location", hint="pass a path or a URL")
+    scheme, separator, rest = raw.partition(":")
+    scheme = scheme.lower()
+    if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
+        return Location("file", "", os.path.normpath(os.path.abspath(os.path.expanduser(raw))))
+    if scheme == "file":
+        return Location("file", "", os.path.normpath(_local_part(rest)))
+    scheme = _ALIASES.get(scheme, scheme)
+    if scheme not in _SCHEMES:
+        raise InvalidArgumentError(
+            f"there is no store for {scheme}://", hint=f"known are {', '.join(f'{known}://' for known in _SCHEMES)}"
+        )
+    authority, _, path = rest[2:].partition("/")
+    return Location(scheme, _authority(scheme, authority), _normalized(path))
+
+
+def _authority(scheme: str, authority: str) -> str:
+    """Take the container out of Hadoop's form for Azure, container@account.host, and keep the account behind it."""
+    if not authority and scheme != "memory":
+        raise InvalidArgumentError(f"a {scheme}:// location names its bucket after the slashes")
+    return authority
+
+
+def _local_part(rest: str) -> str:
+    """Give the path of a ``file:`` URI: file:/x, file:///x and file://localhost/x; a bare file:x is relative."""
+    if rest.startswith("//"):
+        host, _, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidArgumentError(f"file://{host}/ names another machine", hint="local files only")
+        rest = "/" + path
+    return os.path.abspath(unquote(rest))
+
+
+def _normalized(key: str) -> str:
+    """Take empty and ``.`` parts out of a key; object stores count them as part of the name, users do not."""
+    return "/".join(part for part in key.split("/") if part not in ("", "."))
+
+
+def decode_path(raw: str) -> str:
+    """Decode a path of the log exactly once."""
+    return unquote(raw, errors="surrogateescape") if "%" in raw else raw
+
+
+class PathResolver:
+    """Turns the paths that metadata records into places.
+
+    Parameters
+    ----------
+    root
+        Where the table is.
+    location_map
+        Recorded prefixes to where the files are now.
+    """
+
+    def __init__(self, root: Location, location_map: LocationMap | None = None) -> None:
+        self.root = root
+        pairs = [(_absolute(old), parse_location(new)) for old, new in (location_map or {}).items()]
+        # The longest prefix speaks first.
+        self._map = sorted(pairs, key=lambda pair: len(pair[0].path), reverse=True)
+
+    def resolve(self, raw: str) -> Location:
+        """Give the place of a recorded path, which is a URI or relative to the table.
+
+        Raises
+        ------
+        UnsafePathError
+            Where the path climbs out with ``..``, or leads to another store that no map names.
+        """
+        absolute = self.absolute(raw)
+        if absolute is None:
+            relative = decode_path(raw)
+            _refuse_climbing(relative, raw)
+            return self.root.join(_normalized(relative))
+        _refuse_climbing(absolute.path, raw)
+        for old, new in self._map:
+            rest = _below(absolute, old)
+            if rest is not None:
+                return new.join(rest) if rest else new
+        if not absolute.same_store(self.root):
+            raise UnsafePathError(
+                "a path in the metadata leads to another store than the table's",
+                hint="name it in location_map, as in location_map={"
+                f"'{absolute.scheme}://{absolute.authority}/': '{absolute.scheme}://{absolute.authority}/'}}",
+                path=raw,
+                table=str(self.root),
+            )
+        return absolute
+
+    def absolute(self, raw: str) -> Location | None:
+        """Give the place that an absolute path names, unmapped; None where the path is relative."""
+        if raw.startswith("/"):
+            if self.root.scheme == "file":
+                return Location("file", "", os.path.normpath(decode_path(raw)))
+            return Location(self.root.scheme, self.root.authority, _normalized(decode_path(raw)))
+        scheme, separator, rest = raw.partition(":")
+        if not separator or not rest.startswith("/") or not scheme.replace("+", "").isalnum():
+            return None
+        return _absolute(raw)
+
+
+def _absolute(raw: str) -> Location:
+    """Read an absolute path or URI as metadata records it, decoded once."""
+    if raw.startswith("/"):
+        return Location("file", "", os.path.normpath(decode_path(raw)))
+    parts = urlsplit(raw)
+    scheme = _ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
+    # What follows a ? or # belongs to the name: it would be percent-encoded in a URI, and is not always.
+    after = raw.partition(":")[2]
+    if scheme == "file":
+        return Location("file", "", os.path.normpath(_local_part(after)))
+    authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
+    return Location(scheme, authority, _normalized(decode_path(path)))
+
+
+def _refuse_climbing(decoded: str, raw: str) -> None:
+    if ".." in decoded.split("/"):
+        raise UnsafePathError("a path in the metadata climbs out of its directory", path=raw)
+
+
+def _below(place: Location, prefix: Location) -> str | None:
+    """Give the part of a place below a prefix; None where it is elsewhere."""
+    if not place.same_store(prefix):
+        return None
+    base = prefix.path.rstrip("/")
+    if place.path == base or not base:
+        return place.path.lstrip("/") if not base else ""
+    return place.path[len(base) + 1 :] if place.path.startswith(base + "/") else None

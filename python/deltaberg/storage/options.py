@@ -1,0 +1,140 @@
+"""What callers say about a store: the spellings of deltalake (``AWS_*``) and of pyiceberg (``s3.*``) alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from deltaberg.errors import InvalidArgumentError
+
+__all__ = ["StoreConfig", "StoreOptions", "store_config"]
+
+#: Names and values, strings as a rule.
+StoreOptions = Mapping[str, Any]
+
+_S3 = {
+    "s3.endpoint": "endpoint",
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "s3.region": "region",
+    "s3.role-arn": "role_arn",
+    "s3.role-session-name": "role_session_name",
+    "s3.anonymous": "skip_signature",
+    "s3.force-virtual-addressing": "virtual_hosted_style_request",
+    "client.region": "region",
+    "client.access-key-id": "access_key_id",
+    "client.secret-access-key": "secret_access_key",
+    "client.session-token": "session_token",
+    "client.role-arn": "role_arn",
+    "aws_endpoint_url": "endpoint",
+    "aws_endpoint_url_s3": "endpoint",
+    "endpoint_url": "endpoint",
+    "aws_default_region": "region",
+    "aws_allow_http": "allow_http",
+    "anon": "skip_signature",
+}
+_GCS = {
+    "gcs.oauth2.token": "bearer_token",
+    "gcs.service.host": "base_url",
+    "google_service_account": "service_account",
+    "google_service_account_key": "service_account_key",
+    "google_application_credentials": "application_credentials",
+    "service_account_path": "service_account",
+}
+_AZURE = {
+    "adls.account-name": "account_name",
+    "adls.account-key": "account_key",
+    "adls.sas-token": "sas_key",
+    "adls.tenant-id": "tenant_id",
+    "adls.client-id": "client_id",
+    "adls.client-secret": "client_secret",
+    "adls.account-host": "endpoint",
+    "adls.token": "token",
+    "azure_storage_account_name": "account_name",
+    "azure_storage_account_key": "account_key",
+    "azure_storage_sas_token": "sas_key",
+    "azure_storage_token": "token",
+    "azure_storage_use_emulator": "use_emulator",
+}
+_BY_SCHEME = {"s3": (_S3, "aws_"), "gs": (_GCS, "google_"), "az": (_AZURE, "azure_"), "abfs": (_AZURE, "azure_")}
+_SECONDS = {"s3.connect-timeout": "connect_timeout", "s3.request-timeout": "timeout"}
+_CLIENT = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_headers",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_url",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+_RETRY = frozenset({"max_retries", "retry_timeout"})
+_PATH_STYLE = frozenset({"s3.path-style-access", "aws_path_style", "path_style"})
+_PROFILE = frozenset({"s3.profile-name", "client.profile-name", "aws_profile", "profile"})
+
+
+class StoreConfig(NamedTuple):
+    """What obstore takes: the store's own configuration, the HTTP client's, and that of retries."""
+
+    config: dict[str, Any]
+    client: dict[str, Any]
+    retry: dict[str, Any]
+    profile: str | None
+
+
+def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
+    """Sort options into what obstore takes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Where an option has a value of another kind than it needs.
+    """
+    names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    found = StoreConfig({}, {}, {}, None)
+    profile = None
+    for original, value in options.items():
+        name = original.lower()
+        if name in _PROFILE:
+            profile = str(value)
+        elif name in _PATH_STYLE:
+            found.config["virtual_hosted_style_request"] = not _boolean(original, value)
+        elif name in _SECONDS:
+            found.client[_SECONDS[name]] = timedelta(seconds=float(value))
+        else:
+            _sort(found, names.get(name, name.removeprefix(prefix)), original, value)
+    endpoint = found.config.get("endpoint") or found.config.get("base_url")
+    if isinstance(endpoint, str) and endpoint.startswith("http://"):
+        # The caller spelled the scheme out.
+        found.client.setdefault("allow_http", True)
+    return found._replace(profile=profile)
+
+
+def _sort(found: StoreConfig, name: str, original: str, value: Any) -> None:
+    if name in _CLIENT:
+        found.client[name] = _boolean(original, value) if name.startswith("allow_") else value
+    elif name in _RETRY:
+        found.retry[name] = int(value) if name == "max_retries" else timedelta(seconds=float(value))
+    elif name in ("skip_signature", "virtual_hosted_style_request", "use_emulator"):
+        found.config[name] = _boolean(original, value)
+    else:
+        found.config[name] = value
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in ("true", "1", "yes", "on"):
+        return True
+    if text in ("false", "0", "no", "off", ""):
+        return False
+    raise InvalidArgumentError(f"storage option {name!r} is {value!r}", hint="use true or false")

@@ -1,0 +1,157 @@
+"""Reading tasks on this machine: several at a time, their batches in the order of the tasks.
+
+Memory is bounded by what waits to be consumed, not by the table: workers pause where the batches that they hold
+reach the cap. The task whose turn it is may always go on, so that nothing waits for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg.files import FileTask, ReadCounters, ReadSpec, read_task
+
+__all__ = ["read_in_order"]
+
+#: Bytes that may wait without a cap of the caller's.
+_DEFAULT_WAITING = 256 << 20
+
+
+def read_in_order(
+    spec: ReadSpec, tasks: Sequence[FileTask], threads: int, waiting: int, counters: ReadCounters
+) -> Iterator[pa.RecordBatch]:
+    """Give the batches of tasks in order.
+
+    Parameters
+    ----------
+    threads
+        How many tasks are read at a time; 1 reads in the calling thread.
+    waiting
+        Bytes of batches that may wait to be consumed; 0 means a default.
+    """
+    if threads <= 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield from read_task(spec, task, counters, threads=threads > 1)
+        return
+    pool = _Readers(spec, tasks, waiting or _DEFAULT_WAITING)
+    pool.start(min(threads, len(tasks)))
+    try:
+        yield from pool.batches()
+    finally:
+        pool.stop(counters)
+
+
+@dataclass
+class _Output:
+    """The batches of one task that wait."""
+
+    batches: deque[pa.RecordBatch] = field(default_factory=deque)
+    done: bool = False
+    error: BaseException | None = None
+
+
+class _Readers:
+    """Workers that take tasks in order and put their batches into outputs, one for each task."""
+
+    def __init__(self, spec: ReadSpec, tasks: Sequence[FileTask], waiting: int) -> None:
+        self._spec = spec
+        self._tasks = tasks
+        self._cap = waiting
+        self._outputs = [_Output() for _ in tasks]
+        self._changed = threading.Condition()
+        self._held = 0
+        self._next = 0
+        self._turn = 0
+        self._stopped = False
+        self._workers: list[threading.Thread] = []
+        self._counters: list[ReadCounters] = []
+
+    def start(self, threads: int) -> None:
+        for number in range(threads):
+            counters = ReadCounters()
+            self._counters.append(counters)
+            worker = threading.Thread(
+                target=self._work, args=(counters,), name=f"deltaberg-read-{number}", daemon=True
+            )
+            self._workers.append(worker)
+            worker.start()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give all batches, task after task."""
+        for index, output in enumerate(self._outputs):
+            with self._changed:
+                self._turn = index
+                self._changed.notify_all()
+            while True:
+                batch = self._take(output)
+                if batch is None:
+                    break
+                yield batch
+
+    def _take(self, output: _Output) -> pa.RecordBatch | None:
+        with self._changed:
+            # Waiting in slices lets Ctrl-C through on every platform.
+            while not output.batches and not output.done:
+                self._changed.wait(0.2)
+            if output.batches:
+                batch = output.batches.popleft()
+                self._held -= batch.nbytes
+                self._changed.notify_all()
+                return batch
+            if output.error is not None:
+                raise output.error
+            return None
+
+    def stop(self, counters: ReadCounters) -> None:
+        """End the workers after their current batch, and add up what they counted."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for worker in self._workers:
+            worker.join()
+        for counted in self._counters:
+            for name, number in vars(counted).items():
+                setattr(counters, name, getattr(counters, name) + number)
+
+    def _work(self, counters: ReadCounters) -> None:
+        while True:
+            with self._changed:
+                if self._stopped or self._next >= len(self._tasks):
+                    return
+                index = self._next
+                self._next += 1
+            output = self._outputs[index]
+            error: BaseException | None = None
+            try:
+                self._read(index, output, counters)
+            except BaseException as raised:  # The consumer raises it in its own thread.
+                error = raised
+            with self._changed:
+                output.done = True
+                output.error = error
+                self._changed.notify_all()
+
+    def _read(self, index: int, output: _Output, counters: ReadCounters) -> None:
+        batches = read_task(self._spec, self._tasks[index], counters)
+        try:
+            for batch in batches:
+                size = batch.nbytes
+                with self._changed:
+                    while not self._may_put(index, output, size):
+                        self._changed.wait()
+                    if self._stopped:
+                        return
+                    output.batches.append(batch)
+                    self._held += size
+                    self._changed.notify_all()
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+
+    def _may_put(self, index: int, output: _Output, size: int) -> bool:
+        if self._stopped or self._held + size <= self._cap:
+            return True
+        return index == self._turn and not output.batches

@@ -1,0 +1,200 @@
+"""Planning: from a file table and a filter to the splits that must be read.
+
+A million files stay columns of one Arrow table from the log to the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.files import METADATA, constant_column, task_schema
+from deltaberg.pruning import FileStats, may_match, must_match
+from deltaberg.schema import Field, Struct, arrow_schema
+from deltaberg.table.source import ROW, ScanSource
+
+__all__ = ["Plan", "PruneStep", "group_tasks", "make_plan", "split_files"]
+
+#: The end of the last split: whatever the log says of a file's size, all of it is read.
+_TO_THE_END = (1 << 63) - 1
+#: What opening a file costs, as bytes that could be read meanwhile.
+_OPEN_COST = 4 << 20
+
+
+@dataclass(frozen=True)
+class PruneStep:
+    """How many files, and bytes of them, a step of planning left."""
+
+    name: str
+    files: int
+    size: int
+
+
+@dataclass
+class Plan:
+    """The files to read. ``filtered`` says of each whether the filter must still be applied to its rows."""
+
+    source: ScanSource
+    condition: Bound
+    files: pa.Table
+    filtered: pa.BooleanArray
+    steps: list[PruneStep] = field(default_factory=list)
+    _record_counts: pa.Array | None = None
+    _located: pa.Table | None = None
+
+    @property
+    def record_counts(self) -> pa.Array:
+        """The number of rows in each file, deleted ones too; null where it is not known."""
+        if self._record_counts is None:
+            stats = self.source.statistics(_rows(self.files), ())
+            self._record_counts = stats.record_count
+        return self._record_counts
+
+    @property
+    def deleted_counts(self) -> pa.Array:
+        """The number of deleted rows in each file."""
+        vectors = self.files.column("exclude").combine_chunks()
+        if not len(vectors) or vectors.null_count == len(vectors):
+            return pa.repeat(pa.scalar(0, pa.int64()), len(self.files))
+        return pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+
+    @property
+    def live_counts(self) -> pa.Array:
+        """The number of rows that are not deleted; null where it is not known."""
+        live = pc.subtract(self.record_counts, self.deleted_counts)
+        included = self.files.column("include").combine_chunks().is_valid()
+        return pc.if_else(included, pa.scalar(None, pa.int64()), live)
+
+    @property
+    def located(self) -> pa.Table:
+        """Where the files and their deletion vectors are."""
+        if self._located is None:
+            self._located = self.source.locate(self.files)
+        return self._located
+
+
+def make_plan(source: ScanSource, condition: Bound) -> Plan:
+    """Find the files in which rows can match: first by constants such as partition values, then by statistics."""
+    files = source.files()
+    steps = [PruneStep("files", len(files), _total_size(files))]
+    if condition == TRUE:
+        return Plan(source, condition, files, pa.repeat(False, len(files)), steps)
+    known = [child for child in source.constants if child.name not in source.stored]
+    files, _ = _keep(files, may_match(condition, _constant_stats(files, known)))
+    steps.append(PruneStep("partition values", len(files), _total_size(files)))
+    names = {child.name for child in known}
+    columns = [path for path in bound_paths(condition) if path[0].name not in names and path[0].name != METADATA]
+    stats = _constant_stats(files, known)
+    if columns:
+        found = source.statistics(_rows(files), columns)
+        stats = replace(found, values=stats.values)
+    may, must = may_match(condition, stats), must_match(condition, stats)
+    files, record_counts = _keep(files, may, stats.record_count if columns else None)
+    steps.append(PruneStep("statistics", len(files), _total_size(files)))
+    return Plan(source, condition, files, pc.invert(must.filter(may)), steps, record_counts)
+
+
+def _constant_stats(files: pa.Table, known: Sequence[Field]) -> FileStats:
+    values = {(child.physical_name,): _constant(files, child) for child in known}
+    return FileStats(len(files), pa.nulls(len(files), pa.int64()), values=values)
+
+
+def _keep(
+    files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None
+) -> tuple[pa.Table, pa.Array | None]:
+    if pc.all(mask, min_count=0).as_py():
+        return files, counts
+    return files.filter(mask), None if counts is None else counts.filter(mask)
+
+
+def _rows(files: pa.Table) -> pa.Int64Array:
+    return files.column(ROW).combine_chunks()
+
+
+def _constant(files: pa.Table, child: Field) -> pa.Array:
+    return files.column(constant_column(child.name)).combine_chunks()
+
+
+def _total_size(files: pa.Table) -> int:
+    return pc.sum(files.column("size")).as_py() or 0
+
+
+def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array | None = None) -> pa.RecordBatch:
+    """Give a task for each split of each file, in the order of the files.
+
+    Parameters
+    ----------
+    split_size
+        Bytes of a split; a file larger than this is read in several.
+    constants
+        The constant columns that reading needs.
+    limits
+        For each file how many rows are wanted of it at most; such a file is one split.
+    """
+    files, located = plan.files, plan.located
+    sizes = files.column("size").combine_chunks().fill_null(0)
+    pieces = pc.add(pc.divide(pc.subtract(pc.max_element_wise(sizes, 1), 1), split_size), 1)
+    if limits is not None:
+        pieces = pc.if_else(pc.is_valid(limits), pa.scalar(1, pa.int64()), pieces)
+    counts = pieces.to_pylist()
+    repeated = [index for index, count in enumerate(counts) for _ in range(count)]
+    take = pa.array(repeated, pa.int64())
+    starts = [piece * split_size for count in counts for piece in range(count)]
+    stops = [
+        (piece + 1) * split_size if piece + 1 < count else _TO_THE_END for count in counts for piece in range(count)
+    ]
+    schema = task_schema(arrow_schema(constants))
+    columns = {
+        "location": located.column("location"),
+        "size": sizes,
+        "modified": files.column("modified"),
+        "record_count": plan.record_counts if limits is not None else pa.nulls(len(files), pa.int64()),
+        "filtered": plan.filtered,
+        "exclude": located.column("exclude"),
+        "include": located.column("include"),
+        "base_row_id": files.column("base_row_id"),
+        "row_commit_version": files.column("row_commit_version"),
+        "limit": pa.nulls(len(files), pa.int64()) if limits is None else limits,
+    }
+    for child in constants:
+        columns[constant_column(child.name)] = files.column(constant_column(child.name))
+    own = {"start": pa.array(starts, pa.int64()), "stop": pa.array(stops, pa.int64())}
+    arrays = [own[child.name] if child.name in own else _taken(columns[child.name], take) for child in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole if len(whole) == len(take) else whole.take(take)
+
+
+def group_tasks(tasks: pa.RecordBatch, target: int, least: int) -> list[pa.RecordBatch]:
+    """Pack splits into groups of about ``target`` bytes, but at least ``least`` groups where there are splits.
+
+    Neighbours stay together, so that a group is a slice and nothing is copied.
+    """
+    sizes = _split_sizes(tasks)
+    if not sizes:
+        return []
+    total = sum(size + _OPEN_COST for size in sizes)
+    target = max(1, min(target, -(-total // max(least, 1))))
+    groups = []
+    first, filled = 0, 0
+    for index, size in enumerate(sizes):
+        cost = size + _OPEN_COST
+        if index > first and filled + cost > target:
+            groups.append(tasks.slice(first, index - first))
+            first, filled = index, 0
+        filled += cost
+    groups.append(tasks.slice(first))
+    return groups
+
+
+def _split_sizes(tasks: pa.RecordBatch) -> Sequence[int]:
+    stops = pc.min_element_wise(tasks.column("stop"), tasks.column("size"))
+    sizes: list[int] = pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0).to_pylist()
+    return sizes

@@ -1,0 +1,358 @@
+"""A scan: which columns and rows of a table are wanted. It is lazy, and says what it did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+from deltaberg.expressions import Filter, as_expression, bind, bound_paths
+from deltaberg.files import ReadCounters, ReadSpec, constant_column, tasks_of
+from deltaberg.schema import ColumnName, Struct, arrow_schema, select_columns
+from deltaberg.table.execute import read_in_order
+from deltaberg.table.explain import explain_plan
+from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
+from deltaberg.table.source import ScanSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Scan", "ScanMetrics", "ScanOptions"]
+
+_LOCAL_SPLIT = 64 << 20
+_SPARK_SPLIT = 128 << 20
+_INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """How a scan is executed.
+
+    Parameters
+    ----------
+    batch_size
+        Rows of a batch at most.
+    threads
+        Files that are read at a time; 0 means as many as there are processors.
+    memory
+        Bytes that a scan may hold beside what its consumer keeps; 0 does not bound them beyond a default for
+        batches that wait. A cap makes single batches smaller, and reads large column chunks in pieces.
+    split_size
+        Bytes of a data file that are read as one task; 0 means a default for the road.
+    timezone
+        The zone of literals and partition values without one.
+    """
+
+    batch_size: int = 131_072
+    threads: int = 0
+    memory: int = 0
+    split_size: int = 0
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InvalidArgumentError(f"batch_size is {self.batch_size}", hint="a batch has at least one row")
+        for name in ("threads", "memory", "split_size"):
+            if getattr(self, name) < 0:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)}", hint="0 means the default")
+
+
+@dataclass(frozen=True)
+class ScanMetrics:
+    """What the last execution of a scan did.
+
+    ``rows_read`` counts rows that were decoded, ``rows`` those that were given; ``bytes_read`` those that came
+    from stores, and ``requests`` how often one was asked.
+    """
+
+    files_total: int
+    files_planned: int
+    row_groups: int
+    row_groups_skipped: int
+    requests: int
+    bytes_read: int
+    rows_read: int
+    rows: int
+
+    @property
+    def files_skipped(self) -> int:
+        """Files that need not be read."""
+        return self.files_total - self.files_planned
+
+
+class Scan:
+    """The rows of a table that a filter keeps, in the columns that are wanted.
+
+    Nothing is read before a result is asked for. A scan keeps the snapshot that it was made of.
+
+    Examples
+    --------
+    >>> scan = getfixture("table").scan(filter="id >= 2", columns=["name"])
+    >>> scan.to_arrow().to_pylist()
+    [{'name': 'b'}, {'name': 'c'}]
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        *,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        options: ScanOptions | None = None,
+    ) -> None:
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidArgumentError(f"limit is {limit!r}", hint="pass a number of rows, or None")
+        if isinstance(columns, str):
+            raise InvalidArgumentError(f"columns is {columns!r}", hint="pass a list of names")
+        self.options = options or ScanOptions()
+        self.limit = limit
+        self._source = source
+        known = source.schema if source.metadata is None else Struct((*source.schema, source.metadata))
+        self._condition = bind(as_expression(filter), known, self.options.timezone)
+        self._output = source.schema if columns is None else select_columns(known, columns)
+        self._metrics: ScanMetrics | None = None
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self._output.names)
+        return f"Scan({self._source.table!r}, {self._source.description}, columns=[{shown}], filter={self._condition})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the result."""
+        return arrow_schema(self._output)
+
+    @property
+    def output(self) -> Struct:
+        """The wanted columns as table types."""
+        return self._output
+
+    @property
+    def source(self) -> ScanSource:
+        """What is scanned."""
+        return self._source
+
+    @property
+    def metrics(self) -> ScanMetrics | None:
+        """What the last execution on this machine did; None before the first."""
+        return self._metrics
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The files that must be read."""
+        return make_plan(self._source, self._condition)
+
+    def files(self) -> pa.Table:
+        """Give the files that the scan must read, a row a file.
+
+        Columns: ``file_path`` (string, where the file is), ``file_format`` (string), ``file_size_in_bytes``
+        (int64), ``modification_time`` (timestamp in milliseconds, UTC), ``record_count`` (int64, with deleted
+        rows; null where it is not recorded), ``deleted_record_count`` (int64), ``partition`` (a struct with a
+        typed field for each partition column) and ``residual`` (bool, whether the filter must still be applied
+        to the rows of the file).
+        """
+        plan = self.plan
+        names = list(self._source.partition_columns)
+        types = arrow_schema(self._source.constants)
+        values = [plan.files.column(constant_column(name)).combine_chunks() for name in names]
+        rows = len(plan.files)
+        partition = (
+            pa.StructArray.from_arrays(values, fields=[types.field(name) for name in names])
+            if names
+            else pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
+        )
+        modified = plan.files.column("modified").cast(pa.timestamp("ms", "UTC"))
+        return pa.table(
+            {
+                "file_path": plan.located.column("location"),
+                "file_format": pa.repeat(pa.scalar("parquet"), rows),
+                "file_size_in_bytes": plan.files.column("size"),
+                "modification_time": modified,
+                "record_count": plan.record_counts,
+                "deleted_record_count": plan.deleted_counts,
+                "partition": partition,
+                "residual": plan.filtered,
+            }
+        )
+
+    def explain(self) -> str:
+        """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains."""
+        return explain_plan(self.plan, self._output, self._read_constants(), self.limit)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows in batches, none of them empty, files in the order of `files`."""
+        tasks = list(tasks_of(self._tasks(self.options.split_size or _LOCAL_SPLIT)))
+        counters = ReadCounters()
+        left = self.limit
+        try:
+            for batch in read_in_order(self.read_spec, tasks, self._threads, self.options.memory // 2, counters):
+                if left is None:
+                    yield batch
+                    continue
+                if left > 0:
+                    yield batch.slice(0, left)
+                left -= min(left, batch.num_rows)
+                if left == 0:
+                    return
+        finally:
+            self._note(counters)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Give the rows as a stream of batches."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows by the Arrow PyCapsule interface: DuckDB, Polars and others take a scan as it is."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Give the rows as one Arrow table; columns of more than 2 GiB get large types."""
+        return _promoted(pa.Table.from_batches(self.to_batches(), self.schema))
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Give the rows as a pandas frame; options are those of `pyarrow.Table.to_pandas`."""
+        try:
+            return self.to_arrow().to_pandas(**options)
+        except ImportError as error:
+            raise MissingDependencyError("a pandas frame needs pandas", hint="pip install pandas") from error
+
+    def to_polars(self) -> pl.DataFrame:
+        """Give the rows as a Polars frame."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingDependencyError("a Polars frame needs polars", hint="pip install polars") from error
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def count(self) -> int:
+        """Count the rows, from metadata where that is exact."""
+        plan = self.plan
+        known = pc.and_(pc.invert(plan.filtered), pc.is_valid(plan.live_counts))
+        total: int = pc.sum(plan.live_counts.filter(known)).as_py() or 0
+        if not pc.all(known, min_count=0).as_py():
+            rest = self._without(known)
+            total += sum(batch.num_rows for batch in rest.to_batches())
+            self._metrics = rest.metrics
+        return total if self.limit is None else min(total, self.limit)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """Give the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`)."""
+        from deltaberg.spark import scan_to_spark
+
+        return scan_to_spark(self, spark)
+
+    def map_in_arrow(
+        self, spark: SparkSession, fn: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any
+    ) -> DataFrame:
+        """Run a function over the rows in the Spark tasks that read them, and give what it yields as a DataFrame.
+
+        No row crosses into the JVM before the function has seen it.
+
+        Parameters
+        ----------
+        fn
+            Takes an iterator of record batches of exactly `schema`, and yields record batches of ``schema``. It is
+            called once in each task.
+        schema
+            What ``fn`` yields: DDL text, a Spark StructType or a pyarrow schema.
+        """
+        from deltaberg.spark import scan_map_in_arrow
+
+        return scan_map_in_arrow(self, spark, fn, schema)
+
+    @cached_property
+    def read_spec(self) -> ReadSpec:
+        """What all tasks of the scan have in common."""
+        source = self._source
+        return ReadSpec(
+            table=source.table,
+            store=source.store,
+            output=self._output,
+            constants=self._read_constants(),
+            stored=source.stored,
+            residual=self._condition,
+            by_id=source.by_id,
+            batch_size=self.options.batch_size,
+            memory=self.options.memory // (2 * self._threads + 2),
+            row_id=source.row_id_column,
+            row_commit_version=source.row_commit_version_column,
+        )
+
+    def spark_tasks(self, parallelism: int) -> list[pa.RecordBatch]:
+        """Give groups of splits for Spark: large files split, small ones packed.
+
+        A limit is kept across tasks: where the number of rows in each file is known it is shared out, else one
+        task reads everything.
+        """
+        limits = self._limits()
+        tasks = split_files(self.plan, self.options.split_size or _SPARK_SPLIT, self._read_constants(), limits)
+        if self.limit is not None and limits is None:
+            return [tasks] if tasks.num_rows else []
+        if limits is not None:
+            tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
+        return group_tasks(tasks, _SPARK_SPLIT, parallelism)
+
+    def _limits(self) -> pa.Array | None:
+        """Share the limit out among files whose rows are counted; None where they are not."""
+        if self.limit is None:
+            return None
+        counts = self.plan.live_counts
+        if counts.null_count or pc.any(self.plan.filtered, min_count=0).as_py():
+            return None
+        before = pc.subtract(pc.cumulative_sum(counts), counts)
+        left = pc.max_element_wise(pc.subtract(self.limit, before), 0)
+        return pc.min_element_wise(left, counts)
+
+    def _tasks(self, split_size: int) -> pa.RecordBatch:
+        return split_files(self.plan, split_size, self._read_constants())
+
+    def _read_constants(self) -> Struct:
+        """Give the constant columns that the output or the filter needs."""
+        needed = {child.name for child in self._output} | {path[0].name for path in bound_paths(self._condition)}
+        return Struct(tuple(child for child in self._source.constants if child.name in needed))
+
+    @property
+    def _threads(self) -> int:
+        return self.options.threads or os.cpu_count() or 1
+
+    def _without(self, known: pa.BooleanArray) -> Scan:
+        """Give a scan of the files that are not among those, without columns."""
+        rest = Scan(self._source, columns=[], options=self.options)
+        rest._condition = self._condition
+        mask = pc.invert(known)
+        plan = self.plan
+        rest.__dict__["plan"] = replace(
+            plan, files=plan.files.filter(mask), filtered=plan.filtered.filter(mask), _record_counts=None, _located=None
+        )
+        return rest
+
+    def _note(self, counters: ReadCounters) -> None:
+        self._metrics = ScanMetrics(
+            files_total=self.plan.steps[0].files,
+            files_planned=len(self.plan.files),
+            row_groups=counters.row_groups,
+            row_groups_skipped=counters.row_groups_skipped,
+            requests=counters.requests,
+            bytes_read=counters.bytes_read,
+            rows_read=counters.rows_read,
+            rows=counters.rows,
+        )
+
+
+def _promoted(table: pa.Table) -> pa.Table:
+    """Give large types to columns that one array of theirs could not hold."""
+    for index, child in enumerate(table.schema):
+        large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(child.type)
+        if large is not None and table.column(index).nbytes > _INT32_MAX:
+            table = table.set_column(index, child.with_type(large), table.column(index).cast(large))
+    return table

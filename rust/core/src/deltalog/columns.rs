@@ -1,0 +1,256 @@
+//! Surviving file actions as Arrow columns, named as in the protocol.
+//!
+//! Columns that nearly no table uses (deletion vectors, row ids, tags) take no memory until a row
+//! has a value: a column of nulls is a view of zeros that all such columns share.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BooleanBuilder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder, StructBuilder,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, MapArray, RecordBatch, StringArray, StructArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+
+use super::action::{DeletionVector, FileAction, Span};
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::{Cursor, Kind};
+
+type StringMapBuilder = MapBuilder<StringBuilder, StringBuilder>;
+
+/// Where actions come from: their commit, and the piece of it that they point into.
+#[derive(Default)]
+pub(super) struct Place<'a> {
+    pub version: i64,
+    /// Where the piece begins in the commit.
+    pub start: usize,
+    pub data: &'a [u8],
+}
+
+/// The adds of one piece of a log entry that are live. `paths` are theirs, in the same order.
+pub(super) fn add_batch(actions: &[&FileAction], place: &Place<'_>, paths: StringArray) -> Result<RecordBatch> {
+    let columns = Columns::new(actions, place);
+    batch(vec![
+        ("path", Arc::new(paths), false),
+        ("partitionValues", columns.maps(|action| action.partition_values)?, true),
+        ("size", columns.integers(|action| action.size), true),
+        ("modificationTime", columns.integers(|action| action.time), true),
+        ("dataChange", columns.booleans(|action| Some(action.data_change)), true),
+        ("stats", columns.places(|action| action.stats)?, true),
+        ("tags", columns.maps(|action| action.tags)?, true),
+        ("deletionVector", columns.vectors()?, true),
+        ("baseRowId", columns.integers(|action| action.base_row_id), true),
+        ("defaultRowCommitVersion", columns.integers(|action| action.default_row_commit_version), true),
+        ("clusteringProvider", columns.texts(|action| action.clustering_provider)?, true),
+        ("version", columns.integers(|_| Some(place.version)), true),
+    ])
+}
+
+/// The removes of one piece of a log entry that are tombstones.
+pub(super) fn remove_batch(actions: &[&FileAction], place: &Place<'_>, paths: StringArray) -> Result<RecordBatch> {
+    let columns = Columns::new(actions, place);
+    batch(vec![
+        ("path", Arc::new(paths), false),
+        ("deletionTimestamp", columns.integers(|action| action.time), true),
+        ("dataChange", columns.booleans(|action| Some(action.data_change)), true),
+        ("extendedFileMetadata", columns.booleans(|action| action.extended_file_metadata), true),
+        ("partitionValues", columns.maps(|action| action.partition_values)?, true),
+        ("size", columns.integers(|action| action.size), true),
+        ("tags", columns.maps(|action| action.tags)?, true),
+        ("deletionVector", columns.vectors()?, true),
+        ("baseRowId", columns.integers(|action| action.base_row_id), true),
+        ("defaultRowCommitVersion", columns.integers(|action| action.default_row_commit_version), true),
+        ("version", columns.integers(|_| Some(place.version)), true),
+    ])
+}
+
+/// The same batch of removes with the column `pathAdded`, which is known only at the end of a replay.
+pub(super) fn with_path_added(removes: &RecordBatch, path_added: BooleanArray) -> Result<RecordBatch> {
+    let schema = removes.schema();
+    let columns = schema.fields().iter().zip(removes.columns());
+    let mut columns: Vec<(&str, ArrayRef, bool)> =
+        columns.map(|(field, column)| (field.name().as_str(), Arc::clone(column), field.is_nullable())).collect();
+    columns.push(("pathAdded", Arc::new(path_added), true));
+    batch(columns)
+}
+
+fn batch(columns: Vec<(&str, ArrayRef, bool)>) -> Result<RecordBatch> {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column, nullable)| Field::new(*name, column.data_type().clone(), *nullable))
+        .collect();
+    let columns = columns.into_iter().map(|(_, column, _)| column).collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+/// Builds the columns of some actions.
+struct Columns<'a> {
+    actions: &'a [&'a FileAction],
+    place: &'a Place<'a>,
+    /// As many zeros as any column of nulls needs.
+    zeros: Buffer,
+}
+
+impl<'a> Columns<'a> {
+    fn new(actions: &'a [&'a FileAction], place: &'a Place<'a>) -> Self {
+        let bytes = actions.len().saturating_add(1).saturating_mul(size_of::<i64>());
+        Self { actions, place, zeros: Buffer::from(vec![0_u8; bytes]) }
+    }
+
+    fn len(&self) -> usize {
+        self.actions.len()
+    }
+
+    fn integers(&self, value: impl Fn(&FileAction) -> Option<i64>) -> ArrayRef {
+        if self.actions.iter().all(|action| value(action).is_none()) {
+            return Arc::new(Int64Array::new(self.zero_values(), Some(self.nulls())));
+        }
+        let mut builder = Int64Builder::with_capacity(self.len());
+        self.actions.iter().for_each(|action| builder.append_option(value(action)));
+        Arc::new(builder.finish())
+    }
+
+    fn booleans(&self, value: impl Fn(&FileAction) -> Option<bool>) -> ArrayRef {
+        let mut builder = BooleanBuilder::with_capacity(self.len());
+        self.actions.iter().for_each(|action| builder.append_option(value(action)));
+        Arc::new(builder.finish())
+    }
+
+    fn texts(&self, value: impl Fn(&FileAction) -> Span) -> Result<ArrayRef> {
+        if self.actions.iter().all(|action| !value(action).is_some()) {
+            return Ok(Arc::new(self.null_texts()?));
+        }
+        let mut builder = StringBuilder::new();
+        self.actions.iter().for_each(|action| builder.append_option(value(action).text(self.place.data)));
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn maps(&self, value: impl Fn(&FileAction) -> Span) -> Result<ArrayRef> {
+        let mut builder = string_map_builder(self.len());
+        if self.actions.iter().all(|action| !value(action).is_some()) {
+            let (field, _, entries, _, ordered) = builder.finish().into_parts();
+            let maps = MapArray::try_new(field, self.zero_offsets(), entries, Some(self.nulls()), ordered)?;
+            return Ok(Arc::new(maps));
+        }
+        for action in self.actions {
+            push_map(&mut builder, value(action), self.place.data)?;
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn vectors(&self) -> Result<ArrayRef> {
+        if self.actions.iter().all(|action| action.vector.is_none()) {
+            let children: Vec<ArrayRef> = vec![
+                Arc::new(self.null_texts()?),
+                Arc::new(self.null_texts()?),
+                Arc::new(Int32Array::new(self.zero_values(), Some(self.nulls()))),
+                Arc::new(Int32Array::new(self.zero_values(), Some(self.nulls()))),
+                Arc::new(Int64Array::new(self.zero_values(), Some(self.nulls()))),
+            ];
+            return Ok(Arc::new(StructArray::try_new(vector_fields(), children, Some(self.nulls()))?));
+        }
+        let mut builder = StructBuilder::from_fields(vector_fields(), self.len());
+        for action in self.actions {
+            push_vector(&mut builder, action.vector.as_deref())?;
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    /// Where strings lie in the bytes of their commit: offset and length.
+    fn places(&self, value: impl Fn(&FileAction) -> Span) -> Result<ArrayRef> {
+        let (mut offsets, mut lengths) =
+            (Int64Builder::with_capacity(self.len()), Int32Builder::with_capacity(self.len()));
+        let mut valid = Vec::with_capacity(self.len());
+        for span in self.actions.iter().map(|action| value(action)) {
+            let offset = if span.is_some() { self.place.start.saturating_add(span.start()) } else { 0 };
+            let (Ok(offset), Ok(length)) = (i64::try_from(offset), i32::try_from(span.len())) else {
+                return Err(Error::new(ErrorKind::TooLarge, "the statistics of one file exceed 2 GiB"));
+            };
+            offsets.append_value(offset);
+            lengths.append_value(length);
+            valid.push(span.is_some());
+        }
+        let fields = Fields::from(vec![
+            Field::new("offset", DataType::Int64, true),
+            Field::new("length", DataType::Int32, true),
+        ]);
+        let columns: Vec<ArrayRef> = vec![Arc::new(offsets.finish()), Arc::new(lengths.finish())];
+        Ok(Arc::new(StructArray::try_new(fields, columns, Some(NullBuffer::from(valid)))?))
+    }
+
+    fn nulls(&self) -> NullBuffer {
+        NullBuffer::new(BooleanBuffer::new(self.zeros.clone(), 0, self.len()))
+    }
+
+    fn zero_values<T: arrow_buffer::ArrowNativeType>(&self) -> ScalarBuffer<T> {
+        ScalarBuffer::new(self.zeros.clone(), 0, self.len())
+    }
+
+    fn zero_offsets(&self) -> OffsetBuffer<i32> {
+        OffsetBuffer::new(ScalarBuffer::new(self.zeros.clone(), 0, self.len().saturating_add(1)))
+    }
+
+    fn null_texts(&self) -> Result<StringArray> {
+        Ok(StringArray::try_new(self.zero_offsets(), Buffer::from(Vec::<u8>::new()), Some(self.nulls()))?)
+    }
+}
+
+fn string_map_builder(capacity: usize) -> StringMapBuilder {
+    let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
+    let text = || StringBuilder::with_capacity(capacity, capacity.saturating_mul(8));
+    let field: FieldRef = Arc::new(Field::new("value", DataType::Utf8, true));
+    MapBuilder::with_capacity(Some(names), text(), text(), capacity).with_values_field(field)
+}
+
+fn vector_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("storageType", DataType::Utf8, true),
+        Field::new("pathOrInlineDv", DataType::Utf8, true),
+        Field::new("offset", DataType::Int32, true),
+        Field::new("sizeInBytes", DataType::Int32, true),
+        Field::new("cardinality", DataType::Int64, true),
+    ])
+}
+
+fn push_vector(builder: &mut StructBuilder, vector: Option<&DeletionVector>) -> Result<()> {
+    let storage_type = vector.map(|vector| &vector.storage_type);
+    let path = vector.map(|vector| &vector.path_or_inline);
+    child::<StringBuilder>(builder, 0)?.append_option(storage_type);
+    child::<StringBuilder>(builder, 1)?.append_option(path);
+    child::<Int32Builder>(builder, 2)?.append_option(vector.and_then(|vector| vector.offset));
+    child::<Int32Builder>(builder, 3)?.append_option(vector.map(|vector| vector.size_in_bytes));
+    child::<Int64Builder>(builder, 4)?.append_option(vector.map(|vector| vector.cardinality));
+    builder.append(vector.is_some());
+    Ok(())
+}
+
+fn child<B: arrow_array::builder::ArrayBuilder>(builder: &mut StructBuilder, index: usize) -> Result<&mut B> {
+    builder.field_builder::<B>(index).ok_or_else(|| inconsistent("a struct builder has another child"))
+}
+
+/// Appends the members of a JSON object that `string_map` has checked.
+fn push_map(builder: &mut StringMapBuilder, json: Span, piece: &[u8]) -> Result<()> {
+    if !json.is_some() {
+        builder.append(false)?;
+        return Ok(());
+    }
+    let read = Cursor::in_text(json.bytes(piece)).object(|cursor, key| {
+        builder.keys().append_value(key.resolve().unwrap_or_default());
+        if cursor.kind()? == Kind::Null {
+            cursor.null()?;
+            builder.values().append_null();
+        } else {
+            builder.values().append_value(cursor.string()?.resolve().unwrap_or_default());
+        }
+        Ok(())
+    });
+    read.map_err(|error| inconsistent(error.what()))?;
+    builder.append(true)?;
+    Ok(())
+}
+
+pub(super) fn inconsistent(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("internal: {what}"))
+}

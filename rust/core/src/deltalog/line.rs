@@ -1,0 +1,102 @@
+//! A piece of a log entry, line by line, to the actions in it.
+
+use super::action::{self, Domain, FileAction, FileActionKind, Met, Transaction};
+use crate::error::{Error, ErrorKind};
+use crate::json::{Cursor, JsonError, Kind};
+
+/// The actions of a run of whole lines.
+#[derive(Default)]
+pub(super) struct Lines<'a> {
+    /// The text that the actions point into.
+    pub data: &'a [u8],
+    pub adds: Vec<FileAction>,
+    pub removes: Vec<FileAction>,
+    pub transactions: Vec<Transaction>,
+    pub domains: Vec<Domain>,
+    /// The text of the last `protocol` object.
+    pub protocol: Option<&'a [u8]>,
+    /// The text of the last `metaData` object.
+    pub metadata: Option<&'a [u8]>,
+    /// How many lines there are.
+    pub count: usize,
+}
+
+/// What went wrong, and in which line of the piece (from 0).
+pub(super) struct LineError {
+    pub line: usize,
+    pub what: String,
+}
+
+impl LineError {
+    /// The error as the caller sees it: `lines_before` lines of the entry come before this piece.
+    pub(super) fn locate(self, version: i64, lines_before: usize) -> Error {
+        let line = lines_before.saturating_add(self.line).saturating_add(1);
+        Error::new(ErrorKind::CorruptLog, self.what).with("version", version).with("line", line)
+    }
+}
+
+/// Reads all lines of `data`, which begins and ends at line borders.
+pub(super) fn parse(data: &[u8]) -> Result<Lines<'_>, LineError> {
+    let mut lines = Lines { data, ..Lines::default() };
+    let mut start = 0;
+    while start < data.len() {
+        let newline = memchr::memchr(b'\n', data.get(start..).unwrap_or_default());
+        let end = newline.map_or(data.len(), |newline| start.saturating_add(newline));
+        let fail = |what: String| LineError { line: lines.count, what };
+        let line = data.get(start..end).unwrap_or_default();
+        if !line.is_ascii() && std::str::from_utf8(line).is_err() {
+            return Err(fail("the line is not UTF-8".to_owned()));
+        }
+        let mut cursor = Cursor::in_lines(data, start);
+        if !matches!(cursor.skip_blanks(), None | Some(b'\n')) {
+            let read = read_line(&mut cursor, &mut lines).and_then(|()| end_of_line(&mut cursor));
+            if let Err(error) = read {
+                let place = error.at().saturating_sub(start).saturating_add(1);
+                let what = format!("{} at byte {place} of the line", error.what());
+                return Err(LineError { line: lines.count, what });
+            }
+        }
+        lines.count = lines.count.saturating_add(1);
+        start = end.saturating_add(1);
+    }
+    Ok(lines)
+}
+
+fn end_of_line(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
+    match cursor.skip_blanks() {
+        None | Some(b'\n') => Ok(()),
+        Some(_) => cursor.fail("something follows the JSON object"),
+    }
+}
+
+/// Reads the object of a line; an action in it is kept only by a caller that sees the line end well.
+fn read_line<'a>(cursor: &mut Cursor<'a>, lines: &mut Lines<'a>) -> Result<(), JsonError> {
+    const KNOWN: [&[u8]; 6] = [b"add", b"remove", b"txn", b"domainMetadata", b"protocol", b"metaData"];
+    let mut met = Met::default();
+    action::expect(cursor, Kind::Object, "an action line")?;
+    action::each_field(cursor, |cursor, key| {
+        let Some(index) = (0_u32..).zip(KNOWN).find_map(|(index, known)| (known == key).then_some(index)) else {
+            return cursor.skip(1);
+        };
+        met.once(index, cursor)?;
+        if cursor.kind()? == Kind::Null {
+            return cursor.null();
+        }
+        action::expect(cursor, Kind::Object, "an action")?;
+        match index {
+            0 => lines.adds.push(action::file_action(cursor, FileActionKind::Add)?),
+            1 => lines.removes.push(action::file_action(cursor, FileActionKind::Remove)?),
+            2 => lines.transactions.push(action::transaction(cursor)?),
+            3 => lines.domains.push(action::domain(cursor)?),
+            4 => lines.protocol = Some(whole_value(cursor)?),
+            _ => lines.metadata = Some(whole_value(cursor)?),
+        }
+        Ok(())
+    })
+}
+
+fn whole_value<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], JsonError> {
+    let start = cursor.at();
+    cursor.skip(1)?;
+    Ok(cursor.since(start))
+}

@@ -1,0 +1,336 @@
+//! The position of a reader inside JSON text.
+
+use super::scan;
+use super::text::Text;
+
+/// Containers inside containers that the reader follows; deeper text is refused.
+const MAX_DEPTH: u32 = 128;
+
+/// What is wrong with a piece of JSON, and at which byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    at: usize,
+    what: String,
+}
+
+impl JsonError {
+    /// An error at byte `at` of the text.
+    pub fn new(at: usize, what: impl Into<String>) -> Self {
+        Self { at, what: what.into() }
+    }
+
+    /// The byte of the text at which it was found.
+    #[must_use]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The sentence.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+}
+
+/// The type of the next value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `{`
+    Object,
+    /// `[`
+    Array,
+    /// `"`
+    String,
+    /// A digit or `-`
+    Number,
+    /// `true` or `false`
+    Boolean,
+    /// `null`
+    Null,
+}
+
+impl Kind {
+    /// The word for it in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "an object",
+            Self::Array => "an array",
+            Self::String => "a string",
+            Self::Number => "a number",
+            Self::Boolean => "a boolean",
+            Self::Null => "null",
+        }
+    }
+}
+
+/// A scalar, as [`Cursor::scalar`] reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// A string, escapes unresolved.
+    String(Text<'a>),
+    /// A number as it is spelled.
+    Number(&'a [u8]),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// `null`.
+    Null,
+    /// An object or an array, passed over.
+    Container,
+}
+
+/// Reads JSON text from its start to its end.
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    data: &'a [u8],
+    at: usize,
+    /// Whether a newline is a blank, or the end of the text.
+    spans_lines: bool,
+}
+
+type Result<T> = std::result::Result<T, JsonError>;
+
+impl<'a> Cursor<'a> {
+    /// Starts at byte `at` of lines of JSON: a value does not go on in the next line.
+    #[must_use]
+    pub fn in_lines(data: &'a [u8], at: usize) -> Self {
+        Self { data, at, spans_lines: false }
+    }
+
+    /// Starts at the beginning of a JSON text.
+    #[must_use]
+    pub fn in_text(data: &'a [u8]) -> Self {
+        Self { data, at: 0, spans_lines: true }
+    }
+
+    /// The byte that comes next.
+    #[must_use]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes from `start` to here.
+    #[must_use]
+    pub fn since(&self, start: usize) -> &'a [u8] {
+        self.data.get(start..self.at).unwrap_or_default()
+    }
+
+    /// An error at this place.
+    #[cold]
+    pub fn fail<T>(&self, what: impl Into<String>) -> Result<T> {
+        Err(JsonError::new(self.at, what))
+    }
+
+    /// Passes over blanks and gives the byte that follows them.
+    #[inline]
+    pub fn skip_blanks(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.data.get(self.at)?;
+            let blank = matches!(byte, b' ' | b'\t' | b'\r') || byte == b'\n' && self.spans_lines;
+            if !blank {
+                return Some(byte);
+            }
+            self.step(1);
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
+    /// The type of the next value, without reading it.
+    #[inline]
+    pub fn kind(&mut self) -> Result<Kind> {
+        match self.skip_blanks() {
+            Some(b'{') => Ok(Kind::Object),
+            Some(b'[') => Ok(Kind::Array),
+            Some(b'"') => Ok(Kind::String),
+            Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
+            Some(b't' | b'f') => Ok(Kind::Boolean),
+            Some(b'n') => Ok(Kind::Null),
+            Some(_) => self.fail("a value was expected"),
+            None => self.fail("the text ends where a value was expected"),
+        }
+    }
+
+    /// Reads the members of an object: `each` gets every key and must read its value.
+    #[inline]
+    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Result<()>) -> Result<()> {
+        self.step(1);
+        if self.skip_blanks() == Some(b'}') {
+            self.step(1);
+            return Ok(());
+        }
+        loop {
+            if self.skip_blanks() != Some(b'"') {
+                return self.fail("a key in quotes was expected");
+            }
+            let key = self.string()?;
+            if self.skip_blanks() != Some(b':') {
+                return self.fail("a colon was expected after a key");
+            }
+            self.step(1);
+            each(self, key)?;
+            if self.more(b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a member: whether the container ends here; else the cursor is past the comma.
+    #[inline]
+    fn more(&mut self, close: u8) -> Result<bool> {
+        match self.skip_blanks() {
+            Some(b',') => {
+                self.step(1);
+                Ok(false)
+            }
+            Some(byte) if byte == close => {
+                self.step(1);
+                Ok(true)
+            }
+            Some(_) => self.fail("a comma or the end of the container was expected"),
+            None => self.fail("the text ends inside a container"),
+        }
+    }
+
+    /// Reads a string.
+    #[inline]
+    pub fn string(&mut self) -> Result<Text<'a>> {
+        let start = self.at.saturating_add(1);
+        let (end, escaped) = scan::string_end(self.data, start)?;
+        self.at = end.saturating_add(1);
+        Ok(Text::new(self.data.get(start..end).unwrap_or_default(), escaped))
+    }
+
+    /// Reads a scalar; a container is checked and passed over. `depth` counts the containers around it.
+    pub fn scalar(&mut self, depth: u32) -> Result<Token<'a>> {
+        match self.kind()? {
+            Kind::String => Ok(Token::String(self.string()?)),
+            Kind::Number => Ok(Token::Number(self.number()?)),
+            Kind::Boolean => Ok(Token::Boolean(self.boolean()?)),
+            Kind::Null => {
+                self.null()?;
+                Ok(Token::Null)
+            }
+            Kind::Object | Kind::Array => {
+                self.skip(depth)?;
+                Ok(Token::Container)
+            }
+        }
+    }
+
+    /// Reads a number by the grammar of JSON and gives its spelling.
+    pub fn number(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        if self.data.get(self.at) == Some(&b'-') {
+            self.step(1);
+        }
+        match self.data.get(self.at) {
+            Some(b'0') => self.step(1),
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return self.fail("a digit was expected"),
+        }
+        if self.data.get(self.at) == Some(&b'.') {
+            self.step(1);
+            self.some_digits()?;
+        }
+        if matches!(self.data.get(self.at), Some(b'e' | b'E')) {
+            self.step(1);
+            if matches!(self.data.get(self.at), Some(b'+' | b'-')) {
+                self.step(1);
+            }
+            self.some_digits()?;
+        }
+        Ok(self.since(start))
+    }
+
+    /// Reads a number that is an integer of 64 bits; none where it is another number.
+    #[inline]
+    pub fn integer(&mut self) -> Result<Option<i64>> {
+        let start = self.at;
+        let (mut value, mut digits) = (0_i64, 0_u32);
+        while let Some(digit @ b'0'..=b'9') = self.data.get(self.at) {
+            value = value.wrapping_mul(10).wrapping_add(i64::from(digit & 0xF));
+            digits = digits.saturating_add(1);
+            self.step(1);
+        }
+        let plain = !matches!(self.data.get(self.at), Some(b'.' | b'e' | b'E' | b'-'));
+        let leading_zero = digits > 1 && self.data.get(start) == Some(&b'0');
+        if plain && (1..=18).contains(&digits) && !leading_zero {
+            return Ok(Some(value));
+        }
+        self.at = start;
+        let spelling = self.number()?;
+        Ok(std::str::from_utf8(spelling).ok().and_then(|spelling| spelling.parse().ok()))
+    }
+
+    fn digits(&mut self) {
+        while matches!(self.data.get(self.at), Some(b'0'..=b'9')) {
+            self.step(1);
+        }
+    }
+
+    fn some_digits(&mut self) -> Result<()> {
+        let start = self.at;
+        self.digits();
+        if start == self.at { self.fail("a digit was expected") } else { Ok(()) }
+    }
+
+    /// Reads `true` or `false`.
+    #[inline]
+    pub fn boolean(&mut self) -> Result<bool> {
+        if self.data.get(self.at) == Some(&b't') {
+            self.word(b"true")?;
+            return Ok(true);
+        }
+        self.word(b"false")?;
+        Ok(false)
+    }
+
+    /// Reads `null`.
+    #[inline]
+    pub fn null(&mut self) -> Result<()> {
+        self.word(b"null")
+    }
+
+    #[inline]
+    fn word(&mut self, word: &[u8]) -> Result<()> {
+        if !self.data.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+            return self.fail("a word that JSON does not know");
+        }
+        self.step(word.len());
+        Ok(())
+    }
+
+    /// Checks the next value and passes over it; `depth` counts the containers around it.
+    #[inline]
+    pub fn skip(&mut self, depth: u32) -> Result<()> {
+        let inside = depth.saturating_add(1);
+        match self.kind()? {
+            Kind::String => self.string().map(|_| ()),
+            Kind::Number => self.number().map(|_| ()),
+            Kind::Boolean => self.boolean().map(|_| ()),
+            Kind::Null => self.null(),
+            _ if inside > MAX_DEPTH => self.fail(format!("nested deeper than {MAX_DEPTH} levels")),
+            Kind::Object => self.object(|cursor, _| cursor.skip(inside)),
+            Kind::Array => self.array(|cursor| cursor.skip(inside)),
+        }
+    }
+
+    /// Reads the items of an array: `each` must read one.
+    pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.step(1);
+        if self.skip_blanks() == Some(b']') {
+            self.step(1);
+            return Ok(());
+        }
+        loop {
+            each(self)?;
+            if self.more(b']')? {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Where a JSON string ends: 16 or 64 bytes at a time.
+
+use super::cursor::JsonError;
+
+/// Bytes of a block that a string cannot pass over silently.
+struct Masks {
+    quotes: u64,
+    backslashes: u64,
+    controls: u64,
+}
+
+const WIDE: usize = 64;
+const NARROW: usize = 16;
+
+#[cfg(target_arch = "x86_64")]
+mod lanes {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+    };
+
+    fn load(block: [u8; 16]) -> __m128i {
+        let bits = u128::from_le_bytes(block);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        let (low, high) = (bits as u64, (bits >> 64) as u64);
+        #[expect(unsafe_code, reason = "SSE2 is part of every x86-64 processor")]
+        // SAFETY: the instruction needs SSE2 alone, which the architecture guarantees.
+        unsafe {
+            _mm_set_epi64x(high.cast_signed(), low.cast_signed())
+        }
+    }
+
+    fn each(block: [u8; 16]) -> (u64, u64, u64, u64) {
+        let lanes = load(block);
+        #[expect(unsafe_code, reason = "SSE2 is part of every x86-64 processor")]
+        // SAFETY: these instructions work on registers and need SSE2 alone, which the architecture guarantees.
+        let (quotes, backslashes, controls, any) = unsafe {
+            let quotes = _mm_cmpeq_epi8(lanes, _mm_set1_epi8(b'"'.cast_signed()));
+            let backslashes = _mm_cmpeq_epi8(lanes, _mm_set1_epi8(b'\\'.cast_signed()));
+            let controls = _mm_cmpeq_epi8(_mm_min_epu8(lanes, _mm_set1_epi8(0x1F)), lanes);
+            let any = _mm_or_si128(_mm_or_si128(quotes, backslashes), controls);
+            (
+                _mm_movemask_epi8(quotes),
+                _mm_movemask_epi8(backslashes),
+                _mm_movemask_epi8(controls),
+                _mm_movemask_epi8(any),
+            )
+        };
+        (widen(quotes), widen(backslashes), widen(controls), widen(any))
+    }
+
+    fn widen(mask: i32) -> u64 {
+        u64::from(mask.cast_unsigned())
+    }
+
+    /// Bits of the bytes that end or escape a string, or that it must not hold.
+    #[inline]
+    pub(super) fn special(block: [u8; 16]) -> u64 {
+        each(block).3
+    }
+
+    /// Bits of the quotes, of the backslashes and of the control characters.
+    #[inline]
+    pub(super) fn split(block: [u8; 16]) -> (u64, u64, u64) {
+        let (quotes, backslashes, controls, _) = each(block);
+        (quotes, backslashes, controls)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod lanes {
+    fn mask(block: [u8; 16], test: impl Fn(u8) -> bool) -> u64 {
+        block.iter().rev().fold(0, |mask, byte| mask << 1 | u64::from(test(*byte)))
+    }
+
+    pub(super) fn special(block: [u8; 16]) -> u64 {
+        mask(block, |byte| byte == b'"' || byte == b'\\' || byte < 0x20)
+    }
+
+    pub(super) fn split(block: [u8; 16]) -> (u64, u64, u64) {
+        (mask(block, |byte| byte == b'"'), mask(block, |byte| byte == b'\\'), mask(block, |byte| byte < 0x20))
+    }
+}
+
+/// The place of the first backslash in a block.
+#[inline]
+pub(super) fn backslash_at(block: [u8; NARROW]) -> Option<usize> {
+    let (_, backslashes, _) = lanes::split(block);
+    (backslashes != 0).then_some(backslashes.trailing_zeros() as usize)
+}
+
+/// The string whose first byte is `data[at]`: where its closing quote is, and whether it has escapes.
+pub(super) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
+    let mut at = at;
+    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+        let special = lanes::special(*block);
+        if special == 0 {
+            at = at.saturating_add(NARROW);
+            continue;
+        }
+        at = at.saturating_add(special.trailing_zeros() as usize);
+        return match data.get(at) {
+            Some(b'"') => Ok((at, false)),
+            _ => escaped_end(data, at),
+        };
+    }
+    escaped_end(data, at)
+}
+
+/// The slow half: escapes are checked, and the last bytes of the input may be few.
+fn escaped_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
+    let (mut at, mut carry, mut has_escapes) = (at, 0_u64, false);
+    loop {
+        let rest = data.get(at..).filter(|rest| !rest.is_empty());
+        let rest = rest.ok_or_else(|| JsonError::new(at, "the string has no closing quote"))?;
+        let masks = block_masks(rest);
+        let escaped = find_escaped(masks.backslashes, &mut carry);
+        let closing = masks.quotes & !escaped;
+        let inside = if closing == 0 { u64::MAX } else { (closing & closing.wrapping_neg()).wrapping_sub(1) };
+        has_escapes |= masks.backslashes & inside != 0;
+        let control = masks.controls & inside;
+        if control != 0 {
+            let place = at.saturating_add(control.trailing_zeros() as usize);
+            return Err(JsonError::new(place, "a control character inside a string"));
+        }
+        check_escapes(data, at, escaped & !masks.quotes & inside)?;
+        if closing != 0 {
+            return Ok((at.saturating_add(closing.trailing_zeros() as usize), has_escapes));
+        }
+        at = at.saturating_add(WIDE);
+    }
+}
+
+/// The masks of the next 64 bytes; past the end of the input they read as blanks.
+fn block_masks(rest: &[u8]) -> Masks {
+    let mut padded = [b' '; WIDE];
+    let block = if let Some(block) = rest.first_chunk::<WIDE>() {
+        block
+    } else {
+        for (slot, byte) in padded.iter_mut().zip(rest) {
+            *slot = *byte;
+        }
+        &padded
+    };
+    let mut masks = Masks { quotes: 0, backslashes: 0, controls: 0 };
+    for (shift, lane) in (0_u32..).step_by(NARROW).zip(block.as_chunks::<NARROW>().0) {
+        let (quotes, backslashes, controls) = lanes::split(*lane);
+        masks.quotes |= quotes << shift;
+        masks.backslashes |= backslashes << shift;
+        masks.controls |= controls << shift;
+    }
+    masks
+}
+
+/// Bits of the characters that a backslash escapes; `carry` is the escape that the block before left open.
+///
+/// A run of backslashes escapes what follows it where its length is odd. Adding the starts of the
+/// runs that begin on an odd bit to the backslashes carries each such run to its end, which tells
+/// its parity without a loop.
+fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
+    const EVEN: u64 = 0x5555_5555_5555_5555;
+    if backslashes == 0 {
+        return std::mem::take(carry);
+    }
+    let backslashes = backslashes & !*carry;
+    let follows = backslashes << 1 | *carry;
+    let odd_starts = backslashes & !EVEN & !follows;
+    let (even_ends, overflow) = odd_starts.overflowing_add(backslashes);
+    *carry = u64::from(overflow);
+    (EVEN ^ (even_ends << 1)) & follows
+}
+
+/// Checks the escaped characters other than quotes; `marks` are bits relative to `at`.
+fn check_escapes(data: &[u8], at: usize, marks: u64) -> Result<(), JsonError> {
+    let mut marks = marks;
+    while marks != 0 {
+        let place = at.saturating_add(marks.trailing_zeros() as usize);
+        marks &= marks.wrapping_sub(1);
+        let valid = match data.get(place) {
+            Some(b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => true,
+            Some(b'u') => {
+                let digits = data.get(place.saturating_add(1)..).and_then(<[u8]>::first_chunk::<4>);
+                digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+            }
+            _ => false,
+        };
+        if !valid {
+            return Err(JsonError::new(place, "an escape that JSON does not know"));
+        }
+    }
+    Ok(())
+}

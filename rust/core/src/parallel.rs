@@ -1,0 +1,66 @@
+//! Work shared among threads that end with the call: a pool would outlive it and die in a fork.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::error::Error;
+
+/// `work` of every item, in the order of the items, on up to `threads` threads.
+///
+/// A panic in one of them goes on in the caller.
+pub fn map<I: Sync, T: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let threads = threads.min(items.len());
+    if threads <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return done };
+            done.push((index, work(item)));
+        }
+    };
+    let mut results = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_turns)).collect();
+        let mut results = take_turns();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Pulls items until each batch holds about `enough` bytes, and processes one batch on another
+/// thread while the next is pulled on this one.
+///
+/// `next` gives an item and its bytes. An error of `process` comes before one of a later pull.
+pub fn pipeline<T: Send + Sync, E: From<Error>>(
+    mut next: impl FnMut() -> Result<Option<(T, usize)>, E>,
+    enough: usize,
+    mut process: impl FnMut(&[T]) -> Result<(), Error> + Send,
+) -> Result<(), E> {
+    let mut pull = || -> Result<Vec<T>, E> {
+        let (mut batch, mut bytes) = (Vec::new(), 0_usize);
+        while bytes < enough {
+            let Some((item, size)) = next()? else { break };
+            bytes = bytes.saturating_add(size);
+            batch.push(item);
+        }
+        Ok(batch)
+    };
+    let mut batch = pull()?;
+    while !batch.is_empty() {
+        let (done, pulled) = thread::scope(|scope| {
+            let worker = scope.spawn(|| process(&batch));
+            let pulled = pull();
+            (worker.join(), pulled)
+        });
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        batch = pulled?;
+    }
+    Ok(())
+}

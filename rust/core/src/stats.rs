@@ -1,0 +1,197 @@
+//! Per-file statistics: JSON text to typed columns, for the columns that a filter names (Delta
+//! protocol, "Per-file Statistics").
+
+mod columns;
+mod tree;
+
+use arrow_array::{Array, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
+
+pub use columns::StatsLeaf;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::{Cursor, JsonError, Kind, Text};
+use crate::parallel;
+use columns::{Row, StatsColumns};
+use tree::{Part, Tree};
+
+/// Rows that are worth a turn of their own.
+const ROWS_PER_PART: usize = 8_192;
+/// Commits are taken together until each thread has about this much to read.
+const BATCH_BYTES_PER_THREAD: usize = 8 << 20;
+
+/// Parses a column of statistics into columns, some batches of consecutive rows: `numRecords`,
+/// `tightBounds`, and for leaf `i` the columns `min.i`, `max.i` (absent where it has no type) and
+/// `nullCount.i`.
+///
+/// Statistics are hints: text that is not valid JSON, and a value that its type cannot hold, are
+/// null, which means unknown, and never an error. `min.i` and `max.i` hold whatever rounding the
+/// writer did to the offset of a timestamp's zone; timestamps cut to milliseconds are the caller's.
+///
+/// # Errors
+/// `TooLarge` where a column of the result would be.
+pub fn parse_stats(texts: &StringArray, leaves: &[StatsLeaf], threads: usize) -> Result<Vec<RecordBatch>> {
+    let parser = Parser::new(leaves);
+    let parts = parts_of(0, texts.len());
+    let batches = parallel::map(&parts, threads, |(from, to)| {
+        parser.parse((*from..*to).map(|row| texts.is_valid(row).then(|| Text::new(texts.value(row).as_bytes(), false))))
+    });
+    batches.into_iter().collect()
+}
+
+/// Parses the statistics that lie in the bytes of commits, at the places that a replay gives.
+///
+/// `next` is asked for the bytes of each run of equal `versions` in turn; none stands for a commit
+/// that is gone, whose statistics are then unknown. The result is that of [`parse_stats`].
+///
+/// # Errors
+/// `InvalidArgument` where `next` gives another commit, or a place lies outside of it; whatever
+/// `next` fails with.
+pub fn parse_log_stats<B, E>(
+    versions: &Int64Array,
+    places: &StructArray,
+    mut next: impl FnMut() -> std::result::Result<Option<(i64, Option<B>)>, E>,
+    leaves: &[StatsLeaf],
+    threads: usize,
+) -> std::result::Result<Vec<RecordBatch>, E>
+where
+    B: AsRef<[u8]> + Send + Sync,
+    E: From<Error>,
+{
+    let places = Places::of(places)?;
+    let parser = Parser::new(leaves);
+    let mut runs = runs_of(versions.values());
+    let next = || {
+        let Some((version, from, to)) = runs.next() else { return Ok(None) };
+        match next()? {
+            Some((given, data)) if given == version => {
+                let bytes = data.as_ref().map_or(0, |data| data.as_ref().len());
+                Ok(Some(((from, to, data), bytes)))
+            }
+            _ => Err(E::from(bad(&format!("the bytes of commit {version} were expected")))),
+        }
+    };
+    let mut batches = Vec::new();
+    let enough = BATCH_BYTES_PER_THREAD.saturating_mul(threads.max(1));
+    parallel::pipeline(next, enough, |runs| {
+        let parts: Vec<_> = runs
+            .iter()
+            .flat_map(|(from, to, data)| parts_of(*from, *to).into_iter().map(move |part| (part, data)))
+            .collect();
+        for batch in parallel::map(&parts, threads, |((from, to), data)| {
+            let texts = (*from..*to).map(|row| places.text(row, data.as_ref().map(AsRef::as_ref)));
+            parser.parse(texts.collect::<Result<Vec<_>>>()?.into_iter())
+        }) {
+            batches.push(batch?);
+        }
+        Ok(())
+    })?;
+    if batches.is_empty() {
+        batches.push(parser.parse(std::iter::empty())?);
+    }
+    Ok(batches)
+}
+
+/// Runs of equal values: the value, its first row and one past its last.
+fn runs_of(values: &[i64]) -> impl Iterator<Item = (i64, usize, usize)> {
+    let mut start = 0_usize;
+    values.chunk_by(|left, right| left == right).filter_map(move |run| {
+        let from = start;
+        start = start.saturating_add(run.len());
+        run.first().map(|value| (*value, from, start))
+    })
+}
+
+fn parts_of(from: usize, to: usize) -> Vec<(usize, usize)> {
+    let starts = (from..to.max(from.saturating_add(1))).step_by(ROWS_PER_PART);
+    starts.map(|start| (start, start.saturating_add(ROWS_PER_PART).min(to))).collect()
+}
+
+/// Where the statistics of each file lie in its commit.
+struct Places<'a> {
+    whole: &'a StructArray,
+    offsets: &'a Int64Array,
+    lengths: &'a Int32Array,
+}
+
+impl<'a> Places<'a> {
+    fn of(whole: &'a StructArray) -> Result<Self> {
+        let offsets = whole.column_by_name("offset").and_then(|column| column.as_any().downcast_ref());
+        let lengths = whole.column_by_name("length").and_then(|column| column.as_any().downcast_ref());
+        match (offsets, lengths) {
+            (Some(offsets), Some(lengths)) => Ok(Self { whole, offsets, lengths }),
+            _ => Err(bad("places have other columns than offset and length")),
+        }
+    }
+
+    fn text<'d>(&self, row: usize, data: Option<&'d [u8]>) -> Result<Option<Text<'d>>> {
+        let Some(data) = data.filter(|_| self.whole.is_valid(row)) else { return Ok(None) };
+        let start = usize::try_from(self.offsets.value(row)).unwrap_or(usize::MAX);
+        let end = start.saturating_add(usize::try_from(self.lengths.value(row)).unwrap_or(usize::MAX));
+        let raw = data.get(start..end).ok_or_else(|| bad("a place lies outside of its commit"))?;
+        Ok(Some(Text::new(raw, memchr::memchr(b'\\', raw).is_some())))
+    }
+}
+
+fn bad(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("statistics in the log: {what}"))
+}
+
+/// The columns that are wanted, ready to be read.
+struct Parser<'a> {
+    leaves: &'a [StatsLeaf],
+    tree: Tree,
+}
+
+impl<'a> Parser<'a> {
+    fn new(leaves: &'a [StatsLeaf]) -> Self {
+        Self { leaves, tree: Tree::new(leaves) }
+    }
+
+    fn parse<'t>(&self, texts: impl Iterator<Item = Option<Text<'t>>>) -> Result<RecordBatch> {
+        let mut columns = StatsColumns::new(self.leaves)?;
+        let mut spare = Vec::new();
+        let mut unescaped = Vec::new();
+        for text in texts {
+            let mut row = Row::new(self.leaves.len(), std::mem::take(&mut spare));
+            let known = text.is_some_and(|text| {
+                let resolved = text.resolve_into(&mut unescaped);
+                resolved.is_some_and(|text| read(text, &self.tree, &mut row).is_ok())
+            });
+            if !known {
+                row.clear();
+            }
+            columns.push(&row);
+            spare = row.into_spare();
+        }
+        columns.finish()
+    }
+}
+
+/// Reads one file's statistics into `row`.
+fn read<'a>(text: &'a [u8], tree: &Tree, row: &mut Row<'a>) -> Result<(), JsonError> {
+    let mut cursor = Cursor::in_text(text);
+    if cursor.kind()? != Kind::Object {
+        cursor.skip(0)?;
+        row.clear();
+        return end(&mut cursor);
+    }
+    cursor.object(|cursor, key| {
+        match &*key.bytes() {
+            b"numRecords" => row.num_records = cursor.scalar(1)?,
+            b"tightBounds" => row.tight_bounds = cursor.scalar(1)?,
+            b"minValues" => tree.read(cursor, Part::Min, row)?,
+            b"maxValues" => tree.read(cursor, Part::Max, row)?,
+            b"nullCount" => tree.read(cursor, Part::NullCount, row)?,
+            _ => cursor.skip(1)?,
+        }
+        Ok(())
+    })?;
+    end(&mut cursor)
+}
+
+fn end(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
+    match cursor.skip_blanks() {
+        None => Ok(()),
+        Some(_) => cursor.fail("something follows the JSON object"),
+    }
+}

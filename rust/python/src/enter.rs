@@ -1,0 +1,52 @@
+//! The one way into a kernel.
+
+use std::any::Any;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::available_parallelism;
+
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// Why a kernel did not finish: by itself, or in Python code that it called.
+pub enum Failure {
+    /// The kernel's own error.
+    Kernel(deltaberg_core::Error),
+    /// What a Python iterator raised, `KeyboardInterrupt` among it.
+    Python(PyErr),
+}
+
+impl From<deltaberg_core::Error> for Failure {
+    fn from(error: deltaberg_core::Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+/// Runs `work` detached from the interpreter: other Python threads go on, a panic becomes an
+/// exception, and a signal that came meanwhile is handled before the result is given.
+pub fn enter<T: Send, E: Into<Failure> + Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> PyResult<T> {
+    let result = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    py.check_signals()?;
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(failure)) => Err(match failure.into() {
+            Failure::Kernel(failure) => error::to_python(py, &failure),
+            Failure::Python(raised) => raised,
+        }),
+        Err(panic) => Err(error::panicked(py, &text_of(panic.as_ref()))),
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("a kernel panicked").to_owned()
+}
+
+/// The number of threads that a caller asked for; 0 means as many as there are processors.
+pub fn threads(asked: usize) -> usize {
+    if asked > 0 { asked } else { available_parallelism().map_or(1, NonZero::get) }
+}

@@ -1,0 +1,36 @@
+//! `deltaberg._native`: the kernels of `deltaberg-core` for Python.
+//!
+//! One thin function for each kernel, under the name, the parameters and the results of its twin in
+//! `deltaberg.kernels.pure`. Nothing is decided here.
+
+#![allow(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
+
+mod arrow;
+mod bitmap;
+mod enter;
+mod error;
+mod partition;
+mod replay;
+mod stats;
+mod z85;
+
+use pyo3::prelude::*;
+
+/// The compiled kernels; `deltaberg.kernels` is the door to them.
+#[pymodule(gil_used = false)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ERROR_KINDS", error::names())?;
+    module.add_function(wrap_pyfunction!(z85::z85_encode, module)?)?;
+    module.add_function(wrap_pyfunction!(z85::z85_decode, module)?)?;
+    module.add_function(wrap_pyfunction!(bitmap::unframe_bitmap, module)?)?;
+    module.add_function(wrap_pyfunction!(bitmap::bitmap_positions, module)?)?;
+    module.add_function(wrap_pyfunction!(bitmap::encode_bitmap, module)?)?;
+    module.add_function(wrap_pyfunction!(bitmap::keep_mask, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(replay::reconcile, module)?)?;
+    module.add_function(wrap_pyfunction!(stats::parse_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(stats::parse_log_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(partition::parse_partition_values, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,101 @@
+"""The canonical text of a query result, and its hash, as the conformance index states it.
+
+Each row is a JSON object with sorted keys; the lines are sorted and hashed together, so that neither the order of
+rows nor that of columns matters. Variants are the JSON text of their value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from deltaberg.schema import is_variant_field
+from deltaberg.schema.variant import variant_to_json
+
+__all__ = ["canonical_lines", "digest"]
+
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def digest(table: pa.Table) -> str:
+    """Give the SHA-256 of a table's canonical lines."""
+    lines = "".join(f"{line}\n" for line in canonical_lines(table))
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def canonical_lines(table: pa.Table) -> list[str]:
+    """Give the canonical text of each row, sorted."""
+    columns = {
+        field.name: _values(table.column(index).combine_chunks(), field) for index, field in enumerate(table.schema)
+    }
+    return sorted(
+        json.dumps(
+            {name: values[row] for name, values in columns.items()},
+            sort_keys=True,
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+        for row in range(table.num_rows)
+    )
+
+
+def _values(array: pa.Array | pa.ChunkedArray, field: pa.Field) -> list[Any]:
+    if isinstance(array, pa.ChunkedArray):
+        return [value for chunk in array.chunks for value in _values(chunk, field)]
+    if is_variant_field(field):
+        return [None if row is None else "s:" + variant_to_json(row["metadata"], row["value"]) for row in array.to_pylist()]
+    kind = array.type
+    if pt.is_struct(kind):
+        children = {child.name: _values(array.field(index), child) for index, child in enumerate(kind)}
+        valid = array.is_valid().to_pylist()
+        return [
+            {name: values[row] for name, values in children.items()} if valid[row] else None
+            for row in range(len(array))
+        ]
+    if pt.is_map(kind):
+        keys, items = _values(array.keys, kind.key_field), _values(array.items, kind.item_field)
+        return _lists(array, [[key, item] for key, item in zip(keys, items, strict=True)], _map)
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        return _lists(array, _values(array.values, kind.value_field), list)
+    return [None if value is None else _scalar(value, kind) for value in _plain(array)]
+
+
+def _lists(array: pa.Array, values: list[Any], make: Any) -> list[Any]:
+    offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
+    return [make(values[offsets[row] : offsets[row + 1]]) if valid[row] else None for row in range(len(array))]
+
+
+def _map(pairs: list[Any]) -> dict[str, Any]:
+    return {"m": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True, ensure_ascii=False))}
+
+
+def _plain(array: pa.Array) -> list[Any]:
+    """Give dates and timestamps as numbers, which may lie outside of Python's range."""
+    if pt.is_date32(array.type):
+        return array.view(pa.int32()).to_pylist()
+    if pt.is_timestamp(array.type):
+        return array.view(pa.int64()).to_pylist()
+    return array.to_pylist()
+
+
+def _scalar(value: Any, kind: pa.DataType) -> Any:
+    if pt.is_boolean(kind) or pt.is_integer(kind):
+        return value
+    if pt.is_floating(kind):
+        return f"f:{float(value)!r}"
+    if isinstance(value, Decimal):
+        text = format(value, "f")
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return f"n:{'0' if text in ('-0', '') else text}"
+    if pt.is_date32(kind):
+        return f"d:{value}"
+    if pt.is_timestamp(kind):
+        return f"u:{value * _MICROS[kind.unit]}"
+    if isinstance(value, bytes):
+        return f"x:{value.hex()}"
+    return f"s:{value}"
