@@ -1,7 +1,7 @@
 """Delta Lake and Apache Iceberg tables for Python and PySpark, with no JVM connector jar.
 
 >>> import deltaberg
->>> table = deltaberg.open_table(getfixture("table_path"))
+>>> table = deltaberg.open_table(table_path)
 >>> table.scan(filter="id > 1", columns=["name"]).to_arrow().to_pylist()
 [{'name': 'b'}, {'name': 'c'}]
 """

@@ -45,13 +45,12 @@ def open_table(
 
     Examples
     --------
-    >>> open_table(getfixture("table_path")).version
+    >>> open_table(table_path).version
     0
     """
-    if format is None:
-        format = _detect(location, storage_options)
-    if format.lower() != "delta":
-        raise InvalidArgumentError(f"format is {format!r}", hint='"delta" is known')
+    found = format or _detect(location, storage_options)
+    if found.lower() != "delta":
+        raise InvalidArgumentError(f"format is {found!r}", hint='"delta" is known')
     return DeltaTable(
         location,
         version=version,

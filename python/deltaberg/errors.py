@@ -106,9 +106,7 @@ class DeltabergError(Exception):
         return self
 
 
-def _rebuild(
-    kind: type[DeltabergError], message: str, hint: str | None, context: dict[str, Any]
-) -> DeltabergError:
+def _rebuild(kind: type[DeltabergError], message: str, hint: str | None, context: dict[str, Any]) -> DeltabergError:
     return kind(message, hint=hint, **context)
 
 

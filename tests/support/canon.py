@@ -22,16 +22,17 @@ __all__ = ["canonical_lines", "digest"]
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def digest(table: pa.Table) -> str:
-    """Give the SHA-256 of a table's canonical lines."""
-    lines = "".join(f"{line}\n" for line in canonical_lines(table))
+def digest(table: pa.Table, variants: bool = True) -> str:
+    """Give the SHA-256 of a table's canonical lines; without ``variants``, variants are structs of bytes."""
+    lines = "".join(f"{line}\n" for line in canonical_lines(table, variants))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def canonical_lines(table: pa.Table) -> list[str]:
+def canonical_lines(table: pa.Table, variants: bool = True) -> list[str]:
     """Give the canonical text of each row, sorted."""
     columns = {
-        field.name: _values(table.column(index).combine_chunks(), field) for index, field in enumerate(table.schema)
+        field.name: _values(table.column(index).combine_chunks(), field, variants)
+        for index, field in enumerate(table.schema)
     }
     return sorted(
         json.dumps(
@@ -44,25 +45,39 @@ def canonical_lines(table: pa.Table) -> list[str]:
     )
 
 
-def _values(array: pa.Array | pa.ChunkedArray, field: pa.Field) -> list[Any]:
+def _values(array: pa.Array | pa.ChunkedArray, field: pa.Field, variants: bool) -> list[Any]:
     if isinstance(array, pa.ChunkedArray):
-        return [value for chunk in array.chunks for value in _values(chunk, field)]
-    if is_variant_field(field):
-        return [None if row is None else "s:" + variant_to_json(row["metadata"], row["value"]) for row in array.to_pylist()]
+        return [value for chunk in array.chunks for value in _values(chunk, field, variants)]
+    if variants and _is_variant(field):
+        return [
+            None if row is None else "s:" + variant_to_json(row["metadata"], row["value"]) for row in array.to_pylist()
+        ]
     kind = array.type
     if pt.is_struct(kind):
-        children = {child.name: _values(array.field(index), child) for index, child in enumerate(kind)}
+        children = {child.name: _values(array.field(index), child, variants) for index, child in enumerate(kind)}
         valid = array.is_valid().to_pylist()
         return [
             {name: values[row] for name, values in children.items()} if valid[row] else None
             for row in range(len(array))
         ]
     if pt.is_map(kind):
-        keys, items = _values(array.keys, kind.key_field), _values(array.items, kind.item_field)
+        keys, items = _values(array.keys, kind.key_field, variants), _values(array.items, kind.item_field, variants)
         return _lists(array, [[key, item] for key, item in zip(keys, items, strict=True)], _map)
     if pt.is_list(kind) or pt.is_large_list(kind):
-        return _lists(array, _values(array.values, kind.value_field), list)
+        return _lists(array, _values(array.values, kind.value_field, variants), list)
     return [None if value is None else _scalar(value, kind) for value in _plain(array)]
+
+
+def _is_variant(field: pa.Field) -> bool:
+    """Know a variant of ours by its field, and one that came through Spark by its child."""
+    if is_variant_field(field):
+        return True
+    marked = (
+        [child for child in field.type if (child.metadata or {}).get(b"variant") == b"true"]
+        if pt.is_struct(field.type)
+        else []
+    )
+    return bool(marked)
 
 
 def _lists(array: pa.Array, values: list[Any], make: Any) -> list[Any]:

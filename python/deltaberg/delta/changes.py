@@ -42,9 +42,7 @@ CHANGE_COLUMNS = (
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 
 
-def change_range(
-    times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, timezone: dt.tzinfo
-) -> tuple[int, int]:
+def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, timezone: dt.tzinfo) -> tuple[int, int]:
     """Give the first and last version of a range given by versions or instants.
 
     Raises
@@ -125,7 +123,7 @@ class ChangesSource(DeltaFiles):
         """Change data files hold no row commit versions."""
         return None
 
-    def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+    def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
         """Give no statistics: change data files have none."""
         count = len(self.files()) if rows is None else len(rows)
         return FileStats(count, pa.nulls(count, pa.int64()))
@@ -237,9 +235,7 @@ class _Mark:
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
         """Give rows that lack nothing but the mark."""
-        marked = [
-            {**row, "_commit_version": self._version, "_commit_timestamp": self._instant.as_py()} for row in rows
-        ]
+        marked = [{**row, "_commit_version": self._version, "_commit_timestamp": self._instant.as_py()} for row in rows]
         return pa.Table.from_pylist(marked, self._schema)
 
     def whole_files(self, files: pa.Table, change_type: str) -> pa.Table:

@@ -1,8 +1,7 @@
-"""Reading checkpoints: classic, in parts, named by UUID (Parquet or JSON), with or without sidecars (Delta protocol,
-"Checkpoints").
+"""Reading checkpoints: classic, in parts, named by UUID, with or without sidecars.
 
-Actions about the whole table are read at once; the columns of files only when they are needed, and statistics
-only for the columns that a filter names.
+They are Parquet or JSON (Delta protocol, "Checkpoints"). Actions about the whole table are read at once; the columns
+of files only when they are needed, and statistics only for the columns that a filter names.
 """
 
 from __future__ import annotations

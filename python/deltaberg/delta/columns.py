@@ -1,5 +1,6 @@
-"""What columns and properties ask of writers: read here, enforced where rows are written (Delta protocol, "Column
-Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns").
+"""What columns and properties ask of writers: read here, enforced where rows are written.
+
+Delta protocol, "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns".
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ class IdentityColumn(NamedTuple):
 
 def check_constraints(properties: Mapping[str, str]) -> dict[str, str]:
     """Give the CHECK constraints among table properties: name to SQL."""
-    return {
-        name.removeprefix(_CONSTRAINT): sql for name, sql in properties.items() if name.startswith(_CONSTRAINT)
-    }
+    return {name.removeprefix(_CONSTRAINT): sql for name, sql in properties.items() if name.startswith(_CONSTRAINT)}
 
 
 def column_invariants(schema: Struct) -> dict[str, str]:

@@ -37,9 +37,9 @@ def locate_vectors(descriptors: pa.StructArray, resolver: PathResolver) -> pa.St
     if descriptors.null_count == len(descriptors):
         return pa.nulls(len(descriptors), BITMAP)
     seen: dict[tuple[str, str], tuple[str | None, bytes | None]] = {}
-    rows: list[dict[str, Any] | None] = []
-    for descriptor in descriptors.to_pylist():
-        rows.append(None if descriptor is None else _bitmap(descriptor, resolver, seen))
+    rows = [
+        None if descriptor is None else _bitmap(descriptor, resolver, seen) for descriptor in descriptors.to_pylist()
+    ]
     return pa.array(rows, BITMAP)
 
 

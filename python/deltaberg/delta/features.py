@@ -1,5 +1,6 @@
-"""Protocol versions and table features: what a reader must know, and what it may leave to writers (Delta protocol,
-"Table Features").
+"""Protocol versions and table features: what a reader must know, and what it may leave to writers.
+
+Delta protocol, "Table Features".
 """
 
 from __future__ import annotations

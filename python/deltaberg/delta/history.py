@@ -192,9 +192,7 @@ class CommitTimes:
         reachable = versions[start:]
         if reachable and reachable[0] == 0:
             return reachable
-        checkpoints = [
-            entry.file.version for entry in self._log.entries() if entry.file.is_checkpoint
-        ]
+        checkpoints = [entry.file.version for entry in self._log.entries() if entry.file.is_checkpoint]
         oldest = min(checkpoints, default=None)
         return [version for version in reachable if oldest is not None and version >= oldest]
 

@@ -1,5 +1,6 @@
-"""The ``_last_checkpoint`` file: a hint that saves listing, with a checksum over its canonical form (Delta
-protocol, "Last Checkpoint File Schema" and "JSON checksum").
+"""The ``_last_checkpoint`` file: a hint that saves listing, with a checksum over its canonical form.
+
+Delta protocol, "Last Checkpoint File Schema" and "JSON checksum".
 """
 
 from __future__ import annotations

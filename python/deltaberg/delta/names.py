@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["LAST_CHECKPOINT", "LOG_DIRECTORY", "LogFile", "SIDECAR_DIRECTORY", "classify", "commit_name"]
+__all__ = ["LAST_CHECKPOINT", "LOG_DIRECTORY", "SIDECAR_DIRECTORY", "LogFile", "classify", "commit_name"]
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"

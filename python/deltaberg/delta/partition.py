@@ -15,9 +15,7 @@ from deltaberg.schema import Field, Primitive, arrow_type
 __all__ = ["read_partition_values"]
 
 
-def read_partition_values(
-    files: pa.Table, columns: Sequence[Field], timezone: str = "UTC"
-) -> list[pa.Array]:
+def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: str = "UTC") -> list[pa.Array]:
     """Give an array for each partition column from ``files.partitionValues``.
 
     Parameters

@@ -1,5 +1,6 @@
-"""Delta schemas: JSON to table types, and how column mapping names the columns in files (Delta protocol, "Schema
-Serialization Format" and "Column Mapping").
+"""Delta schemas: JSON to table types, and how column mapping names the columns in files.
+
+Delta protocol, "Schema Serialization Format" and "Column Mapping".
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ def _primitive(name: str, path: tuple[str, ...]) -> DataType:
     if found is not None:
         precision, scale = int(found[1]), int(found[2])
         if not (1 <= precision <= _MAX_PRECISION and scale <= precision):
-            raise CorruptLogError(f"{name} is no decimal type: precision goes to {_MAX_PRECISION}", column=".".join(path))
+            raise CorruptLogError(
+                f"{name} is no decimal type: precision goes to {_MAX_PRECISION}", column=".".join(path)
+            )
         return Decimal(precision, scale)
     if _TEXT.fullmatch(name):
         return Primitive("string")

@@ -1,5 +1,6 @@
-"""Which files of the log make a version: the newest complete checkpoint at or below it, and the commits since
-(Delta protocol, "Delta Log Entries", "Checkpoints", "Log Compaction Files").
+"""Which files of the log make a version: the newest complete checkpoint at or below it, and the commits since.
+
+Delta protocol, "Delta Log Entries", "Checkpoints", "Log Compaction Files".
 """
 
 from __future__ import annotations

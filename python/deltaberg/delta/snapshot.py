@@ -51,8 +51,9 @@ class Snapshot:
         self.segment = segment
         self.version = segment.version
         self.log_bytes = log_bytes
-        self._checkpoint_names = older.names if isinstance(older, Checkpoint) else frozenset()
-        self.files = FileState(replay, older.files if isinstance(older, Snapshot) else older)
+        #: The files of the checkpoint that the snapshot stands on.
+        self.checkpoint_names = older.names if isinstance(older, Checkpoint) else frozenset()
+        self.files: FileState = FileState(replay, older.files if isinstance(older, Snapshot) else older)
         try:
             self._read_table_actions(replay, older)
             check_protocol(self.protocol)
@@ -61,9 +62,7 @@ class Snapshot:
             raise error.with_context(table=str(log.root), version=self.version) from None
 
     @classmethod
-    def load(
-        cls, log: LogDirectory, version: int | None = None, damaged: frozenset[str] = frozenset()
-    ) -> Snapshot:
+    def load(cls, log: LogDirectory, version: int | None = None, damaged: frozenset[str] = frozenset()) -> Snapshot:
         """Load a version; None is the newest.
 
         A damaged checkpoint is passed over for an older one, as long as the log reaches back to it; ``damaged``
@@ -77,13 +76,13 @@ class Snapshot:
                 if first_error is not None:
                     raise first_error from None
                 raise
-            checkpoint = Checkpoint(log, segment.checkpoint) if segment.checkpoint else None
+            if not segment.checkpoint:
+                return cls._from_segment(log, segment, None)
+            checkpoint = Checkpoint(log, segment.checkpoint)
             try:
-                if checkpoint is not None:
-                    checkpoint.check()
+                checkpoint.check()
                 return cls._from_segment(log, segment, checkpoint)
             except CorruptCheckpointError as error:
-                assert checkpoint is not None
                 first_error = first_error or error
                 damaged |= checkpoint.names
 
@@ -118,11 +117,15 @@ class Snapshot:
         self.metadata: Metadata = metadata
         #: The progress of applications, by their id.
         self.transactions: dict[str, Transaction] = dict(before.transactions) if before else {}
-        for app_id, version, updated in zip(*(column.to_pylist() for column in replay.transactions.columns), strict=True):
+        for app_id, version, updated in zip(
+            *(column.to_pylist() for column in replay.transactions.columns), strict=True
+        ):
             self.transactions[app_id] = Transaction(app_id, version, updated)
         #: The configuration of live metadata domains, by name, also of domains that nobody here understands.
         self.domains: dict[str, str] = dict(before.domains) if before else {}
-        for domain, configuration, removed in zip(*(column.to_pylist() for column in replay.domains.columns), strict=True):
+        for domain, configuration, removed in zip(
+            *(column.to_pylist() for column in replay.domains.columns), strict=True
+        ):
             self.domains[domain] = configuration
             if removed:
                 del self.domains[domain]
@@ -144,7 +147,9 @@ class Snapshot:
         text = self.metadata.schema_string
         if text is None:
             raise CorruptLogError(
-                "metaData has no schemaString, which the protocol requires", table=str(self.log.root), version=self.version
+                "metaData has no schemaString, which the protocol requires",
+                table=str(self.log.root),
+                version=self.version,
             )
         try:
             return parse_schema(text, self.mapping_mode)
@@ -193,11 +198,11 @@ class Snapshot:
         CorruptCheckpointError
             The one at hand, where no older checkpoint and no commits lead to this version.
         """
-        if not self._checkpoint_names:
+        if not self.checkpoint_names:
             raise  # noqa: PLE0704 - called while the error is handled
-        other = Snapshot.load(self.log, self.version, self._checkpoint_names)
+        other = Snapshot.load(self.log, self.version, self.checkpoint_names)
         self.files, self.log_bytes = other.files, other.log_bytes
-        self._checkpoint_names |= other._checkpoint_names
+        self.checkpoint_names |= other.checkpoint_names
 
     @property
     def file_count(self) -> int:

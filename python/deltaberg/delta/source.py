@@ -62,7 +62,9 @@ class DeltaFiles:
                 columns[name] = locate_vectors(vectors, self.resolver)
             except DeltabergError as error:
                 raise error.with_context(table=self.table) from None
-        return pa.table(columns, schema=pa.schema([("location", pa.string()), ("exclude", BITMAP), ("include", BITMAP)]))
+        return pa.table(
+            columns, schema=pa.schema([("location", pa.string()), ("exclude", BITMAP), ("include", BITMAP)])
+        )
 
 
 class SnapshotSource(DeltaFiles):

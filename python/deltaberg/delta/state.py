@@ -119,10 +119,7 @@ def _of_part(number: int, adds: pa.Table, schema: pa.Schema) -> pa.Table:
         "index": pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), 1),
     }
     columns = [
-        adds.column(field.name)
-        if field.name in adds.schema.names
-        else own.get(field.name, pa.nulls(rows, field.type))
+        adds.column(field.name) if field.name in adds.schema.names else own.get(field.name, pa.nulls(rows, field.type))
         for field in schema
     ]
     return pa.table(columns, schema=schema)
-

@@ -78,7 +78,7 @@ class DeltaTable:
 
     Examples
     --------
-    >>> table = DeltaTable(getfixture("table_path"))
+    >>> table = DeltaTable(table_path)
     >>> table.version
     0
     >>> table.schema.names
@@ -100,7 +100,7 @@ class DeltaTable:
     ) -> None:
         if version is not None and timestamp is not None:
             raise InvalidArgumentError("a table is opened by version or by timestamp, not by both")
-        if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
+        if version is not None and type(version) is not int:
             raise InvalidArgumentError(f"version is {version!r}", hint="pass a number")
         self._timezone = _zone(timezone)
         root = parse_location(location)

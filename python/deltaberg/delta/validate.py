@@ -55,31 +55,31 @@ def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
     version = entry.file.version
     actions: list[tuple[str, dict[str, Any]]] = []
     for number, line in enumerate(snapshot.log.read(entry).split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        members = json.loads(line)
-        if len(members) != 1:
-            yield f"version {version}, line {number} holds {len(members)} actions"
-        actions += [(name, fields) for name, fields in members.items() if isinstance(fields, dict)]
-    counts = Counter(name for name, _ in actions)
-    if version == 0:
-        for name in ("protocol", "metaData"):
-            if not counts[name]:
-                yield f"version 0 has no {name} action"
-    for name in ("protocol", "metaData"):
-        if counts[name] > 1:
-            yield f"version {version} has {counts[name]} {name} actions"
+        if line.strip():
+            members = json.loads(line)
+            if len(members) != 1:
+                yield f"version {version}, line {number} holds {len(members)} actions"
+            actions += [(name, fields) for name, fields in members.items() if isinstance(fields, dict)]
+    yield from _of_counts(version, Counter(name for name, _ in actions))
     for name, key in (("txn", "appId"), ("domainMetadata", "domain")):
-        for value, count in Counter(fields.get(key) for kind, fields in actions if kind == name).items():
-            if count > 1:
-                yield f"version {version} has {count} {name} actions for {value!r}"
+        values = Counter(fields.get(key) for kind, fields in actions if kind == name)
+        for value in (value for value, count in values.items() if count > 1):
+            yield f"version {version} has {values[value]} {name} actions for {value!r}"
     for name in ("add", "remove"):
         yield from _of_file_actions(version, name, [fields for kind, fields in actions if kind == name])
+    if any(fields.get("dataChange") is not False for kind, fields in actions if kind == "cdc"):
+        yield f"version {version} has a cdc action whose dataChange is not false"
+
+
+def _of_counts(version: int, counts: Counter[str]) -> Iterator[str]:
+    for name in ("protocol", "metaData"):
+        if version == 0 and not counts[name]:
+            yield f"version 0 has no {name} action"
+        if counts[name] > 1:
+            yield f"version {version} has {counts[name]} {name} actions"
     for name in ("sidecar", "checkpointMetadata"):
         if counts[name]:
             yield f"version {version} has a {name} action, which belongs into checkpoints"
-    if any(fields.get("dataChange") is not False for kind, fields in actions if kind == "cdc"):
-        yield f"version {version} has a cdc action whose dataChange is not false"
 
 
 def _of_file_actions(version: int, name: str, actions: list[dict[str, Any]]) -> Iterator[str]:
@@ -116,4 +116,3 @@ def _of_vectors(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) ->
             load_bitmap(BitmapRef(**row), store, check_cardinality=True)
         except DeltabergError as error:
             yield f"the deletion vector of {path!r}: {error.message}"
-

@@ -163,7 +163,9 @@ class _Binder:
         if operator in ("is null", "is not null"):
             return BoundPredicate(operator, path, source=source)
         if isinstance(column_type, Primitive) and column_type.name in _UNORDERED_TYPES:
-            raise ExpressionError(f"a column of type {column_type} can only be tested for null", column=str(source.column))
+            raise ExpressionError(
+                f"a column of type {column_type} can only be tested for null", column=str(source.column)
+            )
         if operator in ("is nan", "is not nan"):
             return self._nan(operator, path, source)
         if operator in ("in", "not in"):

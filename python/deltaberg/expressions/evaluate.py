@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.bind import Bound, BoundAnd, BoundOr, BoundPredicate
+from deltaberg.expressions.bind import Bound, BoundAnd, BoundPredicate
 from deltaberg.expressions.tree import Constant
 from deltaberg.schema import Field
 

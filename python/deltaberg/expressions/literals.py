@@ -71,13 +71,17 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
         if not -(1 << 63) <= micros < 1 << 63:
             return Placed(None, False, above_all=micros > 0)
         return Placed(pa.scalar(micros, pa.int64()).cast(arrow_type(column_type)), True)
-    kinds: dict[str, tuple[type, ...]] = {
-        "string": (str,),
-        "binary": (bytes, bytearray, memoryview),
-        "boolean": (bool,),
-    }
-    if name in kinds and isinstance(literal, kinds[name]):
-        return Placed(pa.scalar(bytes(literal) if name == "binary" else literal, arrow_type(column_type)), True)
+    return _plain(literal, column_type)
+
+
+def _plain(literal: Any, column_type: Primitive) -> Placed:
+    """Place a literal of a type that compares with its own alone."""
+    name = column_type.name
+    if name == "binary" and isinstance(literal, (bytes, bytearray, memoryview)):
+        return Placed(pa.scalar(bytes(literal), pa.binary()), True)
+    kind = {"string": str, "boolean": bool}.get(name)
+    if kind is not None and isinstance(literal, kind):
+        return Placed(pa.scalar(literal, arrow_type(column_type)), True)
     raise _mismatch(literal, column_type)
 
 
@@ -104,7 +108,7 @@ def _double(literal: Any, column_type: DataType) -> float:
     try:
         return float(literal)
     except OverflowError:
-        return math.inf if literal > 0 else -math.inf
+        return -math.inf if str(literal).startswith("-") else math.inf
     except ValueError:
         raise _mismatch(literal, column_type) from None
 
@@ -159,7 +163,8 @@ def _micros(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
             f"{literal!r} has a time zone and cannot be compared with a column of type timestamp_ntz",
             hint="pass a datetime without tzinfo",
         )
-    return (literal - _EPOCH) // dt.timedelta(microseconds=1)
+    micros: int = (literal - _EPOCH) // dt.timedelta(microseconds=1)
+    return micros
 
 
 def _parse(text: str, column_type: Primitive) -> dt.datetime | dt.date:

@@ -59,7 +59,7 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0].strip() if str(error) else type(error).__name__
 
 
-def _condition(node: exp.Expression) -> Expression:
+def _condition(node: exp.Expr) -> Expression:
     from sqlglot import exp
 
     if isinstance(node, exp.Paren):
@@ -158,13 +158,13 @@ def _starts_with(node: exp.StartsWith) -> Expression:
     return Predicate("starts with", _column(node.this), (_literal(node.expression),))
 
 
-def _is_column(node: exp.Expression) -> bool:
+def _is_column(node: exp.Expr) -> bool:
     from sqlglot import exp
 
     return isinstance(node, (exp.Column, exp.Dot))
 
 
-def _column(node: exp.Expression) -> Column:
+def _column(node: exp.Expr) -> Column:
     from sqlglot import exp
 
     if isinstance(node, exp.Paren):
@@ -178,7 +178,7 @@ def _column(node: exp.Expression) -> Column:
     raise _unsupported(node)
 
 
-def _literal(node: exp.Expression) -> Any:
+def _literal(node: exp.Expr) -> Any:
     from sqlglot import exp
 
     if isinstance(node, exp.Paren):
@@ -230,7 +230,7 @@ def _cast(node: exp.Cast) -> Any:
     raise _unsupported(node)
 
 
-def _unsupported(node: exp.Expression) -> ExpressionError:
+def _unsupported(node: exp.Expr) -> ExpressionError:
     return ExpressionError(
         f"{node.sql(dialect='spark')!r} cannot be used in a filter", hint=f"supported are {_SUPPORTED}"
     )

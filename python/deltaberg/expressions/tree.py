@@ -189,10 +189,10 @@ class Column:
         return Predicate(">=", self, (other,))
 
     def __and__(self, other: Any) -> Expression:
-        return self.is_true() & other
+        return And(self.is_true(), _condition(other))
 
     def __or__(self, other: Any) -> Expression:
-        return self.is_true() | other
+        return Or(self.is_true(), _condition(other))
 
     def __invert__(self) -> Expression:
         return Predicate("=", self, (False,))

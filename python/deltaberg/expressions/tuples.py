@@ -10,7 +10,17 @@ from deltaberg.expressions.tree import Column, Expression, Predicate, all_of, an
 
 __all__ = ["from_tuples"]
 
-_OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "in": "in", "not in": "not in"}
+_OPERATORS = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+    "in": "in",
+    "not in": "not in",
+}
 
 
 def from_tuples(filters: Sequence[Any]) -> Expression:

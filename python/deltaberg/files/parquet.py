@@ -29,7 +29,7 @@ class PositionedBatch(NamedTuple):
 
 
 class _RowGroup(NamedTuple):
-    index: int
+    number: int
     start: int
     rows: int
 
@@ -92,7 +92,7 @@ class ParquetSource:
                     yield PositionedBatch(position + first, size, _empty_batch(size))
                 continue
             reader = self._parquet.reader.iter_batches(
-                batch_size, row_groups=[group.index for group in run], column_indices=list(leaves), use_threads=threads
+                batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads
             )
             for batch in reader:
                 yield PositionedBatch(position, batch.num_rows, batch)
@@ -101,14 +101,16 @@ class ParquetSource:
     def compressed_bytes(self, groups: Sequence[_RowGroup], leaves: Sequence[int]) -> int:
         """Give how many bytes the leaves of some row groups have in the file."""
         return sum(
-            self.metadata.row_group(group.index).column(leaf).total_compressed_size for group in groups for leaf in leaves
+            self.metadata.row_group(group.number).column(leaf).total_compressed_size
+            for group in groups
+            for leaf in leaves
         )
 
     def row_bytes(self, groups: Sequence[_RowGroup], leaves: Sequence[int]) -> int:
         """Estimate how many bytes a row of the leaves has in memory."""
         rows = sum(group.rows for group in groups) or 1
         total = sum(
-            self.metadata.row_group(group.index).column(leaf).total_uncompressed_size
+            self.metadata.row_group(group.number).column(leaf).total_uncompressed_size
             for group in groups
             for leaf in leaves
         )
@@ -136,13 +138,11 @@ class ParquetSource:
             return ColumnStats(null_count=counts)
         if not leaf.is_leaf:
             return ColumnStats()
-        found = [self.metadata.row_group(group.index).column(leaf.index).statistics for group in groups]
+        found = [self.metadata.row_group(group.number).column(leaf.number).statistics for group in groups]
         nulls = [None if stats is None or not stats.has_null_count else stats.null_count for stats in found]
         lower = [None if stats is None or not stats.has_min_max else stats.min_raw for stats in found]
         upper = [None if stats is None or not stats.has_min_max else stats.max_raw for stats in found]
-        return ColumnStats(
-            _bounds(lower, leaf, path[-1]), _bounds(upper, leaf, path[-1]), pa.array(nulls, pa.int64())
-        )
+        return ColumnStats(_bounds(lower, leaf, path[-1]), _bounds(upper, leaf, path[-1]), pa.array(nulls, pa.int64()))
 
 
 def _middle(group: Any) -> int:
@@ -153,15 +153,16 @@ def _middle(group: Any) -> int:
     begin = first.data_page_offset
     if first.has_dictionary_page and first.dictionary_page_offset is not None:
         begin = min(begin, first.dictionary_page_offset) or begin
-    size = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
-    return int(begin + size // 2)
+    size: int = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+    middle: int = int(begin) + size // 2
+    return middle
 
 
 def _runs(groups: Sequence[_RowGroup]) -> Iterator[list[_RowGroup]]:
     """Give runs of neighbouring row groups: inside a run, positions go on without a gap."""
     run: list[_RowGroup] = []
     for group in groups:
-        if run and group.index != run[-1].index + 1:
+        if run and group.number != run[-1].number + 1:
             yield run
             run = []
         run.append(group)

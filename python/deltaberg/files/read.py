@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from deltaberg.files.bitmaps import RowSelection
 from deltaberg.files.metadata import METADATA, MetadataColumns
 from deltaberg.files.parquet import ParquetSource, PositionedBatch
 from deltaberg.files.task import FileTask
+from deltaberg.pruning import StatsKey
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.schema.projection import plan_projection
 from deltaberg.storage import Counters, StoreSpec, parse_location
@@ -33,9 +34,10 @@ _PIECE_BYTES = 1 << 20
 class ReadSpec:
     """What all tasks of a scan have in common. It pickles, and travels once.
 
-    ``output`` are the wanted fields in order; ``constants`` are those of the table's columns that every file has
-    one value for, but a file stores those of them that are named in ``stored`` where its task has none. ``row_id`` and ``row_commit_version`` are the hidden columns that may hold materialized ones.
-    ``memory`` bounds the bytes of a batch, and of the column chunks behind it; 0 does not.
+    ``output`` are the wanted fields in order; ``constants`` are those of the table's columns that every file has one
+    value for, but a file stores those of them that are named in ``stored`` where its task has none. ``row_id`` and
+    ``row_commit_version`` are the hidden columns that may hold materialized ones. ``memory`` bounds the bytes of a
+    batch, and of the column chunks behind it; 0 does not.
     """
 
     table: str
@@ -160,13 +162,13 @@ class _Columns:
         self._spec = spec
         self._task = task
         constants = [
-            child
-            for child in spec.constants
-            if child.name not in spec.stored or task.constants[child.name].is_valid
+            child for child in spec.constants if child.name not in spec.stored or task.constants[child.name].is_valid
         ]
         self._constants = frozenset(child.name for child in constants)
         #: The values of the constants, by the key of their statistics.
-        self.constants = {(child.physical_name,): task.constants[child.name] for child in constants}
+        self.constants: dict[StatsKey, pa.Scalar] = {
+            (child.physical_name,): task.constants[child.name] for child in constants
+        }
         metadata = next((child for child in spec.output if child.name == METADATA), None)
         self._metadata = MetadataColumns(spec.table, task, metadata, spec.row_id, spec.row_commit_version)
         self.condition = spec.residual if task.filtered else TRUE
@@ -206,11 +208,9 @@ class _Columns:
         metadata = self._metadata.build(start, count, hidden)
         mask = selection.mask(start, count)
         if self._task.filtered:
-            matches = self._matches(from_file, for_filter, metadata, count)
+            matches = self._matches(for_filter, metadata, count)
             mask = matches if mask is None else pc.and_kleene(mask, matches)
-        columns = [
-            self._column(child, from_file, metadata, count) for child in self._spec.output
-        ]
+        columns = [self._column(child, from_file, metadata, count) for child in self._spec.output]
         batch = _record_batch(columns, self._output_schema, count)
         return batch if mask is None else batch.filter(mask)
 
@@ -227,14 +227,8 @@ class _Columns:
         value = self._task.constants[name]
         return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)
 
-    def _matches(
-        self,
-        from_file: dict[str, pa.Array],
-        for_filter: Sequence[pa.Array],
-        metadata: pa.StructArray | None,
-        count: int,
-    ) -> pa.BooleanArray:
-        narrow = {field: array for field, array in zip(self._filter_fields, for_filter, strict=True)}
+    def _matches(self, for_filter: Sequence[pa.Array], metadata: pa.StructArray | None, count: int) -> pa.BooleanArray:
+        narrow = dict(zip(self._filter_fields, for_filter, strict=True))
 
         def column(path: tuple[Field, ...]) -> pa.Array:
             top = path[0]

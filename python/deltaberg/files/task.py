@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["BITMAP", "BitmapRef", "FileTask", "constant_column", "pack_tasks", "task_schema", "tasks_of", "unpack_tasks"]
+__all__ = [
+    "BITMAP",
+    "BitmapRef",
+    "FileTask",
+    "constant_column",
+    "pack_tasks",
+    "task_schema",
+    "tasks_of",
+    "unpack_tasks",
+]
 
 #: Where a bitmap of row positions is: in a file, or inline.
 BITMAP = pa.struct(

@@ -114,14 +114,14 @@ def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 
 def _unless(refutes: pc.Function, limit: pa.Array | None, value: pa.Scalar, stats: FileStats) -> pa.BooleanArray:
-    """True unless a known limit refutes a match."""
+    """Say of each file whether no known limit refutes a match."""
     if limit is None or _is_nan(value):
         return stats.all(True)
     return pc.invert(refutes(limit, value).fill_null(False))
 
 
 def _is_nan(value: pa.Scalar) -> bool:
-    return value.type == pa.float64() and value.as_py() != value.as_py()
+    return bool(value.type == pa.float64() and value.as_py() != value.as_py())
 
 
 def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
@@ -153,9 +153,7 @@ def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     return found
 
 
-def _may_start_with(
-    lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats
-) -> pa.BooleanArray:
+def _may_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats) -> pa.BooleanArray:
     possible = stats.all(True)
     if lower is not None:
         above = pc.greater(pc.utf8_slice_codeunits(lower, 0, len(prefix)), prefix)
@@ -166,9 +164,7 @@ def _may_start_with(
     return possible
 
 
-def _both_start_with(
-    lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats
-) -> pa.BooleanArray:
+def _both_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats) -> pa.BooleanArray:
     if lower is None or upper is None:
         return stats.all(False)
     both = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -31,22 +33,10 @@ def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
         return _is_promotable_decimal(found, wanted)
     if not isinstance(wanted, Primitive):
         return False
-    name = wanted.name
-    if name in _INTEGER_BITS:
-        return pt.is_integer(found) and found.bit_width <= max(_INTEGER_BITS[name], 32)
-    if name == "double":
-        return pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32)
-    if name == "float":
-        return found in (pa.float16(), pa.float32())
-    if name in ("string", "binary"):
-        return _is_bytes(found)
-    if name == "date":
-        return bool(pt.is_date(found))
-    if name == "timestamp_ntz":
-        return bool(pt.is_timestamp(found) or pt.is_date(found))
-    if name == "timestamp":
-        return bool(pt.is_timestamp(found))
-    return name == "boolean" and bool(pt.is_boolean(found))
+    if wanted.name in _INTEGER_BITS:
+        return bool(pt.is_integer(found) and found.bit_width <= max(_INTEGER_BITS[wanted.name], 32))
+    fits = _FITS.get(wanted.name)
+    return fits is not None and fits(found)
 
 
 def _is_promotable_decimal(found: pa.DataType, wanted: Decimal) -> bool:
@@ -61,6 +51,23 @@ def _is_promotable_decimal(found: pa.DataType, wanted: Decimal) -> bool:
 def _is_bytes(found: pa.DataType) -> bool:
     kinds = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary)
     return any(kind(found) for kind in kinds) or found in (pa.string_view(), pa.binary_view())
+
+
+def _is_small_number(found: pa.DataType) -> bool:
+    return bool(pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32))
+
+
+#: Which types of a file can be read as which of the table.
+_FITS: dict[str, Callable[[pa.DataType], bool]] = {
+    "double": _is_small_number,
+    "float": lambda found: found in (pa.float16(), pa.float32()),
+    "string": _is_bytes,
+    "binary": _is_bytes,
+    "date": lambda found: bool(pt.is_date(found)),
+    "timestamp_ntz": lambda found: bool(pt.is_timestamp(found) or pt.is_date(found)),
+    "timestamp": lambda found: bool(pt.is_timestamp(found)),
+    "boolean": lambda found: bool(pt.is_boolean(found)),
+}
 
 
 def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:

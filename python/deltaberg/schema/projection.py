@@ -8,7 +8,7 @@ dropped, filled and promoted at any depth; nulls of structs, lists and maps stay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,8 +17,8 @@ import pyarrow.types as pt
 from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_field, arrow_type
 from deltaberg.schema.convert import convert_leaf, is_promotable, list_with_values, struct_of
-from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.schema.shredding import VariantLayout, unshred
+from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = ["Leaf", "Projection", "find_leaf", "plan_projection"]
 
@@ -32,15 +32,15 @@ _Convert = Callable[[pa.Array], pa.Array]
 class Projection:
     """The plan of one file: ``leaves`` are the numbers of the Parquet columns to read."""
 
-    leaves: list[int] = field(default_factory=list)
-    #: For each wanted field, the name of the top-level file field and how its array is converted; None: missing.
-    _sources: list[tuple[str, _Convert] | None] = field(default_factory=list)
-    _fields: list[Field] = field(default_factory=list)
+    leaves: list[int]
+    #: Each wanted field, with the name of the top-level field of the file and how its array is converted; None
+    #: where the file lacks it.
+    _columns: list[tuple[Field, tuple[str, _Convert] | None]]
 
     def apply(self, batch: pa.RecordBatch, rows: int) -> list[pa.Array]:
         """Give an array for each wanted field from a batch of the leaves that were read."""
         arrays = []
-        for source, wanted in zip(self._sources, self._fields, strict=True):
+        for wanted, source in self._columns:
             if source is None:
                 arrays.append(pa.nulls(rows, arrow_type(wanted.type)))
                 continue
@@ -76,26 +76,24 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
         )
     planner = _Planner(by_id)
     offsets = _leaf_offsets(file_schema, 0)
-    projection = Projection()
+    columns: list[tuple[Field, tuple[str, _Convert] | None]] = []
     for want in wanted:
         index = None if want.type == _VOID else planner.find(want, list(file_schema))
-        projection._fields.append(want)
         if index is None:
-            projection._sources.append(None)
+            columns.append((want, None))
             continue
         try:
             convert = planner.plan(want.type, file_schema.field(index).type, offsets[index])
         except SchemaError as error:
             raise error.with_context(column=want.name) from None
-        projection._sources.append((file_schema.field(index).name, convert))
-    projection.leaves = sorted(set(planner.leaves))
-    return projection
+        columns.append((want, (file_schema.field(index).name, convert)))
+    return Projection(sorted(set(planner.leaves)), columns)
 
 
 class Leaf(NamedTuple):
     """Where a column is in a file: the number of its first leaf, its type, and whether it is one leaf."""
 
-    index: int
+    number: int
     type: pa.DataType
     is_leaf: bool
 

@@ -102,7 +102,11 @@ def _typed(array: pa.Array) -> _Encode:
     """Encode a column of typed values."""
     found = array.type
     if isinstance(found, pa.BaseExtensionType):
-        return _typed(array.storage) if found.extension_name != "arrow.uuid" else _scalars(array.storage, variant.encode_uuid)
+        return (
+            _typed(array.storage)
+            if found.extension_name != "arrow.uuid"
+            else _scalars(array.storage, variant.encode_uuid)
+        )
     if pt.is_struct(found):
         return _object(array)
     if pt.is_list(found) or pt.is_large_list(found):

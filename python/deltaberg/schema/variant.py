@@ -10,7 +10,7 @@ import json
 import struct
 import uuid
 from decimal import Decimal
-from typing import Any
+from itertools import pairwise
 
 from deltaberg.errors import CorruptDataFileError
 
@@ -77,7 +77,7 @@ def read_dictionary(metadata: bytes) -> list[str]:
     first = 1 + width * (count + 2)
     offsets = [_number(metadata, 1 + width * (index + 1), width) for index in range(_bounded(count, metadata) + 1)]
     names = []
-    for start, stop in zip(offsets, offsets[1:], strict=False):
+    for start, stop in pairwise(offsets):
         try:
             names.append(_slice(metadata, first + start, stop - start).decode())
         except UnicodeDecodeError:
@@ -152,8 +152,11 @@ def _primitive_size(value: bytes, at: int, kind: int) -> int:
     raise CorruptDataFileError(f"a variant of the unknown primitive type {kind}")
 
 
-def encode_primitive(kind: str, number: int | float) -> bytes:
-    """Encode a number: ``kind`` is int8 to int64, float, double, date, time, timestamp, timestamp_ntz or their ``_ns``."""
+def encode_primitive(kind: str, number: float) -> bytes:
+    """Encode a number.
+
+    ``kind`` is int8 to int64, float, double, date, time, timestamp, timestamp_ntz or one of the latter with ``_ns``.
+    """
     type_id = _PRIMITIVE_IDS[kind]
     return bytes([type_id << 2]) + struct.pack(_FIXED[type_id][1], number)
 
@@ -240,52 +243,41 @@ def variant_to_json(metadata: bytes, value: bytes) -> str:
     Types without a JSON form are objects with one key: ``$date`` in days, ``$time``, ``$ts`` and ``$tsntz`` in
     microseconds, ``$tsns`` and ``$tsntzns`` in nanoseconds since 1970, ``$binary`` in hex, ``$uuid``.
     """
-    return json.dumps(
-        _to_python(value, read_dictionary(metadata), 0), sort_keys=True, ensure_ascii=False, separators=(",", ":")
-    )
+    return _to_json(value, read_dictionary(metadata), 0)
 
 
-class _Digits(float):
-    """A number that prints as it is spelled."""
-
-    def __new__(cls, text: str) -> _Digits:
-        number = super().__new__(cls, 0.0)
-        number.text = text
-        return number
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _to_python(value: bytes, names: list[str], depth: int) -> Any:
+def _to_json(value: bytes, names: list[str], depth: int) -> str:
     if depth > _MAX_DEPTH:
         raise CorruptDataFileError(f"a variant is nested deeper than {_MAX_DEPTH} levels")
     kind = _byte(value, 0) & 3
     if kind == _OBJECT:
-        return {name: _to_python(part, names, depth + 1) for name, part in object_fields(value, names).items()}
+        fields = sorted(object_fields(value, names).items())
+        return "{" + ",".join(f"{_quoted(name)}:{_to_json(part, names, depth + 1)}" for name, part in fields) + "}"
     if kind == _ARRAY:
-        return [_to_python(item, names, depth + 1) for item in _array_items(value)]
+        return "[" + ",".join(_to_json(item, names, depth + 1) for item in _array_items(value)) + "]"
     if kind == _SHORT_STRING:
-        return _text(_slice(value, 1, value[0] >> 2))
-    return _primitive_to_python(value, value[0] >> 2)
+        return _quoted(_text(_slice(value, 1, value[0] >> 2)))
+    return _primitive_to_json(value, value[0] >> 2)
 
 
-def _primitive_to_python(value: bytes, kind: int) -> Any:
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _primitive_to_json(value: bytes, kind: int) -> str:
     if kind in (0, 1, 2):
-        return (None, True, False)[kind]
+        return ("null", "true", "false")[kind]
     data = _slice(value, 1, _primitive_size(value, 0, kind))
     if kind in _FIXED:
         name, form = _FIXED[kind]
         (number,) = struct.unpack(form, data)
-        return {name: number} if name.startswith("$") else number
+        return f'{{"{name}":{number}}}' if name.startswith("$") else json.dumps(number)
     if kind in _DECIMAL_BYTES:
         unscaled = int.from_bytes(data[1:], "little", signed=True)
-        return _Digits(format(Decimal(unscaled).scaleb(-data[0]), "f"))
+        return format(Decimal(unscaled).scaleb(-data[0]), "f")
     if kind == 16:
-        return _text(data[4:])
-    return {"$binary": data[4:].hex()} if kind == 15 else {"$uuid": str(uuid.UUID(bytes=data))}
+        return _quoted(_text(data[4:]))
+    return f'{{"$binary":"{data[4:].hex()}"}}' if kind == 15 else f'{{"$uuid":"{uuid.UUID(bytes=data)}"}}'
 
 
 def _text(data: bytes) -> str:

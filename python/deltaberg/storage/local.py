@@ -61,7 +61,7 @@ class LocalStorage:
             if os.path.isfile(path):
                 yield ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for random access."""
         try:
             file = pa.OSFile(path, "rb")

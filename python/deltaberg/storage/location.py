@@ -72,7 +72,7 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     >>> parse_location("s3://bucket/a b/t/")
     Location(scheme='s3', authority='bucket', path='a b/t')
     """
-    raw = os.fspath(text)
+    raw: object = os.fspath(text)
     if not isinstance(raw, str) or not raw:
         raise InvalidArgumentError(f"{text!r} is no location", hint="pass a path or a URL")
     scheme, separator, rest = raw.partition(":")

@@ -221,7 +221,7 @@ class _RangeFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        stop = self._size if size < 0 else min(self._at + size, self._size)
         data = self._range(self._at, max(stop - self._at, 0))
         self._at += len(data)
         return data

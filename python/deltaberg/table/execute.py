@@ -74,9 +74,7 @@ class _Readers:
         for number in range(threads):
             counters = ReadCounters()
             self._counters.append(counters)
-            worker = threading.Thread(
-                target=self._work, args=(counters,), name=f"deltaberg-read-{number}", daemon=True
-            )
+            worker = threading.Thread(target=self._work, args=(counters,), name=f"deltaberg-read-{number}", daemon=True)
             self._workers.append(worker)
             worker.start()
 
@@ -128,7 +126,7 @@ class _Readers:
             error: BaseException | None = None
             try:
                 self._read(index, output, counters)
-            except BaseException as raised:  # The consumer raises it in its own thread.
+            except BaseException as raised:  # noqa: BLE001 - the consumer raises it in its own thread
                 error = raised
             with self._changed:
                 output.done = True

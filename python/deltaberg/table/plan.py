@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import METADATA, constant_column, task_schema
-from deltaberg.pruning import FileStats, may_match, must_match
+from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, ScanSource
 
@@ -99,13 +99,11 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
 
 
 def _constant_stats(files: pa.Table, known: Sequence[Field]) -> FileStats:
-    values = {(child.physical_name,): _constant(files, child) for child in known}
+    values: dict[StatsKey, pa.Array] = {(child.physical_name,): _constant(files, child) for child in known}
     return FileStats(len(files), pa.nulls(len(files), pa.int64()), values=values)
 
 
-def _keep(
-    files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None
-) -> tuple[pa.Table, pa.Array | None]:
+def _keep(files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None) -> tuple[pa.Table, pa.Array | None]:
     if pc.all(mask, min_count=0).as_py():
         return files, counts
     return files.filter(mask), None if counts is None else counts.filter(mask)

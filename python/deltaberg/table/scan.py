@@ -95,7 +95,7 @@ class Scan:
 
     Examples
     --------
-    >>> scan = getfixture("table").scan(filter="id >= 2", columns=["name"])
+    >>> scan = table.scan(filter="id >= 2", columns=["name"])
     >>> scan.to_arrow().to_pylist()
     [{'name': 'b'}, {'name': 'c'}]
     """
@@ -109,7 +109,7 @@ class Scan:
         limit: int | None = None,
         options: ScanOptions | None = None,
     ) -> None:
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        if limit is not None and (type(limit) is not int or limit < 0):
             raise InvalidArgumentError(f"limit is {limit!r}", hint="pass a number of rows, or None")
         if isinstance(columns, str):
             raise InvalidArgumentError(f"columns is {columns!r}", hint="pass a list of names")
@@ -227,12 +227,10 @@ class Scan:
     def to_polars(self) -> pl.DataFrame:
         """Give the rows as a Polars frame."""
         try:
-            import polars
+            import polars as pl
         except ImportError as error:
             raise MissingDependencyError("a Polars frame needs polars", hint="pip install polars") from error
-        frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        return pl.DataFrame(self.to_arrow())
 
     def count(self) -> int:
         """Count the rows, from metadata where that is exact."""

@@ -69,7 +69,7 @@ class CommitActions:
     metadata: str | None = None
 
 
-class _Invalid(ValueError):
+class _InvalidFieldError(ValueError):
     """A field that the protocol does not allow."""
 
 
@@ -97,7 +97,7 @@ class _Line(NamedTuple):
     start: int
 
     def byte_at(self, index: int) -> int:
-        """The byte of the entry at which character ``index`` of the line begins."""
+        """Give the byte of the entry at which character ``index`` of the line begins."""
         before = index if self.text.isascii() else len(self.text[:index].encode())
         return self.start + before
 
@@ -105,21 +105,21 @@ class _Line(NamedTuple):
 def _read_line(line: _Line, actions: CommitActions) -> None:
     members = strict_json.loads(line.text)
     if not isinstance(members, dict):
-        raise _Invalid("an action line must be an object")
+        raise _InvalidFieldError("an action line must be an object")
     _refuse_repeated(members, _READERS)
     for name, value in members.items():
         reader = _READERS.get(name)
         if reader is None or value is None:
             continue
         if not isinstance(value, dict):
-            raise _Invalid("an action must be an object")
+            raise _InvalidFieldError("an action must be an object")
         reader(actions, value, line)
 
 
 def _refuse_repeated(members: dict[str, Any], known: Any) -> None:
     """Refuse a known key that is there twice: JSON gives no meaning to the second."""
     if isinstance(members, strict_json.RepeatedKeys) and any(name in known for name in members.repeated):
-        raise _Invalid("a key is repeated")
+        raise _InvalidFieldError("a key is repeated")
 
 
 def _add(actions: CommitActions, value: dict[str, Any], line: _Line) -> None:
@@ -160,8 +160,21 @@ def _member_at(text: str, at: int, name: str) -> tuple[int, int]:
 
 
 _FILE_FIELDS = frozenset(
-    "path partitionValues size modificationTime deletionTimestamp dataChange stats tags deletionVector baseRowId "
-    "defaultRowCommitVersion clusteringProvider extendedFileMetadata".split()
+    {
+        "path",
+        "partitionValues",
+        "size",
+        "modificationTime",
+        "deletionTimestamp",
+        "dataChange",
+        "stats",
+        "tags",
+        "deletionVector",
+        "baseRowId",
+        "defaultRowCommitVersion",
+        "clusteringProvider",
+        "extendedFileMetadata",
+    }
 )
 
 
@@ -197,7 +210,7 @@ def _vector(value: Any) -> Vector | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise _Invalid("deletionVector must be an object")
+        raise _InvalidFieldError("deletionVector must be an object")
     _refuse_repeated(value, (*_VECTOR_FIELDS, "offset"))
     vector = Vector(
         storage_type=_text(value, "storageType") or "",
@@ -252,13 +265,13 @@ _READERS: dict[str, Callable[[CommitActions, dict[str, Any], _Line], None]] = {
 def _require(value: dict[str, Any], action: str, names: Iterator[str] | tuple[str, ...]) -> None:
     for name in names:
         if value.get(name) is None:
-            raise _Invalid(f"{action} has no {name}, which the protocol requires")
+            raise _InvalidFieldError(f"{action} has no {name}, which the protocol requires")
 
 
 def _typed(value: dict[str, Any], name: str, kind: type, words: str) -> Any:
     found = value.get(name)
     if found is not None and not isinstance(found, kind):
-        raise _Invalid(f"{name} must be {words}")
+        raise _InvalidFieldError(f"{name} must be {words}")
     return found
 
 
@@ -271,7 +284,7 @@ def _unicode(text: str, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _Invalid(f"{name} is not valid Unicode") from None
+        raise _InvalidFieldError(f"{name} is not valid Unicode") from None
     return text
 
 
@@ -286,7 +299,7 @@ def _integer(value: dict[str, Any], name: str, limit: int = _INT64) -> int | Non
         return None
     if isinstance(found, bool) or not isinstance(found, int) or not -limit <= found < limit:
         bits = limit.bit_length()
-        raise _Invalid(f"{name} must be an integer of {bits} bits")
+        raise _InvalidFieldError(f"{name} must be an integer of {bits} bits")
     return found
 
 
@@ -295,12 +308,12 @@ def _string_map(value: dict[str, Any], name: str) -> dict[str, str | None] | Non
     if found is None:
         return None
     if isinstance(found, strict_json.RepeatedKeys):
-        raise _Invalid("a key is repeated")
+        raise _InvalidFieldError("a key is repeated")
     for key, text in found.items():
         _unicode(key, name)
         if text is not None:
             if not isinstance(text, str):
-                raise _Invalid("a value in partitionValues or tags must be a string")
+                raise _InvalidFieldError("a value in partitionValues or tags must be a string")
             _unicode(text, name)
     members: dict[str, str | None] = found
     return members

@@ -9,6 +9,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -148,7 +149,7 @@ def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes:
     values: list[int] = positions.to_pylist()
     if values and values[-1] > _LAST_ROW:
         raise InvalidArgumentError(f"row position {values[-1]} is past 2^63 - 1")
-    if any(left >= right for left, right in zip(values, values[1:], strict=False)):
+    if any(left >= right for left, right in pairwise(values)):
         raise InvalidArgumentError("row positions are not strictly ascending")
     body = struct.pack("<I", _MAGIC) + serialize_bitmap(values)
     if len(body) > (1 << 31) - 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ def _logical_files(batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
     if "path" not in batch.schema.names or batch.schema.field("path").type != pa.string():
         raise InvalidArgumentError('internal: file actions without a string column "path"')
     paths = batch.column("path").to_pylist()
-    vectors = [None] * len(paths)
+    vectors: list[dict[str, Any] | None] = [None] * len(paths)
     if "deletionVector" in batch.schema.names:
         vectors = batch.column("deletionVector").to_pylist()
     for path, vector in zip(paths, vectors, strict=True):

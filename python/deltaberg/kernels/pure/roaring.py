@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from deltaberg.errors import CorruptDeletionVectorError
@@ -47,6 +47,7 @@ class Bucket(NamedTuple):
 
     @classmethod
     def parse(cls, data: memoryview) -> Bucket:
+        """Read the headers."""
         cookie = _number(data, 0, "the cookie of a 32-bit bitmap")
         at, has_runs = 4, False
         if cookie & 0xFFFF == _COOKIE_RUNS:
@@ -69,9 +70,11 @@ class Bucket(NamedTuple):
         return cls(data, pairs[::2], cardinalities, run_flags, offsets, at)
 
     def container(self, index: int) -> Container:
+        """Give container ``index``."""
         return self._container_at(index, self._start(index))[0]
 
     def byte_len(self) -> int:
+        """Give how many bytes the bitmap has."""
         if not self.keys:
             return self.body
         last = len(self.keys) - 1
@@ -154,10 +157,7 @@ def container_values(container: Container) -> Iterator[int]:
             yield from range(first, last + 1)
     else:
         for byte_index, byte in enumerate(container.data):
-            while byte:
-                low = byte & -byte
-                yield byte_index << 3 | low.bit_length() - 1
-                byte ^= low
+            yield from (byte_index << 3 | bit for bit in range(8) if byte >> bit & 1)
 
 
 def container_bits(container: Container) -> int:
@@ -242,7 +242,7 @@ def _check_container(container: Container) -> int:
         return int.from_bytes(container.data, "little").bit_count()
     if container.kind == "array":
         values = _shorts(container.data)
-        if any(left >= right for left, right in zip(values, values[1:], strict=False)):
+        if any(left >= right for left, right in pairwise(values)):
             raise CorruptDeletionVectorError("an array container is not in ascending order")
         return len(values)
     total, following = 0, 0
@@ -279,7 +279,5 @@ def _number(data: memoryview, at: int, what: str) -> int:
 def _take(data: memoryview, at: int, size: int) -> tuple[memoryview, int]:
     part = data[at : at + size]
     if len(part) < size:
-        raise CorruptDeletionVectorError(
-            f"the bitmap ends after {len(data)} bytes, {at + size} were expected at least"
-        )
+        raise CorruptDeletionVectorError(f"the bitmap ends after {len(data)} bytes, {at + size} were expected at least")
     return part, at + size

@@ -47,6 +47,7 @@ class PrimitiveType(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> PrimitiveType:
+        """Give the type of this name."""
         known = _PRIMITIVES.get(name)
         if known is not None:
             return known

@@ -15,7 +15,7 @@ def z85_encode(data: bytes) -> str:
     """Encode bytes, a multiple of 4 of them, as Z85 text."""
     if len(data) % 4:
         raise InvalidZ85Error(f"Z85 encodes whole groups of 4 bytes, got {len(data)} bytes")
-    text = []
+    text: list[str] = []
     for start in range(0, len(data), 4):
         rest = int.from_bytes(data[start : start + 4], "big")
         group = []

@@ -1,0 +1,12 @@
+"""Tables on Spark, without a jar: the executors read the data files in Python.
+
+pyspark is imported here and nowhere else. Nothing uses py4j, so that everything works over Spark Connect; the
+executors need this package (the documentation lists the ways to bring it there).
+"""
+
+from __future__ import annotations
+
+from deltaberg.spark.datasource import register
+from deltaberg.spark.roads import scan_map_in_arrow, scan_to_spark
+
+__all__ = ["register", "scan_map_in_arrow", "scan_to_spark"]

@@ -1,0 +1,132 @@
+"""The roads from a scan to a Spark DataFrame.
+
+*Fused*: a function runs in the `mapInArrow` task that decodes the files, so that no row crosses into the JVM before
+the function has seen it. *Arrow*: the rows themselves are yielded to the JVM; always exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
+
+from deltaberg.errors import MissingDependencyError
+from deltaberg.files import pack_tasks
+from deltaberg.spark.tasks import TASK_COLUMN, BatchFunction, FusedTask, ReadTask
+from deltaberg.spark.types import output_schema, spark_schema
+from deltaberg.table import Scan
+
+__all__ = ["parallelism", "scan_map_in_arrow", "scan_to_spark"]
+
+_SLOT = "slot"
+_TASK_SCHEMA = st.StructType(
+    [st.StructField(_SLOT, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
+)
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
+_DEFAULT_PARALLELISM = 8
+
+
+def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
+    """Give the rows of a scan as a DataFrame by the arrow road."""
+    tasks = scan.spark_tasks(parallelism(spark))
+    schema = spark_schema(scan.output)
+    if not tasks:
+        return spark.createDataFrame([], schema)
+    function = ReadTask(scan.read_spec, _open_limit(scan, tasks))
+    return _task_frame(spark, tasks).mapInArrow(function, schema)
+
+
+def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, schema: Any) -> DataFrame:
+    """Run a function over the rows of a scan by the fused road."""
+    wanted = output_schema(schema)
+    tasks = scan.spark_tasks(parallelism(spark))
+    if not tasks:
+        return spark.createDataFrame([], wanted)
+    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function)
+    return _task_frame(spark, tasks).mapInArrow(fused, wanted)
+
+
+def _open_limit(scan: Scan, tasks: Sequence[pa.RecordBatch]) -> int | None:
+    """Give the limit that one task alone must keep; else it was shared out among files."""
+    shared = all(batch.column("limit").null_count == 0 for batch in tasks)
+    return None if shared else scan.limit
+
+
+def _task_frame(spark: SparkSession, tasks: Sequence[pa.RecordBatch]) -> DataFrame:
+    """Give groups of splits as a DataFrame with a partition for each."""
+    _require_pandas()
+    slots = partition_keys(len(tasks))
+    rows = [(slot, pack_tasks(group)) for slot, group in zip(slots, tasks, strict=True)]
+    return spark.createDataFrame(rows, _TASK_SCHEMA).repartition(len(rows), _SLOT)
+
+
+def partition_keys(count: int) -> list[int]:
+    """Give an integer for each of ``count`` partitions that Spark's hash partitioning puts there.
+
+    Spark deals rows out at random else, which leaves some tasks idle and gives others two shares. Nothing but the
+    balance depends on it.
+    """
+    keys: dict[int, int] = {}
+    candidate = 0
+    while len(keys) < count:
+        keys.setdefault(_spark_hash(candidate) % count, candidate)
+        candidate += 1
+    return [keys[partition] for partition in range(count)]
+
+
+def _spark_hash(value: int) -> int:
+    """Hash a 32-bit integer as Spark does: Murmur3 with seed 42, as a signed number."""
+    mask = 0xFFFFFFFF
+    mixed = value * 0xCC9E2D51 & mask
+    mixed = (mixed << 15 | mixed >> 17) & mask
+    mixed = mixed * 0x1B873593 & mask
+    state = 42 ^ mixed
+    state = (state << 13 | state >> 19) & mask
+    state = (state * 5 + 0xE6546B64) & mask
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & mask
+    state = (state ^ state >> 13) * 0xC2B2AE35 & mask
+    state ^= state >> 16
+    return state - (1 << 32) if state >= 1 << 31 else state
+
+
+def _require_pandas() -> None:
+    try:
+        import pandas as pd  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Spark's mapInArrow needs pandas", hint="pip install 'deltaberg[spark]'"
+        ) from error
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Say how many tasks a session can run at a time, as far as its settings tell."""
+    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+        text = _setting(spark, name)
+        if text is not None and text.isdigit() and int(text) > 0:
+            return int(text)
+    local = _LOCAL_MASTER.fullmatch(_setting(spark, "spark.master") or "")
+    if local is not None:
+        cores = local[1] or "1"
+        return _processors() if cores == "*" else int(cores)
+    executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    if executors is not None and executors.isdigit():
+        return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
+    return _DEFAULT_PARALLELISM
+
+
+def _processors() -> int:
+    import os
+
+    return os.cpu_count() or 1
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    try:
+        return spark.conf.get(name, None)
+    except Exception:  # noqa: BLE001 - a session may refuse to tell, and a guess will do
+        return None

@@ -1,0 +1,114 @@
+"""Delta tables that other engines wrote: rows and log state of the newest and of every older version, by every road.
+
+What a road cannot do is listed in ``EXCEPTIONS`` with a reason, and still runs: an entry that is not needed any
+more fails the test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import DeltaTable, open_table
+from deltaberg.delta.deletion_vectors import unique_id
+from deltaberg.errors import DeltabergError, TableNotFoundError
+from deltaberg.storage import decode_path
+from tests.support.canon import digest
+from tests.support.roads import Road
+from tests.support.shared import shared_directory
+
+#: (table, road) to the reason why it is not read.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+_COUNTS = {"local": 0, "spark": 0}
+
+
+@cache
+def _index() -> dict[str, dict[str, Any]]:
+    shared = shared_directory()
+    if shared is None:
+        return {}
+    index = json.loads((shared / "conformance" / "index.json").read_text(encoding="utf-8"))
+    return {name: entry for name, entry in index.items() if entry["format"] == "delta"}
+
+
+def _names(expect: str) -> list[str]:
+    return [name for name, entry in _index().items() if entry["expect"] == expect]
+
+
+def _state(table: DeltaTable) -> tuple[int, str]:
+    """Give the number of live files, and the hash of their paths and deletion vectors."""
+    live = table._snapshot.live
+    vectors = (unique_id(vector) for vector in live.column("deletionVector").to_pylist())
+    paths = [
+        decode_path(path) + (f"|{vector}" if vector else "")
+        for path, vector in zip(live.column("path").to_pylist(), vectors, strict=True)
+    ]
+    return len(paths), hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()
+
+
+def test_the_index_is_there(conformance: Path) -> None:
+    assert (len(_names("rows")), len(_names("log")), len(_names("error"))) == (92, 10, 10)
+
+
+@pytest.mark.parametrize("name", _names("rows"))
+def test_newest_version(name: str, conformance: Path, road: Road) -> None:
+    entry = _index()[name]
+    table = open_table(conformance / entry["dir"])
+    reason = EXCEPTIONS.get((name, road.name))
+    if reason is not None:
+        with pytest.raises(DeltabergError):
+            road.table(table.scan())
+        return
+    assert table.version == entry["state"]["version"]
+    assert _state(table) == (entry["state"]["files"], entry["state"]["paths_sha256"])
+    found = road.table(table.scan())
+    assert found.num_rows == entry["rows"]
+    assert digest(found) == entry["sha256"]
+    _COUNTS[road.name] += 1
+
+
+@pytest.mark.parametrize("name", _names("rows"))
+def test_older_versions(name: str, conformance: Path) -> None:
+    entry = _index()[name]
+    for version, expected in entry.get("versions", {}).items():
+        table = open_table(conformance / entry["dir"], version=int(version))
+        assert _state(table) == (expected["files"], expected["paths_sha256"]), version
+        if "sha256" in expected:
+            # These hashes were made over the bytes of variants, not over their JSON.
+            assert digest(table.scan().to_arrow(), variants=False) == expected["sha256"], version
+
+
+@pytest.mark.parametrize("name", _names("log"))
+def test_log_without_files(name: str, conformance: Path) -> None:
+    entry = _index()[name]
+    table = open_table(conformance / entry["dir"])
+    state = entry["state"]
+    assert table.version == state["version"]
+    assert _state(table) == (state["files"], state["paths_sha256"])
+
+
+@pytest.mark.parametrize("name", _names("error"))
+def test_refusal(name: str, conformance: Path) -> None:
+    entry = _index()[name]
+    with pytest.raises(DeltabergError) as raised:
+        open_table(conformance / entry["dir"])
+    words = entry["expected_text"].lower()
+    if "not a delta table" in words:
+        assert isinstance(raised.value, TableNotFoundError)
+    else:
+        wanted = {"no metadata": "no metadata", "no protocol": "no protocol", "reader version 99": "reader version 99"}
+        clue = next((said for key, said in wanted.items() if key in words), "version 1 is missing")
+        assert clue in str(raised.value).lower()
+
+
+def test_every_table_was_read_by_every_road(conformance: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Print how many tables each road read; the tests above have run before."""
+    with capsys.disabled():
+        print(f"\nDelta conformance tables read: {_COUNTS['local']} locally, {_COUNTS['spark']} through Spark")
+    assert not EXCEPTIONS

@@ -1,0 +1,144 @@
+"""Fixtures and markers for all tests.
+
+Tests name the rules that they prove: ``@pytest.mark.req("DL-DV-10", half="reader")``. The plugin below checks the
+ids against REQUIREMENTS.md and, with ``--requirements FILE``, writes which of them passed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.requirements import load_requirements
+from tests.support.roads import Road, road_names
+from tests.support.shared import require_shared, shared_directory
+
+# Spark starts the interpreter of this environment, not the system's.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+_RESULTS: dict[str, list[dict[str, Any]]] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--requirements", metavar="FILE", help="write the requirements that passed to a JSON file")
+    parser.addoption(
+        "--random-seed", type=int, metavar="N", help="the seed of random tests; chosen and printed by default"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seed = config.getoption("--random-seed")
+    config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+
+
+_SEED = pytest.StashKey[int]()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    from deltaberg import kernels
+
+    backend = kernels.report()
+    return f"deltaberg kernels: {backend.backend} ({backend.reason}); --random-seed {config.stash[_SEED]}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse marks of requirements that do not exist: a misspelled id would prove nothing."""
+    marks = [(item, mark) for item in items for mark in item.iter_markers("req")]
+    if not marks or shared_directory() is None:
+        return
+    known = load_requirements()
+    for item, mark in marks:
+        half = mark.kwargs.get("half")
+        if not mark.args or half not in (None, "reader", "writer"):
+            raise pytest.UsageError(f"{item.nodeid}: req() wants ids, and half 'reader' or 'writer'")
+        for requirement in mark.args:
+            row = known.get(requirement)
+            if row is None:
+                raise pytest.UsageError(f"{item.nodeid}: there is no requirement {requirement}")
+            if half is not None and row.who not in ("both", half):
+                raise pytest.UsageError(f"{item.nodeid}: {requirement} is a row for {row.who}s, not for {half}s")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.when == "call":
+        for mark in item.iter_markers("req"):
+            for requirement in mark.args:
+                entry = {"half": mark.kwargs.get("half"), "outcome": report.outcome, "test": item.nodeid}
+                _RESULTS.setdefault(requirement, []).append(entry)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    target = session.config.getoption("--requirements")
+    if target:
+        Path(target).write_text(json.dumps(_RESULTS, indent=1, sort_keys=True))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run's random tests; print it, or let the header do so."""
+    return request.config.stash[_SEED]
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    """A random generator whose seed is printed."""
+    return random.Random(seed)
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> DeltaBuilder:
+    """A Delta table under construction."""
+    return DeltaBuilder(tmp_path / "table")
+
+
+@pytest.fixture
+def table_path(tmp_path: Path) -> str:
+    """A table of three rows, for docstring examples."""
+    made = DeltaBuilder(tmp_path / "example")
+    rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
+    made.create(rows.schema, made.add(rows, stats="full"))
+    return str(made.root)
+
+
+@pytest.fixture
+def table(table_path: str) -> Any:
+    """The example table, open."""
+    from deltaberg import open_table
+
+    return open_table(table_path)
+
+
+@pytest.fixture(scope="session")
+def conformance() -> Path:
+    """The folder of tables that other engines wrote; missing, it fails in CI and skips elsewhere."""
+    return require_shared() / "conformance"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session without any jar of a table format."""
+    from tests.support.spark_session import start_session
+
+    session = start_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=road_names())
+def road(request: pytest.FixtureRequest) -> Road:
+    """How rows are read: on this machine, and through Spark."""
+    session = request.getfixturevalue("spark") if request.param != "local" else None
+    return Road(request.param, session)

@@ -1,0 +1,28 @@
+"""Every example in a docstring runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import deltaberg
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(deltaberg.__path__, "deltaberg.")
+    return ["deltaberg", *(module.name for module in found if not module.name.endswith("_native"))]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_examples_run(name: str, table: Any, table_path: str) -> None:
+    module: ModuleType = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for example in finder.find(module, name, extraglobs={"table": table, "table_path": table_path}):
+        runner.run(example)
+    assert runner.failures == 0

@@ -1,0 +1,528 @@
+"""Builds Delta tables by hand: every action, name and byte is the caller's to choose, and nothing of the code under
+test takes part. Demo, tests and benchmarks share it.
+
+The builder remembers what it wrote and knows, by the simplest replay there is (oldest first), which files are live
+and which rows they hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.support.vectors import bitmap_bytes, dv_file, relative_descriptor, z85
+
+__all__ = ["DeltaBuilder", "commit_name", "field", "struct_type"]
+
+Action = dict[str, dict[str, Any]]
+
+_EPOCH_MILLIS = 1_700_000_000_000
+_DELTA_TYPES = {
+    pa.string(): "string",
+    pa.int64(): "long",
+    pa.int32(): "integer",
+    pa.int16(): "short",
+    pa.int8(): "byte",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.timestamp("us"): "timestamp_ntz",
+}
+
+
+def commit_name(version: int) -> str:
+    """Give the name of a version's log entry."""
+    return f"{version:020d}.json"
+
+
+def field(name: str, type: Any, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+    """Give a field of a Delta schema; ``type`` is a name, a type tree or an Arrow type.
+
+    Metadata is given by name, ``__`` for a dot: ``delta__columnMapping__id=3``.
+    """
+    keys = {key.replace("__", "."): value for key, value in metadata.items()}
+    return {"name": name, "type": delta_type(type), "nullable": nullable, "metadata": keys}
+
+
+def struct_type(*fields: dict[str, Any]) -> dict[str, Any]:
+    """Give a struct type."""
+    return {"type": "struct", "fields": list(fields)}
+
+
+def delta_type(found: Any) -> Any:
+    """Give the Delta type of an Arrow type; names and trees stay what they are."""
+    if not isinstance(found, pa.DataType):
+        return found
+    if pa.types.is_decimal(found):
+        return f"decimal({found.precision},{found.scale})"
+    if pa.types.is_struct(found):
+        return struct_type(*(field(child.name, child.type, child.nullable) for child in found))
+    if pa.types.is_list(found):
+        return {"type": "array", "elementType": delta_type(found.value_type), "containsNull": True}
+    if pa.types.is_map(found):
+        return {
+            "type": "map",
+            "keyType": delta_type(found.key_type),
+            "valueType": delta_type(found.item_type),
+            "valueContainsNull": True,
+        }
+    return _DELTA_TYPES[found]
+
+
+class DeltaBuilder:
+    """A Delta table under construction at ``root``."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+        self.log = self.root / "_delta_log"
+        self.log.mkdir(parents=True, exist_ok=True)
+        self.version = -1
+        self.commits: dict[int, list[Action]] = {}
+        #: The rows of each data file by its path in the log, as the builder wrote them.
+        self.rows: dict[str, pa.Table] = {}
+
+    # Actions
+
+    @staticmethod
+    def protocol(
+        reader: int = 1,
+        writer: int = 2,
+        reader_features: Sequence[str] | None = None,
+        writer_features: Sequence[str] | None = None,
+    ) -> Action:
+        """Give a protocol action."""
+        fields: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
+        if reader_features is not None:
+            fields["readerFeatures"] = list(reader_features)
+        if writer_features is not None:
+            fields["writerFeatures"] = list(writer_features)
+        return {"protocol": fields}
+
+    @classmethod
+    def features(cls, *names: str, writer_only: Sequence[str] = ()) -> Action:
+        """Give a protocol (3, 7) with these reader-writer features, and these of writers alone."""
+        return cls.protocol(3, 7, names, [*names, *writer_only])
+
+    @staticmethod
+    def metadata(
+        schema: pa.Schema | Sequence[dict[str, Any]],
+        partition_by: Sequence[str] = (),
+        configuration: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Action:
+        """Give a metaData action; other fields replace the defaults, and those that are None are left out."""
+        columns = [
+            field(child.name, child.type, child.nullable) if isinstance(child, pa.Field) else child for child in schema
+        ]
+        body: dict[str, Any] = {
+            "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(struct_type(*columns)),
+            "partitionColumns": list(partition_by),
+            "configuration": dict(configuration or {}),
+            "createdTime": _EPOCH_MILLIS,
+            **fields,
+        }
+        return {"metaData": {name: value for name, value in body.items() if value is not None}}
+
+    def add(
+        self,
+        rows: pa.Table | None = None,
+        *,
+        path: str | None = None,
+        partition: Mapping[str, str | None] | None = None,
+        stats: Any = "none",
+        vector: Mapping[str, Any] | None = None,
+        log_path: str | None = None,
+        writer: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Action:
+        """Write a data file, if rows are given, and give the add action for it.
+
+        Parameters
+        ----------
+        path
+            The name on disk, relative to the table, or absolute.
+        log_path
+            The path in the log; by default ``path`` percent-encoded.
+        stats
+            ``"none"``, ``"count"`` (numRecords), ``"full"`` (numRecords, bounds and null counts of flat columns),
+            or the statistics themselves as a dict or text.
+        writer
+            Options of `pyarrow.parquet.write_table`.
+        """
+        path = path or f"part-{uuid.uuid4()}.c000.snappy.parquet"
+        recorded = log_path if log_path is not None else quote(path, safe="/=-_.~:!$&'()*+,;@")
+        target = Path(path) if os.path.isabs(path) else self.root / path
+        size = 0
+        if rows is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(rows, target, **{"store_schema": False, **(writer or {})})
+            self.rows[recorded] = rows
+            size = target.stat().st_size
+        body: dict[str, Any] = {
+            "path": recorded,
+            "partitionValues": dict(partition or {}),
+            "size": size,
+            "modificationTime": _EPOCH_MILLIS,
+            "dataChange": True,
+        }
+        text = _stats_text(stats, rows)
+        if text is not None:
+            body["stats"] = text
+        if vector is not None:
+            body["deletionVector"] = dict(vector)
+        return {"add": {**body, **fields}}
+
+    @staticmethod
+    def remove(add: Action, *, extended: bool = True, **fields: Any) -> Action:
+        """Give the remove action that cancels an add."""
+        source = add["add"]
+        body: dict[str, Any] = {"path": source["path"], "deletionTimestamp": _EPOCH_MILLIS + 1000, "dataChange": True}
+        if extended:
+            body |= {
+                "extendedFileMetadata": True,
+                "partitionValues": source["partitionValues"],
+                "size": source["size"],
+            }
+        for name in ("deletionVector", "baseRowId", "defaultRowCommitVersion"):
+            if name in source:
+                body[name] = source[name]
+        return {"remove": {**body, **fields}}
+
+    def vector(
+        self, positions: Iterable[int], storage: str = "u", prefix: str = "", directory: Path | None = None
+    ) -> dict[str, Any]:
+        """Write a deletion vector and give its descriptor; ``storage`` is u, p or i."""
+        (descriptor,) = self.vectors([positions], storage, prefix, directory)
+        return descriptor
+
+    def vectors(
+        self, several: Sequence[Iterable[int]], storage: str = "u", prefix: str = "", directory: Path | None = None
+    ) -> list[dict[str, Any]]:
+        """Write deletion vectors into one file and give their descriptors."""
+        positions = [sorted(set(one)) for one in several]
+        bodies = [bitmap_bytes(one) for one in positions]
+        if storage == "i":
+            return [
+                {
+                    "storageType": "i",
+                    "pathOrInlineDv": z85(body),
+                    "sizeInBytes": len(body),
+                    "cardinality": len(one),
+                }
+                for body, one in zip(bodies, positions, strict=True)
+            ]
+        identity = uuid.uuid4()
+        target = (directory or self.root) / prefix / f"deletion_vector_{identity}.bin"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data, offsets = dv_file(bodies)
+        target.write_bytes(data)
+        path = relative_descriptor(identity, prefix) if storage == "u" else "file://" + quote(str(target))
+        return [
+            {
+                "storageType": storage,
+                "pathOrInlineDv": path,
+                "offset": offset,
+                "sizeInBytes": len(body),
+                "cardinality": len(one),
+            }
+            for offset, body, one in zip(offsets, bodies, positions, strict=True)
+        ]
+
+    # Commits
+
+    def commit(
+        self,
+        *actions: Action | None,
+        version: int | None = None,
+        millis: int | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Write the next version, or the given one; ``millis`` sets the modification time of the log file."""
+        version = self.version + 1 if version is None else version
+        present = [action for action in actions if action is not None]
+        if info is not None:
+            present.insert(0, {"commitInfo": dict(info)})
+        text = "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in present)
+        self.commit_text(text, version, millis)
+        self.commits[version] = present
+        return version
+
+    def commit_text(self, text: str | bytes, version: int | None = None, millis: int | None = None) -> int:
+        """Write a log entry of exactly this text."""
+        version = self.version + 1 if version is None else version
+        path = self.log / commit_name(version)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        if millis is not None:
+            os.utime(path, (millis / 1000, millis / 1000))
+        self.version = max(self.version, version)
+        return version
+
+    def create(
+        self,
+        schema: pa.Schema | Sequence[dict[str, Any]],
+        *actions: Action,
+        partition_by: Sequence[str] = (),
+        configuration: Mapping[str, str] | None = None,
+        protocol: Action | None = None,
+        millis: int | None = None,
+    ) -> int:
+        """Write version 0: protocol, metadata and further actions."""
+        first = [protocol or self.protocol(), self.metadata(schema, partition_by, configuration)]
+        return self.commit(*first, *actions, millis=millis)
+
+    # What a reader must find
+
+    def live(self, version: int | None = None) -> dict[tuple[str, str | None], Action]:
+        """Give the live adds of a version by (path, unique id of the deletion vector): replayed oldest first."""
+        version = self.version if version is None else version
+        found: dict[tuple[str, str | None], Action] = {}
+        for number in sorted(self.commits):
+            if number > version:
+                break
+            actions = self.commits[number]
+            for action in actions:
+                if "remove" in action:
+                    found.pop(_key(action["remove"]), None)
+            for action in actions:
+                if "add" in action:
+                    body = action["add"]
+                    for key in [key for key in found if key[0] == body["path"]]:
+                        del found[key]
+                    found[_key(body)] = action
+        return found
+
+    # Checkpoints
+
+    def checkpoint(
+        self,
+        version: int | None = None,
+        *,
+        kind: str = "classic",
+        parts: int = 1,
+        actions: Sequence[Action] | None = None,
+        sidecars: int | None = None,
+        pointer: bool = False,
+        stats: str = "json",
+        name: str | None = None,
+    ) -> list[Path]:
+        """Write a checkpoint of a version, of what `live` knows or of given actions; give its files.
+
+        Parameters
+        ----------
+        kind
+            ``classic``, ``multipart``, ``uuid-parquet`` or ``uuid-json``.
+        sidecars
+            Put file actions into so many sidecars; the checkpoint then follows the V2 specification.
+        pointer
+            Write ``_last_checkpoint`` too.
+        stats
+            ``json``, ``struct`` (``stats_parsed``, of the statistics that adds hold), ``both`` or ``none``.
+        """
+        version = self.version if version is None else version
+        chosen = list(actions) if actions is not None else self._table_actions(version)
+        if kind.startswith("uuid") or sidecars is not None:
+            if not any("checkpointMetadata" in action for action in chosen):
+                chosen.insert(0, {"checkpointMetadata": {"version": version}})
+        if sidecars is not None:
+            chosen = self._move_to_sidecars(chosen, sidecars, stats)
+        files = self._write_checkpoint(version, kind, parts, chosen, stats, name)
+        if pointer:
+            body: dict[str, Any] = {"version": version, "size": len(chosen)}
+            if kind == "multipart":
+                body["parts"] = parts
+            (self.log / "_last_checkpoint").write_text(json.dumps(body))
+        return files
+
+    def _table_actions(self, version: int) -> list[Action]:
+        latest: dict[Any, Action] = {}
+        removes: dict[tuple[str, str | None], Action] = {}
+        for number in sorted(number for number in self.commits if number <= version):
+            for action in self.commits[number]:
+                name, body = next(iter(action.items()))
+                if name in ("protocol", "metaData"):
+                    latest[name] = action
+                elif name == "txn":
+                    latest[name, body["appId"]] = action
+                elif name == "domainMetadata":
+                    latest[name, body["domain"]] = action
+                elif name == "remove":
+                    removes[_key(body)] = action
+                elif name == "add":
+                    removes.pop(_key(body), None)
+        kept = [action for action in latest.values() if not action.get("domainMetadata", {}).get("removed")]
+        return [*kept, *self.live(version).values(), *removes.values()]
+
+    def _move_to_sidecars(self, actions: list[Action], count: int, stats: str) -> list[Action]:
+        files = [action for action in actions if "add" in action or "remove" in action]
+        rest = [action for action in actions if "add" not in action and "remove" not in action]
+        directory = self.log / "_sidecars"
+        directory.mkdir(exist_ok=True)
+        for number in range(count):
+            name = f"{uuid.uuid4()}.parquet"
+            _write_actions(directory / name, files[number::count], stats)
+            size = (directory / name).stat().st_size
+            rest.append({"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": _EPOCH_MILLIS}})
+        return rest
+
+    def _write_checkpoint(
+        self, version: int, kind: str, parts: int, actions: list[Action], stats: str, name: str | None
+    ) -> list[Path]:
+        stem = f"{version:020d}.checkpoint"
+        if kind == "multipart":
+            paths = [self.log / f"{stem}.{part:010d}.{parts:010d}.parquet" for part in range(1, parts + 1)]
+            for number, path in enumerate(paths):
+                _write_actions(path, actions[number::parts], stats)
+            return paths
+        if kind == "uuid-json":
+            path = self.log / (name or f"{stem}.{uuid.uuid4()}.json")
+            path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+            return [path]
+        plain = f"{stem}.parquet" if kind == "classic" else f"{stem}.{uuid.uuid4()}.parquet"
+        path = self.log / (name or plain)
+        _write_actions(path, actions, stats)
+        return [path]
+
+
+def _key(body: Mapping[str, Any]) -> tuple[str, str | None]:
+    vector = body.get("deletionVector")
+    if vector is None:
+        return body["path"], None
+    at = f"@{vector['offset']}" if vector.get("offset") is not None else ""
+    return body["path"], f"{vector['storageType']}{vector['pathOrInlineDv']}{at}"
+
+
+def _stats_text(stats: Any, rows: pa.Table | None) -> str | None:
+    if isinstance(stats, dict):
+        return json.dumps(stats, separators=(",", ":"))
+    if stats == "none" or rows is None:
+        return None
+    if stats == "count":
+        return json.dumps({"numRecords": len(rows)})
+    if stats != "full":
+        return str(stats)
+    body: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        body["nullCount"][name] = column.null_count
+        values = [value for value in column.to_pylist() if value is not None and value == value]
+        if values and not pa.types.is_nested(column.type) and not pa.types.is_boolean(column.type):
+            body["minValues"][name] = _stat(min(values))
+            body["maxValues"][name] = _stat(max(values))
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _stat(value: Any) -> Any:
+    if isinstance(value, (int, float, str)):
+        return value
+    if hasattr(value, "isoformat"):
+        text = value.isoformat()
+        return text.replace("+00:00", "Z") if "T" in text else text
+    return float(value) if hasattr(value, "as_tuple") else None
+
+
+# Checkpoints as Parquet
+
+_MAP = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_ACTIONS = {
+    "txn": [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())],
+    "add": [
+        ("path", pa.string()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ],
+    "remove": [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ],
+    "metaData": [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("createdTime", pa.int64()),
+        ("configuration", _MAP),
+    ],
+    "protocol": [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ],
+    "domainMetadata": [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())],
+    "checkpointMetadata": [("version", pa.int64()), ("tags", _MAP)],
+    "sidecar": [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", _MAP),
+    ],
+}
+
+
+def _write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
+    """Write actions as the rows of a Parquet checkpoint; columns of actions that do not occur are left out."""
+    present = [name for name in _ACTIONS if any(name in action for action in actions)]
+    columns = {}
+    for name in present:
+        fields = list(_ACTIONS[name])
+        bodies = [action.get(name) for action in actions]
+        if name == "add" and stats in ("struct", "both"):
+            parsed = [None if body is None or "stats" not in body else json.loads(body["stats"]) for body in bodies]
+            parsed_type = pa.array([found for found in parsed if found is not None]).type
+            fields.append(("stats_parsed", parsed_type))
+            bodies = [
+                None if body is None else {**body, "stats_parsed": found}
+                for body, found in zip(bodies, parsed, strict=True)
+            ]
+        if name == "add" and stats in ("struct", "none"):
+            fields = [(key, kind) for key, kind in fields if key != "stats"]
+        rows = [None if body is None else {key: _cell(body.get(key)) for key, _ in fields} for body in bodies]
+        columns[name] = pa.array(rows, pa.struct(fields))
+    pq.write_table(pa.table(columns), path, store_schema=False)
+
+
+def _cell(value: Any) -> Any:
+    """Give maps as pairs, which is how pyarrow takes them."""
+    if not isinstance(value, dict):
+        return value
+    if {"storageType", "provider", "numRecords"} & set(value):
+        return {key: _cell(item) if key == "options" else item for key, item in value.items()}
+    return list(value.items())

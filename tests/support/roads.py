@@ -1,0 +1,66 @@
+"""The roads to rows. A test that takes the fixture ``road`` runs on this machine and through Spark, and must find the
+same rows by both.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import Scan
+
+__all__ = ["Road", "road_names", "same_rows"]
+
+
+def road_names() -> list[Any]:
+    """Give the roads as parameters; those through Spark are marked, and need Java."""
+    skip = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java")
+    return ["local", pytest.param("spark", marks=[pytest.mark.spark, skip])]
+
+
+class Road:
+    """One road."""
+
+    def __init__(self, name: str, spark: Any) -> None:
+        self.name = name
+        self.spark = spark
+
+    def table(self, scan: Scan) -> pa.Table:
+        """Give the rows of a scan as an Arrow table."""
+        if self.spark is None:
+            return scan.to_arrow()
+        return scan.to_spark(self.spark).toArrow()
+
+    def rows(self, scan: Scan) -> list[dict[str, Any]]:
+        """Give the rows of a scan as dictionaries, in the order of their text: no road promises another."""
+        return sorted(self.table(scan).to_pylist(), key=repr)
+
+    def column(self, scan: Scan, name: str) -> list[Any]:
+        """Give the values of one column, sorted, nulls last."""
+        values = self.table(scan).column(name).to_pylist()
+        return sorted((value for value in values if value is not None), key=lambda value: (str(type(value)), value)) + [
+            value for value in values if value is None
+        ]
+
+    def count(self, scan: Scan) -> int:
+        """Count the rows that the road gives."""
+        if self.spark is None:
+            return sum(batch.num_rows for batch in scan.to_batches())
+        return int(scan.to_spark(self.spark).count())
+
+    def fused(
+        self, scan: Scan, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any
+    ) -> pa.Table:
+        """Run a function by the fused road; on this machine over the batches of the scan."""
+        if self.spark is None:
+            return pa.Table.from_batches(function(scan.to_batches()))
+        return scan.map_in_arrow(self.spark, function, schema).toArrow()
+
+
+def same_rows(found: pa.Table, expected: pa.Table) -> bool:
+    """Say whether two tables have the same rows, in any order."""
+    return sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)

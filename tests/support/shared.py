@@ -1,0 +1,36 @@
+"""Where the material lies that projects of this workplace share: the conformance tables and the requirements."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+__all__ = ["require_shared", "shared_directory"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def shared_directory() -> Path | None:
+    """Give the folder, or None where it is not there.
+
+    ``DELTABERG_SHARED`` names it; by default it lies beside the clone. ``DELTABERG_CONFORMANCE`` may name the
+    conformance folder in it.
+    """
+    named = os.environ.get("DELTABERG_SHARED")
+    if named is None and "DELTABERG_CONFORMANCE" in os.environ:
+        named = str(Path(os.environ["DELTABERG_CONFORMANCE"]).parent)
+    found = Path(named) if named else _ROOT.parent / "shared"
+    return found if (found / "conformance").is_dir() else None
+
+
+def require_shared() -> Path:
+    """Give the folder; without it fail where ``CI`` is set, and skip elsewhere."""
+    found = shared_directory()
+    if found is None:
+        reason = "the shared folder is missing: set DELTABERG_SHARED, or put it beside the clone"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found

@@ -1,0 +1,45 @@
+"""Deletion vectors and their text, made without the code under test: pyroaring writes the bitmaps."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable
+
+from pyroaring import BitMap64
+
+__all__ = ["bitmap_bytes", "dv_file", "relative_descriptor", "z85"]
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_MAGIC = 1681511377
+
+
+def z85(data: bytes) -> str:
+    """Encode bytes, a multiple of 4 of them, as Z85 text."""
+    text = ""
+    for (word,) in struct.iter_unpack(">I", data):
+        text += "".join(_ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
+    return text
+
+
+def bitmap_bytes(positions: Iterable[int]) -> bytes:
+    """Give the serialized vector: magic number and portable 64-bit Roaring bitmap."""
+    bitmap = BitMap64(positions)
+    bitmap.run_optimize()
+    return struct.pack("<I", _MAGIC) + bytes(bitmap.serialize())
+
+
+def dv_file(vectors: Iterable[bytes]) -> tuple[bytes, list[int]]:
+    """Give the bytes of a deletion vector file, and the offset of each vector in it."""
+    data = b"\x01"
+    offsets = []
+    for vector in vectors:
+        offsets.append(len(data))
+        data += struct.pack(">i", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
+    return data, offsets
+
+
+def relative_descriptor(identity: uuid.UUID, prefix: str = "") -> str:
+    """Give the ``pathOrInlineDv`` of a vector in a file named by a UUID."""
+    return prefix + z85(identity.bytes)
