@@ -33,7 +33,8 @@ class Road:
         """Give the rows of a scan as an Arrow table."""
         if self.spark is None:
             return scan.to_arrow()
-        return scan.to_spark(self.spark).toArrow()
+        frame = scan.to_spark(self.spark)
+        return _through_python(frame) if '"variant"' in frame.schema.json() else frame.toArrow()
 
     def rows(self, scan: Scan) -> list[dict[str, Any]]:
         """Give the rows of a scan as dictionaries, in the order of their text: no road promises another."""
@@ -59,6 +60,21 @@ class Road:
         if self.spark is None:
             return pa.Table.from_batches(function(scan.to_batches()))
         return scan.map_in_arrow(self.spark, function, schema).toArrow()
+
+
+def _through_python(frame: Any) -> pa.Table:
+    """Collect a frame as the Arrow messages that Spark hands to Python: its toArrow() fails on variants in lists."""
+    rows = frame.mapInArrow(_as_messages, "message binary").collect()
+    batches = [batch for row in rows for batch in pa.ipc.open_stream(row.message)]
+    return pa.Table.from_batches(batches) if batches else frame.toArrow()
+
+
+def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.record_batch({"message": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
 def same_rows(found: pa.Table, expected: pa.Table) -> bool:
