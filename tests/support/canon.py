@@ -92,10 +92,10 @@ def _map(pairs: list[Any]) -> dict[str, Any]:
 def _plain(array: pa.Array) -> list[Any]:
     """Give dates and timestamps as numbers, which may lie outside of Python's range."""
     if pt.is_date32(array.type):
-        return array.view(pa.int32()).to_pylist()
-    if pt.is_timestamp(array.type):
-        return array.view(pa.int64()).to_pylist()
-    return array.to_pylist()
+        array = array.view(pa.int32())
+    elif pt.is_timestamp(array.type):
+        array = array.view(pa.int64())
+    return list(array.to_pylist())
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:

@@ -8,6 +8,7 @@ and which rows they hold.
 from __future__ import annotations
 
 import json
+import math
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,66 +19,18 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.support.delta_checkpoints import Action, write_actions
+from tests.support.delta_schemas import field, struct_type
 from tests.support.vectors import bitmap_bytes, dv_file, relative_descriptor, z85
 
-__all__ = ["DeltaBuilder", "commit_name", "field", "struct_type"]
-
-Action = dict[str, dict[str, Any]]
+__all__ = ["DeltaBuilder", "commit_name"]
 
 _EPOCH_MILLIS = 1_700_000_000_000
-_DELTA_TYPES = {
-    pa.string(): "string",
-    pa.int64(): "long",
-    pa.int32(): "integer",
-    pa.int16(): "short",
-    pa.int8(): "byte",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", "UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
-}
 
 
 def commit_name(version: int) -> str:
     """Give the name of a version's log entry."""
     return f"{version:020d}.json"
-
-
-def field(name: str, type: Any, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
-    """Give a field of a Delta schema; ``type`` is a name, a type tree or an Arrow type.
-
-    Metadata is given by name, ``__`` for a dot: ``delta__columnMapping__id=3``.
-    """
-    keys = {key.replace("__", "."): value for key, value in metadata.items()}
-    return {"name": name, "type": delta_type(type), "nullable": nullable, "metadata": keys}
-
-
-def struct_type(*fields: dict[str, Any]) -> dict[str, Any]:
-    """Give a struct type."""
-    return {"type": "struct", "fields": list(fields)}
-
-
-def delta_type(found: Any) -> Any:
-    """Give the Delta type of an Arrow type; names and trees stay what they are."""
-    if not isinstance(found, pa.DataType):
-        return found
-    if pa.types.is_decimal(found):
-        return f"decimal({found.precision},{found.scale})"
-    if pa.types.is_struct(found):
-        return struct_type(*(field(child.name, child.type, child.nullable) for child in found))
-    if pa.types.is_list(found):
-        return {"type": "array", "elementType": delta_type(found.value_type), "containsNull": True}
-    if pa.types.is_map(found):
-        return {
-            "type": "map",
-            "keyType": delta_type(found.key_type),
-            "valueType": delta_type(found.item_type),
-            "valueContainsNull": True,
-        }
-    return _DELTA_TYPES[found]
 
 
 class DeltaBuilder:
@@ -333,9 +286,9 @@ class DeltaBuilder:
         """
         version = self.version if version is None else version
         chosen = list(actions) if actions is not None else self._table_actions(version)
-        if kind.startswith("uuid") or sidecars is not None:
-            if not any("checkpointMetadata" in action for action in chosen):
-                chosen.insert(0, {"checkpointMetadata": {"version": version}})
+        second = kind.startswith("uuid") or sidecars is not None
+        if second and not any("checkpointMetadata" in action for action in chosen):
+            chosen.insert(0, {"checkpointMetadata": {"version": version}})
         if sidecars is not None:
             chosen = self._move_to_sidecars(chosen, sidecars, stats)
         files = self._write_checkpoint(version, kind, parts, chosen, stats, name)
@@ -372,7 +325,7 @@ class DeltaBuilder:
         directory.mkdir(exist_ok=True)
         for number in range(count):
             name = f"{uuid.uuid4()}.parquet"
-            _write_actions(directory / name, files[number::count], stats)
+            write_actions(directory / name, files[number::count], stats)
             size = (directory / name).stat().st_size
             rest.append({"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": _EPOCH_MILLIS}})
         return rest
@@ -384,7 +337,7 @@ class DeltaBuilder:
         if kind == "multipart":
             paths = [self.log / f"{stem}.{part:010d}.{parts:010d}.parquet" for part in range(1, parts + 1)]
             for number, path in enumerate(paths):
-                _write_actions(path, actions[number::parts], stats)
+                write_actions(path, actions[number::parts], stats)
             return paths
         if kind == "uuid-json":
             path = self.log / (name or f"{stem}.{uuid.uuid4()}.json")
@@ -392,7 +345,7 @@ class DeltaBuilder:
             return [path]
         plain = f"{stem}.parquet" if kind == "classic" else f"{stem}.{uuid.uuid4()}.parquet"
         path = self.log / (name or plain)
-        _write_actions(path, actions, stats)
+        write_actions(path, actions, stats)
         return [path]
 
 
@@ -416,11 +369,15 @@ def _stats_text(stats: Any, rows: pa.Table | None) -> str | None:
     body: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         body["nullCount"][name] = column.null_count
-        values = [value for value in column.to_pylist() if value is not None and value == value]
+        values = [value for value in column.drop_null().to_pylist() if not _is_nan(value)]
         if values and not pa.types.is_nested(column.type) and not pa.types.is_boolean(column.type):
             body["minValues"][name] = _stat(min(values))
             body["maxValues"][name] = _stat(max(values))
     return json.dumps(body, separators=(",", ":"))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _stat(value: Any) -> Any:
@@ -430,99 +387,3 @@ def _stat(value: Any) -> Any:
         text = value.isoformat()
         return text.replace("+00:00", "Z") if "T" in text else text
     return float(value) if hasattr(value, "as_tuple") else None
-
-
-# Checkpoints as Parquet
-
-_MAP = pa.map_(pa.string(), pa.string())
-_VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-_ACTIONS = {
-    "txn": [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())],
-    "add": [
-        ("path", pa.string()),
-        ("partitionValues", _MAP),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", pa.string()),
-        ("tags", _MAP),
-        ("deletionVector", _VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-        ("clusteringProvider", pa.string()),
-    ],
-    "remove": [
-        ("path", pa.string()),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", _MAP),
-        ("size", pa.int64()),
-        ("deletionVector", _VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-    ],
-    "metaData": [
-        ("id", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", _MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", pa.list_(pa.string())),
-        ("createdTime", pa.int64()),
-        ("configuration", _MAP),
-    ],
-    "protocol": [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", pa.list_(pa.string())),
-        ("writerFeatures", pa.list_(pa.string())),
-    ],
-    "domainMetadata": [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())],
-    "checkpointMetadata": [("version", pa.int64()), ("tags", _MAP)],
-    "sidecar": [
-        ("path", pa.string()),
-        ("sizeInBytes", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("tags", _MAP),
-    ],
-}
-
-
-def _write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
-    """Write actions as the rows of a Parquet checkpoint; columns of actions that do not occur are left out."""
-    present = [name for name in _ACTIONS if any(name in action for action in actions)]
-    columns = {}
-    for name in present:
-        fields = list(_ACTIONS[name])
-        bodies = [action.get(name) for action in actions]
-        if name == "add" and stats in ("struct", "both"):
-            parsed = [None if body is None or "stats" not in body else json.loads(body["stats"]) for body in bodies]
-            parsed_type = pa.array([found for found in parsed if found is not None]).type
-            fields.append(("stats_parsed", parsed_type))
-            bodies = [
-                None if body is None else {**body, "stats_parsed": found}
-                for body, found in zip(bodies, parsed, strict=True)
-            ]
-        if name == "add" and stats in ("struct", "none"):
-            fields = [(key, kind) for key, kind in fields if key != "stats"]
-        rows = [None if body is None else {key: _cell(body.get(key)) for key, _ in fields} for body in bodies]
-        columns[name] = pa.array(rows, pa.struct(fields))
-    pq.write_table(pa.table(columns), path, store_schema=False)
-
-
-def _cell(value: Any) -> Any:
-    """Give maps as pairs, which is how pyarrow takes them."""
-    if not isinstance(value, dict):
-        return value
-    if {"storageType", "provider", "numRecords"} & set(value):
-        return {key: _cell(item) if key == "options" else item for key, item in value.items()}
-    return list(value.items())

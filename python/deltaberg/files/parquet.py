@@ -109,7 +109,7 @@ class ParquetSource:
     def row_bytes(self, groups: Sequence[_RowGroup], leaves: Sequence[int]) -> int:
         """Estimate how many bytes a row of the leaves has in memory."""
         rows = sum(group.rows for group in groups) or 1
-        total = sum(
+        total: int = sum(
             self.metadata.row_group(group.number).column(leaf).total_uncompressed_size
             for group in groups
             for leaf in leaves

@@ -1,0 +1,108 @@
+"""Writes actions as the rows of Parquet checkpoints and sidecars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["Action", "write_actions"]
+
+Action = dict[str, dict[str, Any]]
+
+_MAP = pa.map_(pa.string(), pa.string())
+_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+_COLUMNS = {
+    "txn": [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())],
+    "add": [
+        ("path", pa.string()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _MAP),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ],
+    "remove": [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _MAP),
+        ("size", pa.int64()),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ],
+    "metaData": [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("createdTime", pa.int64()),
+        ("configuration", _MAP),
+    ],
+    "protocol": [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ],
+    "domainMetadata": [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())],
+    "checkpointMetadata": [("version", pa.int64()), ("tags", _MAP)],
+    "sidecar": [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", _MAP),
+    ],
+}
+
+
+def write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
+    """Write actions as the rows of a Parquet checkpoint; columns of actions that do not occur are left out."""
+    present = [name for name in _COLUMNS if any(name in action for action in actions)]
+    columns = {}
+    for name in present:
+        fields = list(_COLUMNS[name])
+        bodies = [action.get(name) for action in actions]
+        if name == "add" and stats in ("struct", "both"):
+            parsed = [None if body is None or "stats" not in body else json.loads(body["stats"]) for body in bodies]
+            parsed_type = pa.array([found for found in parsed if found is not None]).type
+            fields.append(("stats_parsed", parsed_type))
+            bodies = [
+                None if body is None else {**body, "stats_parsed": found}
+                for body, found in zip(bodies, parsed, strict=True)
+            ]
+        if name == "add" and stats in ("struct", "none"):
+            fields = [(key, kind) for key, kind in fields if key != "stats"]
+        rows = [None if body is None else {key: _cell(body.get(key)) for key, _ in fields} for body in bodies]
+        columns[name] = pa.array(rows, pa.struct(fields))
+    pq.write_table(pa.table(columns), path, store_schema=False)
+
+
+def _cell(value: Any) -> Any:
+    """Give maps as pairs, which is how pyarrow takes them."""
+    if not isinstance(value, dict):
+        return value
+    if {"storageType", "provider", "numRecords"} & set(value):
+        return {key: _cell(item) if key == "options" else item for key, item in value.items()}
+    return list(value.items())

@@ -1,0 +1,58 @@
+"""Delta schemas as the log spells them, from names, type trees or Arrow types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["delta_type", "field", "struct_type"]
+
+_DELTA_TYPES = {
+    pa.string(): "string",
+    pa.int64(): "long",
+    pa.int32(): "integer",
+    pa.int16(): "short",
+    pa.int8(): "byte",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.timestamp("us"): "timestamp_ntz",
+}
+
+
+def field(name: str, type: Any, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
+    """Give a field of a Delta schema; ``type`` is a name, a type tree or an Arrow type.
+
+    Metadata is given by name, ``__`` for a dot: ``delta__columnMapping__id=3``.
+    """
+    keys = {key.replace("__", "."): value for key, value in metadata.items()}
+    return {"name": name, "type": delta_type(type), "nullable": nullable, "metadata": keys}
+
+
+def struct_type(*fields: dict[str, Any]) -> dict[str, Any]:
+    """Give a struct type."""
+    return {"type": "struct", "fields": list(fields)}
+
+
+def delta_type(found: Any) -> Any:
+    """Give the Delta type of an Arrow type; names and trees stay what they are."""
+    if not isinstance(found, pa.DataType):
+        return found
+    if pa.types.is_decimal(found):
+        return f"decimal({found.precision},{found.scale})"
+    if pa.types.is_struct(found):
+        return struct_type(*(field(child.name, child.type, child.nullable) for child in found))
+    if pa.types.is_list(found):
+        return {"type": "array", "elementType": delta_type(found.value_type), "containsNull": True}
+    if pa.types.is_map(found):
+        return {
+            "type": "map",
+            "keyType": delta_type(found.key_type),
+            "valueType": delta_type(found.item_type),
+            "valueContainsNull": True,
+        }
+    return _DELTA_TYPES[found]
