@@ -139,4 +139,7 @@ def list_with_values(source: pa.Array, values: pa.Array, target: pa.DataType, fi
     """
     offsets = pc.subtract(source.offsets, pa.scalar(first, source.offsets.type)).cast(pa.int32())
     buffers = [rows_valid(source), offsets.buffers()[1]]
+    if pt.is_map(target):
+        # Asked for, nulls are counted: before version 17 Arrow aborts on entries and keys whose nulls were not.
+        _ = values.null_count, values.field(0).null_count
     return pa.Array.from_buffers(target, len(source), buffers, children=[values])

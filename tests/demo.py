@@ -1,0 +1,173 @@
+"""What the library is for, on tables made here: ``make demo``.
+
+A log builder writes two Delta tables byte by byte: one partitioned with deletion vectors, one with column mapping
+and a renamed column. deltaberg reads them on Spark, with no jar. The rows are checked against what the generator
+wrote, not against another reading of ours.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import deltaberg
+import deltaberg.spark
+from deltaberg import kernels
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.delta_schemas import field
+from tests.support.spark_session import start_session
+
+_REGIONS = ["north", "south", "east & west", None]
+_ROWS = 50_000
+
+Row = dict[str, Any]
+
+
+def build_orders(folder: Path) -> list[Row]:
+    """Write a partitioned table with deletion vectors of each kind; give the rows that are left."""
+    table = DeltaBuilder(folder)
+    columns = pa.schema(
+        [("id", pa.int64()), ("day", pa.date32()), ("price", pa.decimal128(12, 2)), ("region", pa.string())]
+    )
+    adds, left = [], []
+    for number, region in enumerate(_REGIONS):
+        ids = range(number * _ROWS, (number + 1) * _ROWS)
+        rows: list[Row] = [
+            {
+                "id": one,
+                "day": dt.date(2026, 1, 1) + dt.timedelta(days=one % 365),
+                "price": Decimal(one % 10_007).scaleb(-2),
+            }
+            for one in ids
+        ]
+        deleted = {position for position in range(_ROWS) if position % 97 == number}
+        vector = table.vector(deleted, "uip"[number]) if number < 3 else None
+        directory = "region=__HIVE_DEFAULT_PARTITION__" if region is None else f"region={region}"
+        adds.append(
+            table.add(
+                pa.Table.from_pylist(rows, columns.remove(3)),
+                path=f"{directory}/part-{number}.parquet",
+                partition={"region": region},
+                stats="full",
+                vector=vector,
+                writer={"row_group_size": 10_000},
+            )
+        )
+        left += [{**row, "region": region} for at, row in enumerate(rows) if vector is None or at not in deleted]
+    features = table.features("deletionVectors")
+    table.create(columns, *adds[:2], partition_by=["region"], protocol=features)
+    table.commit(*adds[2:])
+    table.checkpoint(pointer=True)
+    return left
+
+
+def build_customers(folder: Path) -> list[Row]:
+    """Write a table whose files hold physical names, and whose column was renamed; give its rows."""
+    table = DeltaBuilder(folder)
+
+    def columns(name: str) -> list[Row]:
+        return [
+            field("id", "long", delta__columnMapping__id=1, delta__columnMapping__physicalName="col-1a"),
+            field(name, "string", delta__columnMapping__id=2, delta__columnMapping__physicalName="col-2b"),
+        ]
+
+    mode = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
+    names = ["Ada", "Grace", "Edsger", "Barbara"]
+    rows = pa.table({"col-1a": list(range(len(names))), "col-2b": names})
+    table.create(columns("name"), table.add(rows), configuration=mode, protocol=table.protocol(2, 5))
+    table.commit(table.metadata(columns("customer name"), configuration=mode))
+    return [{"id": number, "customer name": name} for number, name in enumerate(names)]
+
+
+def revenue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add up prices by region: a function of a user, which sees batches with the deleted rows gone."""
+    for batch in batches:
+        grouped = pa.table(batch).group_by("region").aggregate([("price", "sum"), ("price", "count")])
+        sums = pc.cast(grouped["price_sum"], pa.decimal128(18, 2))
+        yield from pa.table(
+            {"region": grouped["region"], "revenue": sums, "orders": grouped["price_count"]}
+        ).to_batches()
+
+
+def check(what: str, found: list[Row], wanted: list[Row]) -> None:
+    """Compare rows as bags, and say how it went."""
+
+    def bag(rows: list[Row]) -> Counter[str]:
+        return Counter(repr(sorted(row.items())) for row in rows)
+
+    missing, surplus = bag(wanted) - bag(found), bag(found) - bag(wanted)
+    if missing or surplus:
+        print(f"WRONG  {what}: {missing.total()} rows missing, {surplus.total()} rows too many")
+        sys.exit(1)
+    print(f"ok     {what}: {len(found):,} rows are the ones that were written")
+
+
+def main() -> None:
+    """Build, read, check."""
+    backend = kernels.report()
+    print(f"deltaberg {deltaberg.__version__}, {backend.backend} kernels ({backend.reason})\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        orders, customers = build_orders(folder / "orders & more"), build_customers(folder / "customers")
+        spark = start_session()
+        try:
+            _read_orders(spark, str(folder / "orders & more"), orders)
+            _read_customers(spark, str(folder / "customers"), customers)
+        finally:
+            spark.stop()
+
+
+def _read_orders(spark: Any, location: str, written: list[Row]) -> None:
+    table = deltaberg.open_table(location)
+    check("all orders, on this machine", table.scan().to_arrow().to_pylist(), written)
+
+    scan = table.scan(filter="region = 'south' AND day >= DATE '2026-12-01' AND id < 70000")
+    wanted = [
+        row for row in written if row["region"] == "south" and row["day"] >= dt.date(2026, 12, 1) and row["id"] < 70_000
+    ]
+    frame = scan.to_spark(spark)
+    print()
+    frame.show(3)
+    check("filtered orders, on Spark", frame.toArrow().to_pylist(), wanted)
+    print(f"\n{scan.explain()}\n")
+
+    totals = table.scan(columns=["region", "price"]).map_in_arrow(
+        spark, revenue, "region string, revenue decimal(18,2), orders bigint"
+    )
+    summed = totals.groupBy("region").agg({"revenue": "sum", "orders": "sum"})
+    found = [
+        {"region": row[0], "revenue": row["sum(revenue)"], "orders": row["sum(orders)"]} for row in summed.collect()
+    ]
+    prices: dict[str | None, list[Decimal]] = {}
+    for row in written:
+        prices.setdefault(row["region"], []).append(row["price"])
+    summed.show()
+    check(
+        "revenue by region, by a Python function inside the reading tasks",
+        found,
+        [{"region": region, "revenue": sum(one), "orders": len(one)} for region, one in prices.items()],
+    )
+
+
+def _read_customers(spark: Any, location: str, written: list[Row]) -> None:
+    deltaberg.spark.register(spark)
+    frame = spark.read.format("delta").load(location)
+    print()
+    frame.show()
+    check("customers with a renamed column, by spark.read.format('delta')", frame.toArrow().to_pylist(), written)
+    first = spark.read.format("delta").option("versionAsOf", 0).load(location)
+    old = [{"id": row["id"], "name": row["customer name"]} for row in written]
+    check("the same as of version 0, before the renaming", first.toArrow().to_pylist(), old)
+
+
+if __name__ == "__main__":
+    main()

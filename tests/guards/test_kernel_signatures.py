@@ -1,0 +1,78 @@
+"""The stub, the compiled kernels and their Python twins have the same functions, parameters and errors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import errors, kernels
+from deltaberg.errors import KernelUnavailableError
+
+pytestmark = pytest.mark.one_backend
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def _native() -> Any:
+    try:
+        return kernels.backend("native")
+    except KernelUnavailableError as error:
+        pytest.skip(str(error))
+
+
+def _stub() -> dict[str, list[tuple[str, str | None]]]:
+    tree = ast.parse((_ROOT / "python" / "deltaberg" / "_native.pyi").read_text("utf-8"))
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            missing: list[ast.expr | None] = [None] * (len(node.args.args) - len(node.args.defaults))
+            defaults = [*missing, *node.args.defaults]
+            found[node.name] = [
+                (argument.arg, None if default is None else ast.unparse(default))
+                for argument, default in zip(node.args.args, defaults, strict=True)
+            ]
+    return found
+
+
+def _parameters(function: Any) -> list[tuple[str, str | None]]:
+    return [
+        (name, None if parameter.default is parameter.empty else repr(parameter.default))
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+
+
+def test_the_stub_lists_every_kernel() -> None:
+    assert set(_stub()) == set(kernels.FUNCTIONS)
+    assert set(kernels.FUNCTIONS) == set(kernels.backend("python").__all__)
+
+
+@pytest.mark.parametrize("name", kernels.FUNCTIONS)
+def test_python_kernels_match_the_stub(name: str) -> None:
+    assert _parameters(getattr(kernels.backend("python"), name)) == _stub()[name]
+
+
+@pytest.mark.parametrize("name", kernels.FUNCTIONS)
+def test_compiled_kernels_match_the_stub(name: str) -> None:
+    assert _parameters(getattr(_native(), name)) == _stub()[name]
+
+
+def test_the_compiled_module_has_nothing_else() -> None:
+    public = {name for name in dir(_native()) if not name.startswith("_")}
+    assert public == {*kernels.FUNCTIONS, "ERROR_KINDS"}
+
+
+def test_every_error_kind_has_a_class() -> None:
+    """The binding's match falls back to the base class for kinds that it does not know: none may."""
+    kinds = dict(_native().ERROR_KINDS)
+    assert len(kinds) >= 6
+    for kind, name in kinds.items():
+        assert issubclass(getattr(errors, name), errors.DeltabergError), kind
+        assert name != "DeltabergError", f"{kind} is not mapped"
+    source = (_ROOT / "rust" / "core" / "src" / "error.rs").read_text("utf-8")
+    variants = source.partition("pub enum ErrorKind {")[2].partition("}")[0]
+    declared = {line.strip().rstrip(",") for line in variants.splitlines() if line.strip() and "//" not in line}
+    assert declared == set(kinds)

@@ -1,0 +1,89 @@
+"""What holds for every source file: its length, its name, its list of names, its version."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import deltaberg
+from deltaberg import errors
+
+pytestmark = pytest.mark.one_backend
+
+_ROOT = Path(__file__).resolve().parents[2]
+_MOST_LINES = 500
+_NO_NAMES = {"utils", "util", "helpers", "common", "misc"}
+
+
+def _sources(*suffixes: str) -> list[Path]:
+    folders = ["python", "rust", "tests", "benches", "build_backend"]
+    found = [path for folder in folders for path in (_ROOT / folder).rglob("*") if path.suffix in suffixes]
+    assert len(found) > 30
+    return found
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(deltaberg.__path__, "deltaberg.")
+    names = [module.name for module in found if module.name.rpartition(".")[2] not in ("_native", "__main__")]
+    return ["deltaberg", *names]
+
+
+def test_no_file_is_two_rooms() -> None:
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in _sources(".py", ".pyi", ".rs")}
+    assert not [f"{path.relative_to(_ROOT)}: {lines}" for path, lines in lengths.items() if lines > _MOST_LINES]
+
+
+def test_no_module_is_a_drawer() -> None:
+    assert not [path for path in _sources(".py", ".rs") if path.stem in _NO_NAMES]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    for path in _sources(".py"):
+        text = path.read_text("utf-8")
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), path.relative_to(_ROOT)
+    for path in _sources(".rs"):
+        assert path.read_text("utf-8").startswith(("//!", "#![")), path.relative_to(_ROOT)
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_the_public_names_exist_and_are_documented(name: str) -> None:
+    module = importlib.import_module(name)
+    listed = module.__all__
+    assert list(listed) == sorted(set(listed), key=lambda one: (not one.isupper(), not one[0].isupper(), one))
+    for public in listed:
+        found = getattr(module, public)
+        needs_words = inspect.isclass(found) or inspect.isroutine(found)
+        assert not needs_words or found.__doc__, f"{name}.{public} has no docstring"
+
+
+def test_the_reference_lists_what_is_public() -> None:
+    """docs/api.md has one heading for each name that `deltaberg` gives, and none else."""
+    text = (_ROOT / "docs" / "api.md").read_text("utf-8")
+    headings = set(re.findall(r"^## `deltaberg\.(\w+)", text, re.MULTILINE))
+    assert headings == set(deltaberg.__all__)
+
+
+def test_the_tree_of_exceptions_is_drawn() -> None:
+    drawn = dict(re.findall(r"[─│ ]*(\w+Error)(?: \((\w+)\))?", errors.__doc__ or ""))
+    assert set(drawn) == set(errors.__all__)
+    for name, builtin in drawn.items():
+        bases = {base.__name__ for base in getattr(errors, name).__mro__}
+        assert not builtin or builtin in bases, f"{name} is no {builtin}"
+
+
+def test_versions_agree() -> None:
+    wanted = deltaberg.__version__
+    project = (_ROOT / "pyproject.toml").read_text("utf-8")
+    assert re.search(r'^version = "(.+)"$', project, re.MULTILINE).group(1) == wanted  # type: ignore[union-attr]
+    workspace = (_ROOT / "Cargo.toml").read_text("utf-8")
+    assert re.search(r'^version = "(.+)"$', workspace, re.MULTILINE).group(1) == wanted  # type: ignore[union-attr]
+    lock = (_ROOT / "Cargo.lock").read_text("utf-8")
+    assert re.search(rf'name = "deltaberg-core"\nversion = "{re.escape(wanted)}"', lock)
+    changes = (_ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE).group(1) in ("Unreleased", wanted)  # type: ignore[union-attr]
