@@ -52,7 +52,7 @@ class Snapshot:
         self.version = segment.version
         self.log_bytes = log_bytes
         #: The files of the checkpoint that the snapshot stands on.
-        self.checkpoint_names = older.names if isinstance(older, Checkpoint) else frozenset()
+        self.checkpoint_names = _checkpoint_names(older)
         self.files: FileState = FileState(replay, older.files if isinstance(older, Snapshot) else older)
         try:
             self._read_table_actions(replay, older)
@@ -175,34 +175,34 @@ class Snapshot:
     @cached_property
     def live(self) -> pa.Table:
         """The live files."""
-        try:
-            return self.files.live
-        except CorruptCheckpointError:
-            self._take_older_checkpoint()
-            return self.files.live
+        return self._of_files(lambda files: files.live)
 
     @cached_property
     def tombstones(self) -> pa.Table:
         """The removed files that are still recorded."""
-        try:
-            return self.files.tombstones
-        except CorruptCheckpointError:
-            self._take_older_checkpoint()
-            return self.files.tombstones
+        return self._of_files(lambda files: files.tombstones)
 
-    def _take_older_checkpoint(self) -> None:
-        """Do without a checkpoint of which only the columns of files have proven to be damaged.
+    def _of_files(self, wanted: Callable[[FileState], pa.Table]) -> pa.Table:
+        """Give a table of files, from older checkpoints where the columns of files prove that one is damaged.
 
         Raises
         ------
         CorruptCheckpointError
-            The one at hand, where no older checkpoint and no commits lead to this version.
+            Where no older checkpoint and no commits lead to this version.
         """
-        if not self.checkpoint_names:
-            raise  # noqa: PLE0704 - called while the error is handled
-        other = Snapshot.load(self.log, self.version, self.checkpoint_names)
-        self.files, self.log_bytes = other.files, other.log_bytes
-        self.checkpoint_names |= other.checkpoint_names
+        while True:
+            try:
+                return wanted(self.files)
+            except CorruptCheckpointError as error:
+                if not self.checkpoint_names:
+                    raise
+                try:
+                    other = Snapshot.load(self.log, self.version, self.checkpoint_names)
+                except DeltabergError:
+                    raise error from None
+                self.files, self.log_bytes = other.files, other.log_bytes
+                # Without a name it was read from the log alone, where no checkpoint can be damaged.
+                self.checkpoint_names = other.checkpoint_names and self.checkpoint_names | other.checkpoint_names
 
     @property
     def file_count(self) -> int:
@@ -217,6 +217,12 @@ class Snapshot:
     def is_enabled(self, name: str) -> bool:
         """Say whether a property is ``true``."""
         return self.metadata.configuration.get(name, "").strip().lower() == "true"
+
+
+def _checkpoint_names(older: Checkpoint | Snapshot | None) -> frozenset[str]:
+    if isinstance(older, Checkpoint):
+        return older.names
+    return older.checkpoint_names if older is not None else frozenset()
 
 
 def _replay(log: LogDirectory, log_bytes: LogBytes, segment: Segment) -> kernels.Replay:
