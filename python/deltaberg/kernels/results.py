@@ -15,7 +15,7 @@ class Replay(NamedTuple):
     ``adds`` and ``removes`` have the columns of the protocol's actions and ``version``, the commit that
     held the action. ``adds.stats`` is the place (offset, length) of the statistics' text, still escaped, in the
     bytes of that commit; `parse_log_stats` reads it. ``removes.pathAdded``
-    says that an older commit of the same run adds the path.
+    says that no newer action names the path, and that an older commit of the same run adds it.
     """
 
     adds: pa.Table

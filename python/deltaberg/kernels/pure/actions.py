@@ -136,8 +136,8 @@ def _stats_place(line: _Line) -> tuple[int, int]:
     """Give the place of the text of ``add.stats`` in the log entry."""
     text = line.text
     key = text.find('"stats"')
-    if key < 0 or text.find('"stats"', key + 1) >= 0:
-        # The name is escaped, or there are more strings "stats" in the line: walk to the right one.
+    if key < 0 or text.find('"stats"', key + 1) >= 0 or "\\u00" in text:
+        # There are more strings "stats" in the line, or the name may be escaped: walk to the right one.
         add = _member_at(text, strict_json.skip_blanks(text, 0), "add")
         value = _member_at(text, add[0], "stats")[0]
     else:

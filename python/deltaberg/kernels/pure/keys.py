@@ -13,6 +13,7 @@ class Keys:
     def __init__(self) -> None:
         self._added_in: dict[bytes, int] = {}
         self._named: set[tuple[bytes, str]] = set()
+        self._paths: set[bytes] = set()
 
     def add(self, path: bytes, vector: str, commit: int) -> str:
         """Show an add of a commit: ``first``, ``newer`` (replaced or removed) or ``conflict``."""
@@ -22,15 +23,19 @@ class Keys:
             return "conflict"
         if added_in is None:
             self._added_in[path] = commit
-        self._named.add((path, vector))
+        self._name(path, vector)
         return "newer" if known or added_in is not None else "first"
 
     def remove(self, path: bytes, vector: str) -> str:
         """Show a remove: ``first`` or ``newer``."""
         if (path, vector) in self._named:
             return "newer"
-        self._named.add((path, vector))
+        self._name(path, vector)
         return "first"
+
+    def knows_path(self, path: bytes) -> bool:
+        """Say whether any action seen so far names the path."""
+        return path in self._paths
 
     def keeps_add(self, path: bytes, vector: str) -> bool:
         """Say whether no action seen so far replaces or removes an older add."""
@@ -47,6 +52,10 @@ class Keys:
     def note_added(self, path: bytes) -> None:
         """Note that some commit adds the path, with a vector that need not be known."""
         self._added_in[path] = 0
+
+    def _name(self, path: bytes, vector: str) -> None:
+        self._named.add((path, vector))
+        self._paths.add(path)
 
 
 def canonical_path(path: str) -> bytes:

@@ -40,7 +40,7 @@ def _value(text: str | None, name: str, primitive: PrimitiveType, row: int) -> A
         value = parse_timestamp(text) if primitive.name == "timestamp" else primitive.parse(text)
         if value is None:
             raise InvalidPartitionValueError(
-                f'partition value "{text[:100]}" of column "{name}" is no {primitive.name}', column=name, row=row
+                f'partition value "{text[:100]}" of column "{name}" is no {primitive.name}', column=name, row=str(row)
             )
     if primitive.name != "timestamp":
         return value

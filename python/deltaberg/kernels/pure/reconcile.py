@@ -50,5 +50,5 @@ def _logical_files(batch: pa.RecordBatch) -> Iterator[tuple[bytes, str]]:
         if vector is not None:
             offset = vector.get("offset")
             at = "" if offset is None else f"@{offset}"
-            identity = f"{vector['storageType']}{vector['pathOrInlineDv']}{at}"
+            identity = f"{vector['storageType'] or ''}{vector['pathOrInlineDv'] or ''}{at}"
         yield canonical_path(path or ""), identity

@@ -88,7 +88,8 @@ class _State:
     def __init__(self) -> None:
         self._keys = Keys()
         self._adds: list[pa.RecordBatch] = []
-        self._removes: list[tuple[int, list[FileAction]]] = []
+        #: Of each commit the tombstones, and whether one is the first action to name its path.
+        self._removes: list[tuple[int, list[tuple[FileAction, bool]]]] = []
         self._transactions: dict[str, tuple[int, int | None]] = {}
         self._domains: dict[str, tuple[str, bool]] = {}
         self._protocol: tuple[int, str] | None = None
@@ -96,20 +97,7 @@ class _State:
 
     def apply(self, number: int, version: int, actions: CommitActions) -> None:
         """Show a commit: all adds before any remove, since the order of lines means nothing."""
-        live = []
-        for action in actions.adds:
-            seen = self._keys.add(canonical_path(action.path), action.vector_id, number)
-            if seen == "conflict":
-                path = json.dumps(action.path, ensure_ascii=False)
-                message = f"{path} is added twice in one commit, with different deletion vectors"
-                raise CorruptLogError(message, version=str(version))
-            if seen == "first":
-                live.append(action)
-        gone = [
-            action
-            for action in actions.removes
-            if self._keys.remove(canonical_path(action.path), action.vector_id) == "first"
-        ]
+        live, gone = self._live(number, version, actions.adds), self._gone(actions.removes)
         if live:
             self._adds.append(_add_batch(version, live))
         if gone:
@@ -122,6 +110,27 @@ class _State:
             self._protocol = (version, actions.protocol)
         if self._metadata is None and actions.metadata is not None:
             self._metadata = (version, actions.metadata)
+
+    def _live(self, number: int, version: int, adds: list[FileAction]) -> list[FileAction]:
+        live = []
+        for action in adds:
+            seen = self._keys.add(canonical_path(action.path), action.vector_id, number)
+            if seen == "conflict":
+                shown = json.dumps(action.path, ensure_ascii=False)
+                message = f"{shown} is added twice in one commit, with different deletion vectors"
+                raise CorruptLogError(message, version=str(version))
+            if seen == "first":
+                live.append(action)
+        return live
+
+    def _gone(self, removes: list[FileAction]) -> list[tuple[FileAction, bool]]:
+        gone = []
+        for action in removes:
+            path = canonical_path(action.path)
+            is_new = not self._keys.knows_path(path)
+            if self._keys.remove(path, action.vector_id) == "first":
+                gone.append((action, is_new))
+        return gone
 
     def finish(self) -> Replay:
         removes = [self._remove_batch(version, actions) for version, actions in self._removes]
@@ -136,7 +145,7 @@ class _State:
             metadata=self._metadata,
         )
 
-    def _remove_batch(self, version: int, actions: list[FileAction]) -> pa.RecordBatch:
+    def _remove_batch(self, version: int, actions: list[tuple[FileAction, bool]]) -> pa.RecordBatch:
         rows = [
             (
                 action.path,
@@ -150,9 +159,9 @@ class _State:
                 action.base_row_id,
                 action.default_row_commit_version,
                 version,
-                self._keys.was_added(canonical_path(action.path)),
+                is_new and self._keys.was_added(canonical_path(action.path)),
             )
-            for action in actions
+            for action, is_new in actions
         ]
         return _batch(rows, _REMOVE)
 

@@ -69,7 +69,7 @@ def _log_texts(
 
 def _text_at(data: bytes, offset: int, length: int) -> str | None:
     raw = data[offset : offset + length]
-    if offset < 0 or length < 0 or len(raw) < length:
+    if offset < 0 or length < 0 or offset + length > len(data):
         raise InvalidArgumentError("statistics in the log: a place lies outside of its commit")
     try:
         text: str = json.loads(b'"' + raw + b'"')

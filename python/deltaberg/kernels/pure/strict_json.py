@@ -16,7 +16,8 @@ __all__ = ["RepeatedKeys", "decoder", "loads", "skip_blanks", "value_at"]
 
 _MAX_DEPTH = 128
 _LONGEST_INTEGER = 400
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+#: A string, or what is left of one that has no end: a match never fails, and so never starts over.
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 class RepeatedKeys(dict[str, Any]):

@@ -32,6 +32,7 @@ _MICROS_PER_DAY = 86_400_000_000
 _MAX_INT64 = (1 << 63) - 1
 _MAX_DAYS = (1 << 31) - 1
 _FAR_EXPONENT = 1_000_000_000
+_LONGEST_INTEGER = 19
 _MAX_DIGITS = 38
 
 
@@ -62,9 +63,12 @@ class PrimitiveType(NamedTuple):
 
 def parse_integer(text: str, bits: int = 64) -> int | None:
     """Read an integer: perhaps a sign, then digits alone."""
-    if _INTEGER.fullmatch(text) is None or len(text.lstrip("+-").lstrip("0")) > 19:
+    if _INTEGER.fullmatch(text) is None:
         return None
-    value = int(text)
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _LONGEST_INTEGER:
+        return None
+    value = -int(digits) if text.startswith("-") else int(digits)
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
 
@@ -80,7 +84,7 @@ def parse_date(text: str) -> int | None:
     """Read a date as days since 1970-01-01."""
     found = _DATE_ONLY.fullmatch(text)
     days = None if found is None else _days(found[1], found[2], found[3], found[4])
-    return days if days is not None and -_MAX_DAYS <= days <= _MAX_DAYS else None
+    return days if days is not None and -_MAX_DAYS - 1 <= days <= _MAX_DAYS else None
 
 
 def parse_timestamp(text: str) -> tuple[int, str] | None:
@@ -156,13 +160,10 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def _exponent(text: str) -> int:
-    if not text:
-        return 0
-    if len(text) > 18:
-        digits = text.lstrip("+-").lstrip("0")
-        if len(digits) > 10:
-            return -_FAR_EXPONENT if text.startswith("-") else _FAR_EXPONENT
-    return max(-_FAR_EXPONENT, min(_FAR_EXPONENT, int(text)))
+    # Python refuses to read very long numbers, also where all of it but the end are zeros.
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    exponent = _FAR_EXPONENT if len(digits) > 10 else min(_FAR_EXPONENT, int(digits))
+    return -exponent if text.startswith("-") else exponent
 
 
 def _boolean(text: str) -> bool | None:

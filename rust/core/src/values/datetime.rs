@@ -29,18 +29,20 @@ pub fn date(text: &str) -> Option<i32> {
 #[must_use]
 pub fn timestamp(text: &str) -> Option<(i64, Offset)> {
     let mut reader = Reader { rest: text.as_bytes() };
-    let days = reader.date()?;
-    let mut micros = days.checked_mul(SECONDS_PER_DAY)?.checked_mul(MICROS_PER_SECOND)?;
-    if reader.rest.is_empty() {
-        return Some((micros, Offset::Missing));
+    // Time and zone may bring a day that lies out of range back into it.
+    let mut seconds = reader.date()?.checked_mul(SECONDS_PER_DAY)?;
+    let (mut micros, mut kind) = (0, Offset::Missing);
+    if !reader.rest.is_empty() {
+        if !reader.accept(b'T') && !reader.accept(b' ') {
+            return None;
+        }
+        micros = reader.time()?;
+        let (offset, found) = reader.zone()?;
+        seconds = seconds.checked_sub(offset)?;
+        kind = found;
     }
-    if !reader.accept(b'T') && !reader.accept(b' ') {
-        return None;
-    }
-    micros = micros.checked_add(reader.time()?)?;
-    let (offset, kind) = reader.zone()?;
-    let micros = micros.checked_sub(offset.checked_mul(MICROS_PER_SECOND)?)?;
-    reader.rest.is_empty().then_some((micros, kind))
+    let micros = i128::from(seconds).checked_mul(MICROS_PER_SECOND.into())?.checked_add(micros.into())?;
+    reader.rest.is_empty().then_some((i64::try_from(micros).ok()?, kind))
 }
 
 struct Reader<'a> {

@@ -1,0 +1,129 @@
+"""Bitmaps: native and Python agree about everything, and about valid ones with what they were made of."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg.errors import CorruptDeletionVectorError, InvalidArgumentError
+from tests.kernels.roaring_bytes import MAGIC, NATIVE_MAGIC, Bitmap, bitmaps, damaged, framed, legacy
+from tests.kernels.twins import Raised, backends, examples, twins
+
+_FRAMINGS = st.sampled_from(["delta-inline", "delta-file", "puffin"])
+_HEAD = struct.pack("<I", MAGIC)
+
+
+@examples(100)
+@given(bitmaps(), _FRAMINGS)
+def test_valid_bitmaps_unframe(bitmap: Bitmap, framing: str) -> None:
+    data = framed(_HEAD + bitmap.data, framing)
+    assert twins(lambda kernels: kernels.unframe_bitmap(data, framing)) == (bitmap.data, len(bitmap.positions))
+
+
+@examples(60)
+@given(bitmaps())
+def test_positions(bitmap: Bitmap) -> None:
+    found = twins(lambda kernels: kernels.bitmap_positions(bitmap.data))
+    assert found.equals(pa.array(bitmap.positions, pa.uint64()))
+
+
+@examples(100)
+@given(bitmaps(), st.data())
+def test_masks(bitmap: Bitmap, data: st.DataObject) -> None:
+    edges = [0, *bitmap.positions[:1], *bitmap.positions[-1:], *(row & ~0xFFFF for row in bitmap.positions[-1:])]
+    start = max(0, data.draw(st.sampled_from(edges)) + data.draw(st.integers(-70_000, 70_000)))
+    length = data.draw(st.integers(0, 200) | st.integers(0, 150_000))
+    found = twins(lambda kernels: kernels.keep_mask(bitmap.data, start, length))
+    if isinstance(found, Raised):
+        assert found.kind is InvalidArgumentError
+        assert start + length > (1 << 63) - 1
+        return
+    gone = {row - start for row in bitmap.positions if start <= row < start + length}
+    assert found.to_pylist() == [row not in gone for row in range(length)]
+
+
+@examples(60)
+@given(bitmaps(), _FRAMINGS)
+def test_encoding_holds_the_positions(bitmap: Bitmap, framing: str) -> None:
+    positions = pa.array(bitmap.positions, pa.uint64())
+    data = twins(lambda kernels: kernels.encode_bitmap(positions, framing))
+    body, cardinality = twins(lambda kernels: kernels.unframe_bitmap(data, framing))
+    assert cardinality == len(positions)
+    assert twins(lambda kernels: kernels.bitmap_positions(body)).equals(positions)
+
+
+@examples(60)
+@given(
+    st.lists(st.integers(0, 9) | st.integers(0, (1 << 64) - 1) | st.none(), max_size=6),
+    st.text("delta-inpuf ", max_size=12),
+)
+def test_what_cannot_be_encoded(values: list[int | None], framing: str) -> None:
+    positions = pa.array(values, pa.uint64())
+    chosen = "puffin" if len(framing) % 2 else framing
+    found = twins(lambda kernels: kernels.encode_bitmap(positions, chosen))
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values) or numbers != sorted(set(numbers)) or any(value >= 1 << 63 for value in numbers):
+        assert found.kind is InvalidArgumentError
+
+
+@examples(250)
+@given(bitmaps(), _FRAMINGS, st.data())
+def test_damaged_bitmaps(bitmap: Bitmap, framing: str, data: st.DataObject) -> None:
+    """Damage under a right length and checksum: it is the bitmap's own checks that must find it."""
+    bytes_ = framed(data.draw(damaged(_HEAD + bitmap.data)), framing)
+    _check_unframed(bytes_, framing)
+
+
+@examples(80)
+@given(bitmaps(), _FRAMINGS, st.data())
+def test_damaged_frames(bitmap: Bitmap, framing: str, data: st.DataObject) -> None:
+    _check_unframed(data.draw(damaged(framed(_HEAD + bitmap.data, framing))), framing)
+
+
+@examples(100)
+@given(st.lists(bitmaps(), max_size=3), _FRAMINGS, st.sampled_from("<>"), st.data())
+def test_older_formats(several: list[Bitmap], framing: str, order: str, data: st.DataObject) -> None:
+    buckets = [bitmap.data[12:] for bitmap in several]
+    body = legacy(buckets, order)
+    if data.draw(st.booleans()):
+        body = data.draw(damaged(body))
+    _check_unframed(framed(body, framing), framing)
+
+
+@examples(100)
+@given(
+    st.binary(max_size=64), st.sampled_from([_HEAD, struct.pack("<I", NATIVE_MAGIC), struct.pack(">I", NATIVE_MAGIC)])
+)
+def test_arbitrary_bytes(data: bytes, head: bytes) -> None:
+    for framing in ("delta-inline", "delta-file", "puffin"):
+        _check_unframed(data, framing)
+        _check_unframed(framed(head + data, framing), framing)
+
+
+@examples(60)
+@given(bitmaps(), st.data())
+def test_bytes_that_nobody_checked(bitmap: Bitmap, data: st.DataObject) -> None:
+    """Masks and positions take what `unframe_bitmap` gave; of other bytes they must only not go wild."""
+    bytes_ = data.draw(damaged(bitmap.data))
+    for call in ("positions", "mask"):
+        for module in backends():
+            try:
+                found = module.bitmap_positions(bytes_) if call == "positions" else module.keep_mask(bytes_, 5, 1000)
+            except CorruptDeletionVectorError:
+                continue
+            assert len(found) == 1000 or call == "positions"
+
+
+def _check_unframed(data: bytes, framing: str) -> None:
+    found = twins(lambda kernels: kernels.unframe_bitmap(data, framing))
+    if isinstance(found, Raised):
+        assert found.kind is CorruptDeletionVectorError
+        return
+    bitmap, cardinality = found
+    positions = twins(lambda kernels: kernels.bitmap_positions(bitmap)).to_pylist()
+    assert len(positions) == cardinality
+    assert positions == sorted(set(positions))
+    assert all(position < 1 << 63 for position in positions)
