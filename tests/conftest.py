@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.recorder import Recorder
 from tests.support.requirements import load_requirements
 from tests.support.roads import Road, road_names
 from tests.support.shared import require_shared, shared_directory
@@ -102,6 +103,12 @@ def rng(seed: int) -> random.Random:
 def builder(tmp_path: Path) -> DeltaBuilder:
     """A Delta table under construction."""
     return DeltaBuilder(tmp_path / "table")
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Records what the local store is asked for."""
+    return Recorder(monkeypatch)
 
 
 @pytest.fixture

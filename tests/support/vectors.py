@@ -16,7 +16,8 @@ _MAGIC = 1681511377
 
 
 def z85(data: bytes) -> str:
-    """Encode bytes, a multiple of 4 of them, as Z85 text."""
+    """Encode bytes as Z85 text, padded to a multiple of 4 of them as the protocol says."""
+    data += bytes(-len(data) % 4)
     text = ""
     for (word,) in struct.iter_unpack(">I", data):
         text += "".join(_ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
