@@ -56,7 +56,7 @@ def _framed(ref: BitmapRef, store: StoreSpec) -> bytes:
     try:
         *version, framed = store.open(location).get_ranges(location.path, ranges)
     except ObjectNotFoundError as error:
-        raise CorruptDeletionVectorError(
+        raise DataFileNotFoundError(
             "the file of a deletion vector is gone: vacuumed, or left behind when the table was moved",
             hint="open the newest version, or restore the file",
         ) from error
