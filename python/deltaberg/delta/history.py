@@ -14,7 +14,7 @@ from typing import Any
 
 from deltaberg.delta.segment import LogDirectory, LogEntry
 from deltaberg.delta.snapshot import Snapshot
-from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.errors import CorruptLogError, InvalidArgumentError, ObjectNotFoundError, VersionNotFoundError
 
 __all__ = ["Commit", "CommitTimes", "commit_info", "parse_instant"]
 
@@ -60,7 +60,7 @@ def parse_instant(value: dt.datetime | dt.date | str, timezone: dt.tzinfo) -> in
         try:
             value = dt.datetime.fromisoformat(text.removesuffix("Z") + ("+00:00" if text.endswith("Z") else ""))
         except ValueError:
-            raise VersionNotFoundError(
+            raise InvalidArgumentError(
                 f"{text!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
             ) from None
     if not isinstance(value, dt.datetime):
