@@ -149,7 +149,7 @@ class CheckpointPart:
 
         ``rows`` are numbers of live files in this part, ascending.
         """
-        first = 0
+        first = given = 0
         for batch in self._read_batches([Field("add", Struct((column,)))], _STATS_ROWS):
             adds = _present(batch[0])
             inside = pc.and_(pc.greater_equal(rows, first), pc.less(rows, first + len(adds)))
@@ -157,6 +157,9 @@ class CheckpointPart:
             if len(wanted):
                 yield adds.field(0).take(pc.subtract(wanted, first))
             first += len(adds)
+            given += len(wanted)
+        if given != len(rows):
+            raise self._corrupt(f"the column {column.name} has {first} live files, other columns have more")
 
     def has_adds(self) -> bool:
         """Say whether there is any live file."""
@@ -188,6 +191,8 @@ class CheckpointPart:
                 projection = plan_projection(fields, source.schema, by_id=False)
                 groups = source.row_groups(0, _TO_THE_END)
                 for batch in source.batches(groups, projection.leaves, batch_rows, threads=True):
+                    # Parquet files may hold text that is not UTF-8; what comes after relies on it.
+                    batch.batch.validate(full=True)
                     yield projection.apply(batch.batch, batch.rows)
             finally:
                 source.close()
@@ -210,7 +215,7 @@ class CheckpointPart:
             raise self._corrupt("a file of the checkpoint is missing") from error
         except StorageError:
             raise
-        except (pa.ArrowException, OSError, SchemaError, CorruptDataFileError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError, SchemaError, CorruptDataFileError) as error:
             first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise self._corrupt(f"the checkpoint cannot be decoded: {first_line}") from error
 

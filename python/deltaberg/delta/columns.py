@@ -53,7 +53,7 @@ def column_invariants(schema: Struct) -> dict[str, str]:
         if text is not None:
             try:
                 found[path] = str(json.loads(text)["expression"]["expression"])
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 raise CorruptLogError("an invariant is not written as the protocol says", column=path) from None
     return found
 

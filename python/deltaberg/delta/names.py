@@ -11,6 +11,7 @@ LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
 LAST_CHECKPOINT = "_last_checkpoint"
 
+_LAST_VERSION = (1 << 63) - 1
 _VERSION = r"(?P<version>[0-9]{20})"
 _UUID = r"(?P<uuid>[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
 _PATTERNS = {
@@ -58,7 +59,7 @@ def classify(name: str) -> LogFile | None:
         if found is not None:
             numbers = {key: int(text) for key, text in found.groupdict().items() if key not in ("uuid", "format")}
             file = LogFile(kind, name=name, **numbers)
-            return file if _is_sound(file) else None
+            return file if max(file.version, file.end) <= _LAST_VERSION and _is_sound(file) else None
     return None
 
 

@@ -22,6 +22,7 @@ from deltaberg.delta.columns import (
     identity_columns,
 )
 from deltaberg.delta.history import Commit, CommitTimes, parse_instant
+from deltaberg.delta.retention import deleted_file_retention, expired
 from deltaberg.delta.segment import LogDirectory
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.source import SnapshotSource
@@ -187,7 +188,7 @@ class DeltaTable:
             columns = json.loads(text)["clusteringColumns"]
             # The document shows plain names; real tables hold a list of names for each column.
             return [(column,) if isinstance(column, str) else tuple(map(str, column)) for column in columns]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CorruptLogError(
                 f"the domain {_CLUSTERING} is not what the protocol says: {error!r}", table=self.location
             ) from None
@@ -231,6 +232,20 @@ class DeltaTable:
     def tombstones(self) -> pa.Table:
         """The removed files that are still recorded, which vacuum must spare until they expire."""
         return self._snapshot.tombstones
+
+    def expired_tombstones(self, at: Instant | None = None) -> pa.Table:
+        """Give the removed files that vacuum may delete at an instant, now by default.
+
+        The table's ``delta.deletedFileRetentionDuration`` decides, which is a week where it is not set.
+
+        Examples
+        --------
+        >>> len(table.expired_tombstones("2026-01-01"))
+        0
+        """
+        instant = dt.datetime.now(dt.timezone.utc) if at is None else at
+        millis = parse_instant(instant, self._timezone)
+        return expired(self.tombstones, millis, deleted_file_retention(self.properties))
 
     def refresh(self) -> DeltaTable:
         """Move to the newest version, reading only what is new; scans made before keep theirs."""

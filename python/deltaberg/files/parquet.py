@@ -45,6 +45,7 @@ class ParquetSource:
     """
 
     def __init__(self, file: pa.NativeFile, buffered: int = 0, prefetch: bool = False) -> None:
+        self._size: int = file.size()
         self._parquet = pq.ParquetFile(
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered
         )
@@ -56,12 +57,17 @@ class ParquetSource:
         self._parquet.close(force=True)
 
     def row_groups(self, start: int, stop: int) -> list[_RowGroup]:
-        """Give the row groups whose middle lies in bytes ``start`` to ``stop`` of the file."""
+        """Give the row groups whose middle lies in bytes ``start`` to ``stop`` of the file.
+
+        The metadata of columns is looked at only where the bytes are not all of the file: pyarrow ends the process
+        on some damage in it, which reading the columns reports.
+        """
         groups = []
         position = 0
+        is_whole = start <= 0 and stop > self._size
         for index in range(self.metadata.num_row_groups):
             group = self.metadata.row_group(index)
-            if start <= _middle(group) < stop:
+            if is_whole or start <= _middle(group) < stop:
                 groups.append(_RowGroup(index, position, group.num_rows))
             position += group.num_rows
         return groups

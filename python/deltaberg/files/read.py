@@ -7,6 +7,7 @@ rows are left out by their physical position; the rest of the filter is applied.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -88,7 +89,7 @@ def read_task(
         raise _missing(spec, task) from error
     except DeltabergError as error:
         raise error.with_context(table=spec.table, file=task.location) from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptDataFileError(
             f"the data file cannot be decoded: {_first_line(error)}", table=spec.table, file=task.location
         ) from error
@@ -143,10 +144,11 @@ def _read(spec: ReadSpec, task: FileTask, counters: ReadCounters, threads: bool)
                 source.close()
                 file = spec.store.open(location).open(location.path, task.size or None, counters)
                 source = ParquetSource(file, buffered=_PIECE_BYTES)
-        if not remote:
-            counters.bytes_read += source.compressed_bytes(groups, plan.leaves)
+        uncounted = deque(groups)
         for positioned in source.batches(groups, plan.leaves, batch_size, threads):
             counters.rows_read += positioned.rows
+            while uncounted and not remote and uncounted[0].start < positioned.start + positioned.rows:
+                counters.bytes_read += source.compressed_bytes([uncounted.popleft()], plan.leaves)
             batch = plan.rows(positioned, selection)
             if batch.num_rows:
                 counters.rows += batch.num_rows

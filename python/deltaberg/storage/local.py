@@ -22,7 +22,7 @@ class LocalStorage:
         try:
             with open(path, "rb", buffering=0) as file:
                 return file.read()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -30,14 +30,14 @@ class LocalStorage:
         try:
             with open(path, "rb", buffering=0) as file:
                 return [_read_at(file.fileno(), start, length) for start, length in ranges]
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
 
     def head(self, path: str) -> ObjectMeta:
         """Describe a file."""
         try:
             found = os.stat(path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
         return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
@@ -65,7 +65,7 @@ class LocalStorage:
         """Open a file for random access."""
         try:
             file = pa.OSFile(path, "rb")
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
         if counters is not None:
             counters.add(1, 0)
@@ -92,7 +92,7 @@ class LocalStorage:
             finally:
                 if os.path.exists(temporary):
                     os.unlink(temporary)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
         return True
 
@@ -100,11 +100,13 @@ class LocalStorage:
         """Delete a file."""
         try:
             os.unlink(path)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, path) from error
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:
+    # Memory for all that is asked is taken at once: a length that lies must not ask for more than there is.
+    length = min(length, max(os.fstat(descriptor).st_size - start, 0))
     parts = []
     while length > 0:
         part = os.pread(descriptor, length, start)
@@ -116,7 +118,9 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _translate(error: OSError, path: str) -> StorageError:
+def _translate(error: OSError | ValueError, path: str) -> StorageError:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
-    return StorageError(f"the file cannot be used: {error.strerror or error}", path=path)
+    # A name that no file can have, such as one with a NUL, is a ValueError.
+    reason = error.strerror if isinstance(error, OSError) else None
+    return StorageError(f"the file cannot be used: {reason or error}", path=path)

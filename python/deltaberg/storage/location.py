@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
 
@@ -113,8 +113,17 @@ def _normalized(key: str) -> str:
 
 
 def decode_path(raw: str) -> str:
-    """Decode a path of the log exactly once."""
-    return unquote(raw, errors="surrogateescape") if "%" in raw else raw
+    """Decode a path of the log exactly once.
+
+    Raises
+    ------
+    UnsafePathError
+        Where the escapes stand for bytes that are not UTF-8.
+    """
+    try:
+        return unquote(raw, errors="strict") if "%" in raw else raw
+    except UnicodeDecodeError:
+        raise UnsafePathError("a path in the metadata is not UTF-8 once it is decoded", path=raw) from None
 
 
 class PathResolver:
@@ -171,17 +180,19 @@ class PathResolver:
         scheme, separator, rest = raw.partition(":")
         if not separator or not rest.startswith("/") or not scheme.replace("+", "").isalnum():
             return None
-        return _absolute(raw)
+        try:
+            return _absolute(raw)
+        except InvalidArgumentError as error:
+            raise UnsafePathError(f"a path in the metadata leads away: {error.message}", path=raw) from None
 
 
 def _absolute(raw: str) -> Location:
     """Read an absolute path or URI as metadata records it, decoded once."""
     if raw.startswith("/"):
         return Location("file", "", os.path.normpath(decode_path(raw)))
-    parts = urlsplit(raw)
-    scheme = _ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
     # What follows a ? or # belongs to the name: it would be percent-encoded in a URI, and is not always.
-    after = raw.partition(":")[2]
+    named, _, after = raw.partition(":")
+    scheme = _ALIASES.get(named.lower(), named.lower())
     if scheme == "file":
         return Location("file", "", os.path.normpath(_local_part(after)))
     authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))

@@ -21,6 +21,8 @@ __all__ = ["Plan", "PruneStep", "group_tasks", "make_plan", "split_files"]
 
 #: The end of the last split: whatever the log says of a file's size, all of it is read.
 _TO_THE_END = (1 << 63) - 1
+#: Splits of one file at most; those of a larger one are larger.
+_MOST_SPLITS = 1024
 #: What opening a file costs, as bytes that could be read meanwhile.
 _OPEN_COST = 4 << 20
 
@@ -65,9 +67,13 @@ class Plan:
     @property
     def live_counts(self) -> pa.Array:
         """The number of rows that are not deleted; null where it is not known."""
-        live = pc.subtract(self.record_counts, self.deleted_counts)
+        deleted = self.deleted_counts
+        live = pc.subtract(self.record_counts, deleted)
         included = self.files.column("include").combine_chunks().is_valid()
-        return pc.if_else(included, pa.scalar(None, pa.int64()), live)
+        # Both numbers are what the log says, and need not be true.
+        lies = pc.or_(pc.less(deleted, 0), pc.greater(deleted, self.record_counts))
+        unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
+        return pc.if_else(unknown, pa.scalar(None, pa.int64()), live)
 
     @property
     def located(self) -> pa.Table:
@@ -127,7 +133,7 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     Parameters
     ----------
     split_size
-        Bytes of a split; a file larger than this is read in several.
+        Bytes of a split; a file larger than this is read in several, but not in more than 1024.
     constants
         The constant columns that reading needs.
     limits
@@ -135,16 +141,20 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     """
     files, located = plan.files, plan.located
     sizes = files.column("size").combine_chunks().fill_null(0)
-    pieces = pc.add(pc.divide(pc.subtract(pc.max_element_wise(sizes, 1), 1), split_size), 1)
+    before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
+    # The size is what the log says: one that lies must not make endless splits.
+    widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
+    pieces = pc.add(pc.divide(before_last, widths), 1)
     if limits is not None:
         pieces = pc.if_else(pc.is_valid(limits), pa.scalar(1, pa.int64()), pieces)
     counts = pieces.to_pylist()
     repeated = [index for index, count in enumerate(counts) for _ in range(count)]
     take = pa.array(repeated, pa.int64())
-    starts = [piece * split_size for count in counts for piece in range(count)]
-    stops = [
-        (piece + 1) * split_size if piece + 1 < count else _TO_THE_END for count in counts for piece in range(count)
+    parts = [
+        (width, piece, count) for width, count in zip(widths.to_pylist(), counts, strict=True) for piece in range(count)
     ]
+    starts = [piece * width for width, piece, _ in parts]
+    stops = [(piece + 1) * width if piece + 1 < count else _TO_THE_END for width, piece, count in parts]
     schema = task_schema(arrow_schema(constants))
     columns = {
         "location": located.column("location"),
