@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from deltaberg.delta.actions import Metadata, Protocol, Transaction
 from deltaberg.delta.changes import ChangesSource, change_range
+from deltaberg.delta.checkpoint import ADD_COLUMNS
 from deltaberg.delta.columns import (
     check_constraints,
     column_defaults,
@@ -227,6 +228,19 @@ class DeltaTable:
         """When the version was committed."""
         millis = CommitTimes(self._log, self._snapshot).time_of(self.version)
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether ``delta.appendOnly`` forbids to remove rows."""
+        return self._snapshot.is_enabled("delta.appendOnly")
+
+    @property
+    def live_files(self) -> pa.Table:
+        """The live files as the log records them: the fields of ``add`` but its statistics, a row a file.
+
+        `scan` gives what is read of them: `Scan.files` has typed partition values and places.
+        """
+        return self._snapshot.live.select([child.name for child in ADD_COLUMNS])
 
     @property
     def tombstones(self) -> pa.Table:
