@@ -71,6 +71,7 @@ _REMOVE_COLUMNS = (
     Field("extendedFileMetadata", _FLAG),
     Field("partitionValues", _STRING_MAP),
     Field("size", _LONG),
+    Field("tags", _STRING_MAP),
     Field("deletionVector", _VECTOR),
     Field("baseRowId", _LONG),
     Field("defaultRowCommitVersion", _LONG),
@@ -161,10 +162,13 @@ class CheckpointPart:
         if given != len(rows):
             raise self._corrupt(f"the column {column.name} has {first} live files, other columns have more")
 
-    def has_adds(self) -> bool:
-        """Say whether there is any live file."""
-        path = Field("add", Struct((Field("path", _TEXT),)))
-        return any(batch[0].null_count < len(batch[0]) for batch in self._read_batches([path], _BATCH_ROWS))
+    def has_files(self) -> bool:
+        """Say whether there is any live file or tombstone."""
+        path = Struct((Field("path", _TEXT),))
+        fields = [Field("add", path), Field("remove", path)]
+        return any(
+            column.null_count < len(column) for rows in self._read_batches(fields, _BATCH_ROWS) for column in rows
+        )
 
     def has_add_column(self, *path: str) -> bool:
         """Say whether ``add`` has a column."""
@@ -314,7 +318,7 @@ class Checkpoint:
         if self._is_json:
             replay = self._json_replay
             return bool(replay.adds.num_rows or replay.removes.num_rows)
-        return any(part.has_adds() for part in self._main_parts)
+        return any(part.has_files() for part in self._main_parts)
 
     @cached_property
     def _main_parts(self) -> list[CheckpointPart]:
