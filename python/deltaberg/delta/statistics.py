@@ -85,7 +85,8 @@ def _unknown(rows: int) -> pa.Table:
 
 def _parsed(part: CheckpointPart, rows: pa.Int64Array, paths: Sequence[tuple[Field, ...]]) -> pa.Table:
     """Read the columns of ``stats_parsed``; one whose type does not fit the table's is unknown."""
-    found = {"numRecords": _parsed_column(part, rows, ("numRecords",), Primitive("long"))}
+    counts = _parsed_column(part, rows, ("numRecords",), Primitive("long"))
+    found = {"numRecords": pa.nulls(len(rows), pa.int64()) if counts is None else counts}
     for index, path in enumerate(paths):
         names = stats_key(path)
         if primitive_name(path[-1].type) is not None:
@@ -99,7 +100,7 @@ def _parsed_column(
     part: CheckpointPart, rows: pa.Int64Array, names: tuple[str, ...], leaf_type: DataType
 ) -> pa.ChunkedArray | None:
     if not part.has_add_column("stats_parsed", *names):
-        return pa.nulls(len(rows), pa.int64()) if names[-1] == "numRecords" else None
+        return None
     wanted = Field(names[-1], leaf_type)
     for name in reversed(names[:-1]):
         wanted = Field(name, Struct((wanted,)))

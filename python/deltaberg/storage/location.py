@@ -151,12 +151,12 @@ class PathResolver:
         UnsafePathError
             Where the path climbs out with ``..``, or leads to another store that no map names.
         """
+        decoded = decode_path(raw)
+        if ".." in decoded.split("/"):
+            raise UnsafePathError("a path in the metadata climbs out of its directory", path=raw)
         absolute = self.absolute(raw)
         if absolute is None:
-            relative = decode_path(raw)
-            _refuse_climbing(relative, raw)
-            return self.root.join(_normalized(relative))
-        _refuse_climbing(absolute.path, raw)
+            return self.root.join(_normalized(decoded))
         for old, new in self._map:
             rest = _below(absolute, old)
             if rest is not None:
@@ -197,11 +197,6 @@ def _absolute(raw: str) -> Location:
         return Location("file", "", os.path.normpath(_local_part(after)))
     authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
     return Location(scheme, authority, _normalized(decode_path(path)))
-
-
-def _refuse_climbing(decoded: str, raw: str) -> None:
-    if ".." in decoded.split("/"):
-        raise UnsafePathError("a path in the metadata climbs out of its directory", path=raw)
 
 
 def _below(place: Location, prefix: Location) -> str | None:

@@ -1,0 +1,51 @@
+"""Files damaged at random: what is read is our exception, or rows of the table; never another exception, or a crash."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.hostile.tables import CHECKPOINTS
+
+#: Far above what reading the small table takes, far below what a length that lies can ask for.
+_PEAK = 1 << 30
+
+
+def _run(checkpoint: str, what: str, seed: int, count: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.hostile.flips", checkpoint, what, str(seed), str(count)]
+    print("damage made by:", *command[1:])
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    found: dict[str, Any] = json.loads(finished.stdout)
+    assert not found["strange"], "\n".join(found["strange"])
+    assert sum(found["outcomes"].values()) == count
+    assert found["peak"] < _PEAK
+    return found
+
+
+@pytest.mark.parametrize("checkpoint", CHECKPOINTS)
+def test_damaged_log(checkpoint: str, seed: int) -> None:
+    outcomes = _run(checkpoint, "log", seed, 150)["outcomes"]
+    assert {"sound", "CorruptLogError"} <= set(outcomes)
+
+
+def test_a_damaged_pointer_does_no_harm(seed: int) -> None:
+    assert _run("classic", "pointer", seed, 100)["outcomes"] == {"sound": 100}
+
+
+def test_damaged_deletion_vectors(seed: int) -> None:
+    """Every byte of them lies under a checksum, or is checked against the log."""
+    outcomes = _run("none", "vectors", seed, 150)["outcomes"]
+    assert set(outcomes) <= {"CorruptDeletionVectorError", "sound"}
+    assert outcomes["CorruptDeletionVectorError"] > 100
+
+
+def test_damaged_data_files(seed: int) -> None:
+    """Values carry no checksum here, so rows may change; what cannot be decoded is our exception."""
+    outcomes = _run("none", "data", seed, 200)["outcomes"]
+    assert set(outcomes) <= {"CorruptDataFileError", "SchemaError", "sound", "other"}
+    assert outcomes["CorruptDataFileError"] > 20
