@@ -8,3 +8,6 @@ mod text;
 
 pub use cursor::{Cursor, JsonError, Kind, Token};
 pub use text::Text;
+
+#[cfg(test)]
+mod tests;

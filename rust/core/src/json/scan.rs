@@ -13,7 +13,7 @@ const WIDE: usize = 64;
 const NARROW: usize = 16;
 
 #[cfg(target_arch = "x86_64")]
-mod lanes {
+pub(super) mod lanes {
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
     };
@@ -54,29 +54,29 @@ mod lanes {
 
     /// Bits of the bytes that end or escape a string, or that it must not hold.
     #[inline]
-    pub(super) fn special(block: [u8; 16]) -> u64 {
+    pub(in crate::json) fn special(block: [u8; 16]) -> u64 {
         each(block).3
     }
 
     /// Bits of the quotes, of the backslashes and of the control characters.
     #[inline]
-    pub(super) fn split(block: [u8; 16]) -> (u64, u64, u64) {
+    pub(in crate::json) fn split(block: [u8; 16]) -> (u64, u64, u64) {
         let (quotes, backslashes, controls, _) = each(block);
         (quotes, backslashes, controls)
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-mod lanes {
+pub(super) mod lanes {
     fn mask(block: [u8; 16], test: impl Fn(u8) -> bool) -> u64 {
         block.iter().rev().fold(0, |mask, byte| mask << 1 | u64::from(test(*byte)))
     }
 
-    pub(super) fn special(block: [u8; 16]) -> u64 {
+    pub(in crate::json) fn special(block: [u8; 16]) -> u64 {
         mask(block, |byte| byte == b'"' || byte == b'\\' || byte < 0x20)
     }
 
-    pub(super) fn split(block: [u8; 16]) -> (u64, u64, u64) {
+    pub(in crate::json) fn split(block: [u8; 16]) -> (u64, u64, u64) {
         (mask(block, |byte| byte == b'"'), mask(block, |byte| byte == b'\\'), mask(block, |byte| byte < 0x20))
     }
 }
