@@ -8,7 +8,17 @@ from __future__ import annotations
 from deltaberg.delta.actions import Protocol
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = ["FEATURES", "READER_FEATURES", "WRITER_FEATURES", "check_protocol", "reads_column_mapping", "supports"]
+__all__ = [
+    "ACTIVATING_PROPERTIES",
+    "FEATURES",
+    "READER_FEATURES",
+    "WRITER_FEATURES",
+    "check_protocol",
+    "misplaced_features",
+    "reads_column_mapping",
+    "supported_features",
+    "supports",
+]
 
 #: The features that the protocol document names: those that writers alone must know, and those for readers too.
 WRITER_FEATURES = frozenset(
@@ -29,6 +39,17 @@ WRITER_FEATURES = frozenset(
 )
 READER_FEATURES = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
 FEATURES = WRITER_FEATURES | READER_FEATURES
+#: The property that makes a supported feature active; other features are active where they are supported.
+ACTIVATING_PROPERTIES = {
+    "appendOnly": "delta.appendOnly",
+    "changeDataFeed": "delta.enableChangeDataFeed",
+    "deletionVectors": "delta.enableDeletionVectors",
+    "icebergCompatV1": "delta.enableIcebergCompatV1",
+    "icebergCompatV2": "delta.enableIcebergCompatV2",
+    "inCommitTimestamp": "delta.enableInCommitTimestamps",
+    "rowTracking": "delta.enableRowTracking",
+    "typeWidening": "delta.enableTypeWidening",
+}
 
 #: Reader features that this library implements: those of the document, later ones, and names of their previews.
 _READABLE = READER_FEATURES | {
@@ -103,11 +124,29 @@ def _check_lists(protocol: Protocol) -> None:
         raise CorruptLogError(f"{versions} lists {', '.join(missing)} for readers and not for writers")
 
 
-def supports(protocol: Protocol, feature: str) -> bool:
-    """Say whether a table supports a feature: by its lists, or by the versions that imply it."""
+def misplaced_features(protocol: Protocol) -> list[str]:
+    """Give the features that are listed for the wrong kind of client, as sentences; no row is wrong for it."""
+    for_readers = protocol.reader_features
+    if for_readers is None:
+        return []
+    writers_only = sorted(WRITER_FEATURES.intersection(for_readers))
+    unlisted = sorted(READER_FEATURES.intersection(protocol.writer_features or ()).difference(for_readers))
+    return [
+        *(f"the protocol lists {name} for readers, which is a feature of writers alone" for name in writers_only),
+        *(f"the protocol lists {name} for writers and not for readers, who must know it too" for name in unlisted),
+    ]
+
+
+def supported_features(protocol: Protocol) -> frozenset[str]:
+    """Give the features that a table supports: those of its list, or those that its versions imply."""
     if protocol.min_writer_version >= _TABLE_FEATURES_WRITER:
-        return feature in (protocol.writer_features or ())
-    return feature in _implied(protocol.min_writer_version)
+        return frozenset(protocol.writer_features or ())
+    return _implied(protocol.min_writer_version)
+
+
+def supports(protocol: Protocol, feature: str) -> bool:
+    """Say whether a table supports a feature."""
+    return feature in supported_features(protocol)
 
 
 def _implied(writer_version: int) -> frozenset[str]:

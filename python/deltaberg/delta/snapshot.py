@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.actions import Metadata, Protocol, Transaction, read_metadata, read_protocol
 from deltaberg.delta.checkpoint import Checkpoint
-from deltaberg.delta.features import check_protocol, reads_column_mapping
+from deltaberg.delta.features import (
+    ACTIVATING_PROPERTIES,
+    check_protocol,
+    reads_column_mapping,
+    supported_features,
+)
 from deltaberg.delta.log_bytes import LogBytes
 from deltaberg.delta.schema import parse_schema
 from deltaberg.delta.segment import LogDirectory, Segment, build_segment
@@ -140,6 +145,17 @@ class Snapshot:
         if not reads_column_mapping(self.protocol):
             return "none"
         return self.metadata.configuration.get(_MAPPING_MODE, "none")
+
+    @cached_property
+    def active_features(self) -> frozenset[str]:
+        """The features that are supported, and that the metadata makes use of."""
+        return frozenset(name for name in supported_features(self.protocol) if self._uses(name))
+
+    def _uses(self, feature: str) -> bool:
+        if feature == "columnMapping":
+            return self.mapping_mode != "none"
+        switch = ACTIVATING_PROPERTIES.get(feature)
+        return switch is None or self.is_enabled(switch)
 
     @cached_property
     def schema(self) -> Struct:

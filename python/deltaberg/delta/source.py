@@ -21,7 +21,6 @@ from deltaberg.table import ROW
 
 __all__ = ["DeltaFiles", "SnapshotSource", "locate_files"]
 
-_ROW_TRACKING = "delta.enableRowTracking"
 _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 #: Relative paths that need no decoding and no care.
@@ -99,8 +98,7 @@ class SnapshotSource(DeltaFiles):
 
     @property
     def _tracks_rows(self) -> bool:
-        features = self.snapshot.protocol.writer_features or ()
-        return "rowTracking" in features and self.snapshot.is_enabled(_ROW_TRACKING)
+        return "rowTracking" in self.snapshot.active_features
 
     @property
     def row_id_column(self) -> str | None:

@@ -22,6 +22,7 @@ from deltaberg.delta.columns import (
     generation_expressions,
     identity_columns,
 )
+from deltaberg.delta.features import supported_features
 from deltaberg.delta.history import Commit, CommitTimes, parse_instant
 from deltaberg.delta.retention import deleted_file_retention, expired
 from deltaberg.delta.segment import LogDirectory
@@ -160,6 +161,16 @@ class DeltaTable:
         return self._snapshot.protocol
 
     @property
+    def features(self) -> frozenset[str]:
+        """The table features that are supported: those that the protocol lists, or that its versions imply."""
+        return supported_features(self._snapshot.protocol)
+
+    @property
+    def active_features(self) -> frozenset[str]:
+        """The supported features that the metadata makes use of, such as ``appendOnly`` where its property is set."""
+        return self._snapshot.active_features
+
+    @property
     def metadata(self) -> Metadata:
         """Id, name, description, format and configuration."""
         return self._snapshot.metadata
@@ -231,8 +242,8 @@ class DeltaTable:
 
     @property
     def is_append_only(self) -> bool:
-        """Whether ``delta.appendOnly`` forbids to remove rows."""
-        return self._snapshot.is_enabled("delta.appendOnly")
+        """Whether the active feature ``appendOnly`` forbids to remove rows."""
+        return "appendOnly" in self._snapshot.active_features
 
     @property
     def live_files(self) -> pa.Table:

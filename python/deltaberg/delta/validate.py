@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from deltaberg.delta.deletion_vectors import locate_vectors, unique_id
-from deltaberg.delta.features import supports
+from deltaberg.delta.features import misplaced_features, supports
 from deltaberg.delta.segment import LogEntry
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.statistics import read_statistics
@@ -44,6 +44,7 @@ def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver)
 
 
 def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
+    yield from misplaced_features(snapshot.protocol)
     for entry in snapshot.segment.commits:
         if entry.file.kind == "commit":
             yield from _of_commit(snapshot, entry)
