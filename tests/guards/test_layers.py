@@ -25,7 +25,8 @@ _LAYERS = [
     {"convert"},
     {"api"},
     {"", "spark"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 _LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
 
