@@ -176,7 +176,7 @@ def test_nothing_steers_the_terminal(capsys: pytest.CaptureFixture[str], builder
         (["inspect", "{}", "--version", "9"], 3, "9"),
         (["inspect", "{}", "--timestamp", "soon"], 2, "hint: write it as"),
         (["head", "{}", "-f", "id >"], 2, "deltaberg: "),
-        (["head", "{}", "-c", "nope"], 5, "nope"),
+        (["head", "{}", "-c", "nope"], 2, "nope"),
         (["head", "{}", "-n", "-1"], 2, "-n"),
         (["head", "{}", "-o", "nonsense"], 2, "NAME=VALUE"),
         (["dance", "{}"], 2, "dance"),

@@ -13,6 +13,7 @@ from deltaberg._version import __version__
 from deltaberg.cli import scans, tables
 from deltaberg.cli.text import clean
 from deltaberg.errors import (
+    ColumnNotFoundError,
     CorruptTableError,
     DataFileNotFoundError,
     DeltabergError,
@@ -34,6 +35,7 @@ __all__ = ["EXIT_CODES", "run"]
 EXIT_CODES: tuple[tuple[type[DeltabergError], int], ...] = (
     (InvalidArgumentError, 2),
     (ExpressionError, 2),
+    (ColumnNotFoundError, 2),
     (TableNotFoundError, 3),
     (VersionNotFoundError, 3),
     (DataFileNotFoundError, 3),
