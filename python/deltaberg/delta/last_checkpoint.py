@@ -33,19 +33,16 @@ def read_last_checkpoint(data: bytes) -> LastCheckpoint | None:
     """Read the pointer; None where it cannot be trusted: no valid JSON, a repeated key, a wrong checksum."""
     try:
         pointer = _loads(data.decode())
+        if not isinstance(pointer, dict) or not _has_its_checksum(pointer):
+            return None
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(pointer, dict):
-        return None
-    stated = pointer.get(_CHECKSUM)
-    if stated is not None and stated not in _checksums(pointer):
         return None
     version, parts = _integer(pointer.get("version")), _integer(pointer.get("parts"))
     return None if version is None or version < 0 else LastCheckpoint(version, parts)
 
 
 def canonical_json(text: str) -> str:
-    """Give the canonical form of a JSON object.
+    """Give the canonical form of a JSON value.
 
     Examples
     --------
@@ -53,21 +50,32 @@ def canonical_json(text: str) -> str:
     '"a"=10,"b"+"x"="https%3A%2F%2Fdelta.io","b"+"y"=null'
     """
     pairs = _pairs(_without_checksum(_loads(text)))
-    return ",".join(f"{path}={value}" for path, value in sorted(pairs, key=lambda pair: pair[0].encode()))
+    return ",".join(_member(pair) for pair in sorted(pairs, key=lambda pair: pair[0].encode()))
 
 
 def json_checksum(text: str) -> str:
     """Give the MD5 digest of a JSON object's canonical form, as 32 hexadecimal digits."""
-    return hashlib.md5(canonical_json(text).encode(), usedforsecurity=False).hexdigest()
+    return _digest(canonical_json(text))
 
 
-def _checksums(pointer: dict[str, Any]) -> set[str]:
-    """Give the checksums to accept: of the specified order, and of the one that Spark's writer sorts by."""
+def _has_its_checksum(pointer: dict[str, Any]) -> bool:
+    """Say whether the checksum, if there is one, is that of the specified order, or of the one of Spark's writer."""
+    stated = pointer.get(_CHECKSUM)
+    if stated is None:
+        return True
     pairs = list(_pairs(_without_checksum(pointer)))
     by_path = sorted(pairs, key=lambda pair: pair[0].encode())
-    by_text = sorted(pairs, key=lambda pair: f"{pair[0]}={pair[1]}".encode())
-    forms = (",".join(f"{path}={value}" for path, value in order) for order in (by_path, by_text))
-    return {hashlib.md5(form.encode(), usedforsecurity=False).hexdigest() for form in forms}
+    by_text = sorted(pairs, key=lambda pair: _member(pair).encode())
+    return any(stated == _digest(",".join(map(_member, order))) for order in (by_path, by_text))
+
+
+def _member(pair: tuple[str, str]) -> str:
+    path, value = pair
+    return f"{path}={value}" if path else value
+
+
+def _digest(form: str) -> str:
+    return hashlib.md5(form.encode(), usedforsecurity=False).hexdigest()
 
 
 def _without_checksum(pointer: Any) -> Any:
