@@ -21,7 +21,7 @@ import pyarrow as pa
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.vectors import bitmap_bytes
+from tests.support.vectors import bitmap_bytes, z85
 
 __all__ = ["CASES", "PATHS", "main"]
 
@@ -167,6 +167,11 @@ CASES: dict[str, tuple[_Make, str | int]] = {
             storageType="i", pathOrInlineDv="^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", sizeInBytes=4
         ),
         "CorruptDeletionVectorError",
+    ),
+    # Z85 holds groups of 4 bytes: this one is 34 bytes long, and no lie.
+    "inline vector that is padded": (
+        _vector(storageType="i", pathOrInlineDv=z85(bitmap_bytes([1]) + b"\0\0"), sizeInBytes=34, cardinality=1),
+        2,
     ),
     "inline vector that is no Z85": (
         _vector(storageType="i", pathOrInlineDv="~~~~~", sizeInBytes=4),

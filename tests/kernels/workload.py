@@ -1,0 +1,78 @@
+"""One call of every kernel, small and large, and what it gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["CALLS", "large_calls"]
+
+_Call = Callable[[ModuleType], Any]
+
+
+def _commits(count: int, files: int) -> list[tuple[int, bytes]]:
+    stats = json.dumps({"numRecords": 10, "minValues": {"x": 1}, "maxValues": {"x": 9}, "nullCount": {"x": 0}})
+    found = []
+    for version in reversed(range(count)):
+        lines = [
+            json.dumps(
+                {
+                    "add": {
+                        "path": f"p/{version}-{file}",
+                        "partitionValues": {"p": str(file)},
+                        "size": file,
+                        "modificationTime": version,
+                        "dataChange": True,
+                        "stats": stats,
+                    }
+                }
+            )
+            for file in range(files)
+        ]
+        found.append((version, "\n".join(lines).encode()))
+    return found
+
+
+def calls(files: int, positions: int) -> dict[str, _Call]:
+    """Give a call of each kernel over input of some size."""
+    from deltaberg.kernels import pure
+
+    # Every third row, and a run: all kinds of containers.
+    rows = pa.array([*range(0, positions, 3), *range(1 << 33, (1 << 33) + positions)], pa.uint64())
+    framed = pure.encode_bitmap(pa.array([*range(0, 30_000, 3), 1 << 33], pa.uint64()), "delta-file")
+    bitmap, _ = pure.unframe_bitmap(framed, "delta-file")
+    log = _commits(2, files)
+    text = "^-aqEH.-t@S}K{vb[*k^" * (positions // 100)
+    stats = pa.array(['{"numRecords":3,"minValues":{"x":"2020-01-01"}}'] * files)
+    leaves = [(["x"], "date")]
+    maps = pa.array([[("p", str(number))] for number in range(files)], pa.map_(pa.string(), pa.string()))
+    adds = pure.replay(log[:1]).adds
+    versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
+    batches = adds.select(["path", "deletionVector"]).to_batches()
+    return {
+        "z85_encode": lambda kernels: kernels.z85_encode(bytes(range(256)) * (positions // 100)),
+        "z85_decode": lambda kernels: kernels.z85_decode(text),
+        "unframe_bitmap": lambda kernels: kernels.unframe_bitmap(framed, "delta-file"),
+        "bitmap_positions": lambda kernels: kernels.bitmap_positions(bitmap),
+        "encode_bitmap": lambda kernels: kernels.encode_bitmap(rows, "delta-file"),
+        "keep_mask": lambda kernels: kernels.keep_mask(bitmap, 5, positions),
+        "replay": lambda kernels: kernels.replay(iter(log)),
+        "reconcile": lambda kernels: kernels.reconcile(batches, [], batches, "add"),
+        "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
+        "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
+        "parse_partition_values": lambda kernels: kernels.parse_partition_values(maps, [("p", "long")]),
+    }
+
+
+#: A small call of each kernel.
+CALLS = calls(files=40, positions=2_000)
+
+
+def large_calls() -> dict[str, _Call]:
+    """Give calls that take long enough for another thread to notice."""
+    found = calls(files=60_000, positions=3_000_000)
+    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap")}
