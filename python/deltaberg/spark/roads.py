@@ -16,7 +16,7 @@ from pyspark.sql import types as st
 
 from deltaberg.errors import MissingDependencyError
 from deltaberg.files import pack_tasks
-from deltaberg.spark.tasks import TASK_COLUMN, BatchFunction, FusedTask, ReadTask
+from deltaberg.spark.tasks import MARK_SCHEMA, TASK_COLUMN, BatchFunction, FusedTask, ReadTask, mark_rows
 from deltaberg.spark.types import output_schema, spark_schema
 from deltaberg.table import Scan
 
@@ -37,6 +37,10 @@ def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
     if not tasks:
         return spark.createDataFrame([], schema)
     function = ReadTask(scan.read_spec, _open_limit(scan, tasks))
+    if not scan.output:
+        # Spark takes a batch without columns for an empty one.
+        marked = FusedTask(function, mark_rows)
+        return _task_frame(spark, tasks).mapInArrow(marked, MARK_SCHEMA).select()
     return _task_frame(spark, tasks).mapInArrow(function, schema)
 
 

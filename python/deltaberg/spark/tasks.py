@@ -15,10 +15,12 @@ from deltaberg.files import ReadSpec, read_task, task_schema, tasks_of, unpack_t
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.types import for_spark
 
-__all__ = ["TASK_COLUMN", "BatchFunction", "FusedTask", "ReadTask", "read_packed"]
+__all__ = ["MARK_SCHEMA", "TASK_COLUMN", "BatchFunction", "FusedTask", "ReadTask", "mark_rows", "read_packed"]
 
 #: The column of packed tasks.
 TASK_COLUMN = "task"
+#: What `mark_rows` yields, as DDL.
+MARK_SCHEMA = "row boolean"
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -76,3 +78,9 @@ class FusedTask:
                     f"the function yielded {type(made).__name__}", hint="yield pyarrow record batches"
                 )
             yield made
+
+
+def mark_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give a null for each row, for scans that want rows and no column of them."""
+    for batch in batches:
+        yield pa.record_batch({"row": pa.nulls(batch.num_rows, pa.bool_())})
