@@ -91,7 +91,8 @@ def test_other_threads_run_meanwhile(name: str, large: dict[str, Callable[[Modul
         done.set()
         sys.setswitchinterval(interval)
         ticking.join()
-    assert most > 0
+    # Hundreds are usual; a lock that is only let go of between two pieces of work gives a few.
+    assert most > 30
 
 
 @pytest.fixture(scope="module")
