@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Action", "write_actions"]
+__all__ = ["Action", "rewrite", "with_column", "without_column", "write_actions"]
 
 Action = dict[str, dict[str, Any]]
 
@@ -94,15 +94,47 @@ def write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
             ]
         if name == "add" and stats in ("struct", "none"):
             fields = [(key, kind) for key, kind in fields if key != "stats"]
-        rows = [None if body is None else {key: _cell(body.get(key)) for key, _ in fields} for body in bodies]
+        if name == "add" and any("partitionValues_parsed" in body for body in bodies if body is not None):
+            typed = [None if body is None else body.get("partitionValues_parsed") for body in bodies]
+            fields.append(("partitionValues_parsed", pa.array(typed).type))
+        rows = [None if body is None else {key: _cell(body.get(key), kind) for key, kind in fields} for body in bodies]
         columns[name] = pa.array(rows, pa.struct(fields))
     pq.write_table(pa.table(columns), path, store_schema=False)
 
 
-def _cell(value: Any) -> Any:
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Change the rows and columns of a Parquet file."""
+    pq.write_table(change(pq.ParquetFile(path).read()), path, store_schema=False)
+
+
+def without_column(table: pa.Table, name: str, inside: str | None = None) -> pa.Table:
+    """Take a column out of a table, or a field out of a column of structs."""
+    if inside is None:
+        return table.drop_columns([name])
+    column = table.column(name).combine_chunks()
+    fields = [field for field in column.type if field.name != inside]
+    return _with_fields(table, name, [column.field(field.name) for field in fields], fields)
+
+
+def with_column(table: pa.Table, name: str, inside: str, values: pa.Array) -> pa.Table:
+    """Put a field into a column of structs, in the place of the one of that name if there is one."""
+    column = table.column(name).combine_chunks()
+    fields = {field.name: (column.field(field.name), field) for field in column.type}
+    fields[inside] = (values, pa.field(inside, values.type))
+    arrays, types = zip(*fields.values(), strict=True)
+    return _with_fields(table, name, list(arrays), list(types))
+
+
+def _with_fields(table: pa.Table, name: str, arrays: list[pa.Array], fields: list[pa.Field]) -> pa.Table:
+    column = table.column(name).combine_chunks()
+    changed = pa.StructArray.from_arrays(arrays, fields=fields, mask=column.is_null())
+    return table.set_column(table.schema.get_field_index(name), name, changed)
+
+
+def _cell(value: Any, kind: pa.DataType) -> Any:
     """Give maps as pairs, which is how pyarrow takes them."""
-    if not isinstance(value, dict):
-        return value
-    if {"storageType", "provider", "numRecords"} & set(value):
-        return {key: _cell(item) if key == "options" else item for key, item in value.items()}
-    return list(value.items())
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return list(value.items())
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return {name: _cell(item, kind.field(name).type) for name, item in value.items() if name in kind.names}
+    return value

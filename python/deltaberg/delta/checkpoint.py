@@ -23,6 +23,7 @@ from deltaberg.delta.segment import LogDirectory, LogEntry
 from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptDataFileError,
+    CorruptLogError,
     DeltabergError,
     ObjectNotFoundError,
     SchemaError,
@@ -183,7 +184,7 @@ class CheckpointPart:
     def _actions(self, action: str, columns: Sequence[Field]) -> pa.Table:
         fields = [Field(action, Struct(tuple(columns)))]
         batches = [_present(rows[0]) for rows in self._read_batches(fields, _BATCH_ROWS)]
-        chunks = [pa.RecordBatch.from_struct_array(batch) for batch in batches]
+        chunks = [_without_empty_vectors(pa.RecordBatch.from_struct_array(batch)) for batch in batches]
         schema = arrow_schema(Struct(tuple(columns)))
         return pa.Table.from_batches(chunks, schema)
 
@@ -240,6 +241,20 @@ def _present(actions: pa.StructArray) -> pa.StructArray:
     return run if not run.null_count else actions.filter(valid)
 
 
+def _without_empty_vectors(actions: pa.RecordBatch) -> pa.RecordBatch:
+    """Make descriptors of nothing null: some writers give a struct of nulls where there is no deletion vector."""
+    vectors = actions.column("deletionVector")
+    if vectors.null_count == len(vectors):
+        return actions
+    storage, path = vectors.field("storageType"), vectors.field("pathOrInlineDv")
+    empty = pc.and_(vectors.is_valid(), pc.and_(storage.is_null(), path.is_null()))
+    if not pc.any(empty).as_py():
+        return actions
+    index = actions.schema.get_field_index("deletionVector")
+    kept = pc.if_else(empty, pa.scalar(None, vectors.type), vectors)
+    return actions.set_column(index, actions.schema.field(index), kept)
+
+
 class Checkpoint:
     """A checkpoint of a version.
 
@@ -265,10 +280,18 @@ class Checkpoint:
     def table_actions(self) -> TableActions:
         """The actions about the table."""
         found = self._own_actions
+        for name, required in (("txn", ("appId", "version")), ("domainMetadata", ("domain", "configuration"))):
+            if any(action.get(field) is None for action in found.get(name, []) for field in required):
+                raise self._corrupt(f"a {name} action lacks one of the fields {', '.join(required)}")
+        try:
+            protocol = read_protocol(found["protocol"][-1]) if "protocol" in found else None
+            metadata = read_metadata(found["metaData"][-1]) if "metaData" in found else None
+        except CorruptLogError as error:
+            raise self._corrupt(error.message) from error
         domains = found.get("domainMetadata", [])
         return TableActions(
-            protocol=read_protocol(found["protocol"][-1]) if "protocol" in found else None,
-            metadata=read_metadata(found["metaData"][-1]) if "metaData" in found else None,
+            protocol,
+            metadata,
             transactions={
                 txn["appId"]: Transaction(txn["appId"], txn["version"], txn.get("lastUpdated"))
                 for txn in found.get("txn", [])
@@ -299,8 +322,9 @@ class Checkpoint:
         return self._log.read(self._entries[0])
 
     def check(self) -> None:
-        """Refuse a checkpoint whose parts contradict each other."""
+        """Refuse a checkpoint whose actions are incomplete, or contradict each other."""
         found = self._own_actions
+        _ = self.table_actions
         marks = len(found.get("checkpointMetadata", []))
         sidecars = len(found.get("sidecar", []))
         if self._kind == "uuid" and marks != 1:
