@@ -285,7 +285,7 @@ class DeltaBuilder:
             ``json``, ``struct`` (``stats_parsed``, of the statistics that adds hold), ``both`` or ``none``.
         """
         version = self.version if version is None else version
-        chosen = list(actions) if actions is not None else self._table_actions(version)
+        chosen = list(actions) if actions is not None else self.table_actions(version)
         second = kind.startswith("uuid") or sidecars is not None
         if second and not any("checkpointMetadata" in action for action in chosen):
             chosen.insert(0, {"checkpointMetadata": {"version": version}})
@@ -299,7 +299,8 @@ class DeltaBuilder:
             (self.log / "_last_checkpoint").write_text(json.dumps(body))
         return files
 
-    def _table_actions(self, version: int) -> list[Action]:
+    def table_actions(self, version: int) -> list[Action]:
+        """Give what a checkpoint of a version holds."""
         latest: dict[Any, Action] = {}
         removes: dict[tuple[str, str | None], Action] = {}
         for number in sorted(number for number in self.commits if number <= version):

@@ -1,4 +1,4 @@
-"""The smallest rows that show what a table holds: one column of numbers."""
+"""The smallest rows that show what a table holds, one column of numbers, and the smallest tables of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,48 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-__all__ = ["ID", "ids", "ids_of", "live_files", "tombstones"]
+from tests.support.delta_builder import DeltaBuilder
+
+__all__ = [
+    "CHECKPOINT_KINDS",
+    "ID",
+    "every_checkpoint",
+    "ids",
+    "ids_of",
+    "live_files",
+    "numbered_commits",
+    "tombstones",
+]
 
 #: The schema of the rows.
 ID = pa.schema([("id", pa.int64())])
+#: The forms of a checkpoint, as options of `DeltaBuilder.checkpoint`.
+CHECKPOINT_KINDS: list[dict[str, Any]] = [
+    {"kind": "classic"},
+    {"kind": "classic", "sidecars": 2},
+    {"kind": "multipart", "parts": 3},
+    {"kind": "uuid-parquet"},
+    {"kind": "uuid-parquet", "sidecars": 2},
+    {"kind": "uuid-json"},
+    {"kind": "uuid-json", "sidecars": 2},
+]
+#: Runs a test with each of them as its argument ``kind``.
+every_checkpoint = pytest.mark.parametrize(
+    "kind",
+    CHECKPOINT_KINDS,
+    ids=[kind["kind"] + ("-sidecars" if "sidecars" in kind else "") for kind in CHECKPOINT_KINDS],
+)
+
+
+def numbered_commits(builder: DeltaBuilder, last: int, *checkpoints: int) -> None:
+    """Make a table whose version ``n`` holds the rows 0 to n, each in a file of its own."""
+    builder.create(ID, builder.add(ids(0)), protocol=builder.features("v2Checkpoint", "deletionVectors"))
+    for version in range(1, last + 1):
+        builder.commit(builder.add(ids(version)))
+        if version in checkpoints:
+            builder.checkpoint()
 
 
 def ids(*values: int) -> pa.Table:
