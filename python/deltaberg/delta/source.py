@@ -143,7 +143,7 @@ class SnapshotSource(DeltaFiles):
         """Give statistics of some columns for some of the files."""
         live = self.snapshot.live
         chosen = live if rows is None or len(rows) == len(live) else live.take(rows)
-        wanted = chosen.select(["stats", "version", "part", "index"])
+        wanted = chosen.select(["stats", "version", "part", "index", "deletionVector"])
         return read_statistics(wanted, self.snapshot.files.parts, self.snapshot.log_bytes, columns)
 
 

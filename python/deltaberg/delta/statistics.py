@@ -26,6 +26,9 @@ __all__ = ["read_statistics"]
 #: Writers cut timestamps to milliseconds: a value may lie this far above the recorded maximum.
 _CUT_MICROS = 999
 
+#: Types whose bounds writers record as they are; they cut texts and timestamps, and NaN is no bound.
+_EXACT = {Primitive(name) for name in ("byte", "short", "integer", "long", "date")}
+
 _Leaf = tuple[tuple[str, ...], str | None]
 
 
@@ -57,7 +60,7 @@ def read_statistics(
     if not tables:
         return FileStats(0, pa.array([], pa.int64()))
     found = pa.concat_tables(tables, promote_options="default").combine_chunks()
-    return _file_stats(found, paths)
+    return _file_stats(found, paths, pc.is_null(files.column("deletionVector").combine_chunks()))
 
 
 def _from_log(files: pa.Table, log: LogBytes, leaves: Sequence[_Leaf]) -> pa.Table:
@@ -86,7 +89,10 @@ def _unknown(rows: int) -> pa.Table:
 def _parsed(part: CheckpointPart, rows: pa.Int64Array, paths: Sequence[tuple[Field, ...]]) -> pa.Table:
     """Read the columns of ``stats_parsed``; one whose type does not fit the table's is unknown."""
     counts = _parsed_column(part, rows, ("numRecords",), Primitive("long"))
-    found = {"numRecords": pa.nulls(len(rows), pa.int64()) if counts is None else counts}
+    found = {
+        "numRecords": pa.nulls(len(rows), pa.int64()) if counts is None else counts,
+        "tightBounds": _parsed_column(part, rows, ("tightBounds",), Primitive("boolean")),
+    }
     for index, path in enumerate(paths):
         names = stats_key(path)
         if primitive_name(path[-1].type) is not None:
@@ -117,17 +123,20 @@ def _parsed_column(
     return pa.chunked_array(chunks, arrow_type(leaf_type))
 
 
-def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]]) -> FileStats:
+def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: pa.BooleanArray) -> FileStats:
     def column(name: str) -> pa.Array | None:
         return found.column(name).combine_chunks() if name in found.schema.names else None
 
     stats = {}
+    recorded = column("tightBounds")
+    tight = undeleted if recorded is None else pc.coalesce(recorded, undeleted)
     for index, path in enumerate(paths):
         target = path[-1].type
         stats[stats_key(path)] = ColumnStats(
             _bound(column(f"min.{index}"), target, upper=False),
             _bound(column(f"max.{index}"), target, upper=True),
             column(f"nullCount.{index}"),
+            tight if target in _EXACT else None,
         )
     counts = column("numRecords")
     return FileStats(len(found), pa.nulls(len(found), pa.int64()) if counts is None else counts, stats)

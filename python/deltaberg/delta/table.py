@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from deltaberg.delta.columns import (
     generation_expressions,
     identity_columns,
 )
+from deltaberg.delta.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.features import supported_features
 from deltaberg.delta.history import Commit, CommitTimes, parse_instant
 from deltaberg.delta.retention import deleted_file_retention, expired
@@ -29,18 +29,19 @@ from deltaberg.delta.segment import LogDirectory
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.source import SnapshotSource
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import CorruptLogError, InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
-from deltaberg.table import Scan, ScanOptions
+from deltaberg.table import Scan, ScanOptions, ScanSource
 
 if TYPE_CHECKING:
     from deltaberg.delta.columns import IdentityColumn
 
 __all__ = ["DeltaTable"]
 
-_CLUSTERING = "delta.clustering"
+_T = TypeVar("_T")
+_ROW_FIELDS = ("row_id", "row_commit_version")
 
 #: How callers name an instant.
 Instant = dt.datetime | dt.date | str
@@ -193,17 +194,19 @@ class DeltaTable:
     @property
     def clustering_columns(self) -> list[tuple[str, ...]]:
         """The columns by which a clustered table is clustered, each as a path of physical names."""
-        text = self._snapshot.domains.get(_CLUSTERING)
-        if text is None:
-            return []
+        return self._told(clustering_columns)
+
+    @property
+    def row_id_high_water_mark(self) -> int | None:
+        """The highest row id that was assigned; None where none was recorded."""
+        return self._told(row_id_high_water_mark)
+
+    def _told(self, read: Callable[[Mapping[str, str]], _T]) -> _T:
+        """Read a domain that the protocol gives a meaning to."""
         try:
-            columns = json.loads(text)["clusteringColumns"]
-            # The document shows plain names; real tables hold a list of names for each column.
-            return [(column,) if isinstance(column, str) else tuple(map(str, column)) for column in columns]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise CorruptLogError(
-                f"the domain {_CLUSTERING} is not what the protocol says: {error!r}", table=self.location
-            ) from None
+            return read(self._snapshot.domains)
+        except CorruptLogError as error:
+            raise error.with_context(table=self.location, version=self.version) from None
 
     @property
     def check_constraints(self) -> dict[str, str]:
@@ -302,7 +305,7 @@ class DeltaTable:
             How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
         """
         chosen = _options(options, execution, str(self._timezone))
-        return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
+        return _scan(self._source, filter, columns, limit, chosen)
 
     def changes(
         self,
@@ -333,7 +336,27 @@ class DeltaTable:
         first, last = change_range(times, self._snapshot, start, end, self._timezone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
         source = ChangesSource(snapshot, self._store, self._resolver, str(self._timezone), first, times)
-        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+        return _scan(source, filter, columns, limit, chosen)
+
+
+def _scan(
+    source: ScanSource,
+    filter: Filter | None,
+    columns: Sequence[ColumnName] | None,
+    limit: int | None,
+    options: ScanOptions,
+) -> Scan:
+    try:
+        return Scan(source, filter=filter, columns=columns, limit=limit, options=options)
+    except ColumnNotFoundError as error:
+        if str(error.context.get("column", "")).rpartition(".")[2] in _ROW_FIELDS:
+            raise ColumnNotFoundError(
+                "rows have no ids here: row tracking is not enabled, or these are changes",
+                hint="set delta.enableRowTracking on the table",
+                table=source.table,
+                column=error.context["column"],
+            ) from None
+        raise
 
 
 def _options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:

@@ -27,12 +27,13 @@ class ColumnStats:
 
     ``lower`` is at most, and ``upper`` at least, every value of the file that is not null and not NaN.
     ``null_count`` counts nulls; where it is 0, or the file's record count, it holds for the rows that are not
-    deleted too, and only then is it used.
+    deleted too, and only then is it used. ``exact`` says where both bounds occur in a row that is not deleted.
     """
 
     lower: pa.Array | None = None
     upper: pa.Array | None = None
     null_count: pa.Array | None = None
+    exact: pa.Array | None = None
 
 
 @dataclass(frozen=True)

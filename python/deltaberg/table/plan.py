@@ -17,7 +17,7 @@ from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, ScanSource
 
-__all__ = ["Plan", "PruneStep", "group_tasks", "make_plan", "split_files"]
+__all__ = ["Plan", "PruneStep", "file_rows", "group_tasks", "make_plan", "split_files"]
 
 #: The end of the last split: whatever the log says of a file's size, all of it is read.
 _TO_THE_END = (1 << 63) - 1
@@ -52,7 +52,7 @@ class Plan:
     def record_counts(self) -> pa.Array:
         """The number of rows in each file, deleted ones too; null where it is not known."""
         if self._record_counts is None:
-            stats = self.source.statistics(_rows(self.files), ())
+            stats = self.source.statistics(file_rows(self.files), ())
             self._record_counts = stats.record_count
         return self._record_counts
 
@@ -96,7 +96,7 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
     columns = [path for path in bound_paths(condition) if path[0].name not in names and path[0].name != METADATA]
     stats = _constant_stats(files, known)
     if columns:
-        found = source.statistics(_rows(files), columns)
+        found = source.statistics(file_rows(files), columns)
         stats = replace(found, values=stats.values)
     may, must = may_match(condition, stats), must_match(condition, stats)
     files, record_counts = _keep(files, may, stats.record_count if columns else None)
@@ -115,7 +115,8 @@ def _keep(files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None
     return files.filter(mask), None if counts is None else counts.filter(mask)
 
 
-def _rows(files: pa.Table) -> pa.Int64Array:
+def file_rows(files: pa.Table) -> pa.Int64Array:
+    """Give the numbers by which a source knows the files."""
     return files.column(ROW).combine_chunks()
 
 

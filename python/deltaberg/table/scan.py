@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.files import ReadCounters, ReadSpec, constant_column, tasks_of
-from deltaberg.schema import ColumnName, Struct, arrow_schema, select_columns
+from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.execute import read_in_order
 from deltaberg.table.explain import explain_plan
+from deltaberg.table.extremes import Extremes
 from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
 from deltaberg.table.source import ScanSource
 
@@ -238,10 +239,32 @@ class Scan:
         known = pc.and_(pc.invert(plan.filtered), pc.is_valid(plan.live_counts))
         total: int = pc.sum(plan.live_counts.filter(known)).as_py() or 0
         if not pc.all(known, min_count=0).as_py():
-            rest = self._without(known)
+            rest = self._without(known, [])
             total += sum(batch.num_rows for batch in rest.to_batches())
             self._metrics = rest.metrics
         return total if self.limit is None else min(total, self.limit)
+
+    def min(self, column: ColumnName) -> Any:
+        """Give the smallest value of a column, from metadata where that is exact; None where there is none.
+
+        NaN is greater than any other number, as in Spark SQL.
+
+        Examples
+        --------
+        >>> table.scan().min("id")
+        1
+        """
+        return self._extreme(column, largest=False)
+
+    def max(self, column: ColumnName) -> Any:
+        """Give the greatest value of a column, from metadata where that is exact; None where there is none.
+
+        Examples
+        --------
+        >>> table.scan("id < 3").max("name")
+        'b'
+        """
+        return self._extreme(column, largest=True)
 
     def to_spark(self, spark: SparkSession) -> DataFrame:
         """Give the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`)."""
@@ -323,9 +346,21 @@ class Scan:
     def _threads(self) -> int:
         return self.options.threads or os.cpu_count() or 1
 
-    def _without(self, known: pa.BooleanArray) -> Scan:
-        """Give a scan of the files that are not among those, without columns."""
-        rest = Scan(self._source, columns=[], options=self.options)
+    def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
+        path = find_column(self._source.schema, column)
+        found = Extremes(path, largest)
+        rest = Scan(self._source, columns=[column], limit=self.limit, options=self.options)
+        rest._condition = self._condition
+        if self.limit is None:
+            rest = self._without(found.take_known(self.plan), [column])
+        for batch in rest.to_batches():
+            found.take_rows(batch)
+        self._metrics = rest.metrics
+        return found.value
+
+    def _without(self, known: pa.BooleanArray, columns: Sequence[ColumnName]) -> Scan:
+        """Give a scan of the files that are not among those."""
+        rest = Scan(self._source, columns=columns, options=self.options)
         rest._condition = self._condition
         mask = pc.invert(known)
         plan = self.plan
