@@ -28,11 +28,12 @@ def clustering_columns(domains: Mapping[str, str]) -> list[tuple[str, ...]]:
     if found is None:
         return []
     columns = found.get("clusteringColumns")
-    paths = [[column] if isinstance(column, str) else column for column in columns] if _is_list(columns) else None
-    if paths is None or not all(
-        _is_list(path) and path and all(isinstance(name, str) for name in path) for path in paths
-    ):
-        raise _wrong(_CLUSTERING, "clusteringColumns is no list of columns")
+    if not isinstance(columns, list):
+        raise _wrong(_CLUSTERING, "clusteringColumns is no list")
+    paths = [[column] if isinstance(column, str) else column for column in columns]
+    for path in paths:
+        if not isinstance(path, list) or not path or not all(isinstance(name, str) for name in path):
+            raise _wrong(_CLUSTERING, f"{path!r} is no column")
     return [tuple(path) for path in paths]
 
 
