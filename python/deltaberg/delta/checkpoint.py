@@ -317,6 +317,12 @@ class Checkpoint:
         """The file actions that a JSON checkpoint holds itself."""
         return self._json_replay if self._is_json else None
 
+    @property
+    def recorded_version(self) -> int | None:
+        """The version that a checkpoint of the V2 specification says it is of; None where it follows V1."""
+        marks = self._own_actions.get("checkpointMetadata")
+        return marks[0].get("version") if marks else None
+
     def read_json(self) -> bytes:
         """Read a JSON checkpoint."""
         return self._log.read(self._entries[0])

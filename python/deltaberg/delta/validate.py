@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from deltaberg.delta.checkpoint import Checkpoint
 from deltaberg.delta.deletion_vectors import locate_vectors, unique_id
 from deltaberg.delta.features import misplaced_features, supports
 from deltaberg.delta.segment import LogEntry
@@ -45,11 +46,26 @@ def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver)
 
 def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
     yield from misplaced_features(snapshot.protocol)
+    yield from _of_checkpoint(snapshot)
     for entry in snapshot.segment.commits:
         if entry.file.kind == "commit":
             yield from _of_commit(snapshot, entry)
     yield from _of_partition_values(snapshot)
     yield from _of_vectors(snapshot, store, resolver)
+
+
+def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
+    entries = snapshot.segment.checkpoint
+    if not entries:
+        return
+    version, recorded = entries[0].file.version, Checkpoint(snapshot.log, entries).recorded_version
+    feature = supports(snapshot.protocol, "v2Checkpoint")
+    if feature and entries[0].file.kind == "multipart":
+        yield f"the checkpoint of version {version} is in parts, which the feature v2Checkpoint forbids"
+    if recorded is not None and not feature:
+        yield f"the checkpoint of version {version} follows V2, and the protocol does not list the feature v2Checkpoint"
+    if recorded not in (None, version):
+        yield f"the checkpoint of version {version} says that it is of version {recorded}"
 
 
 def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
