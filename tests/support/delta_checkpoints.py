@@ -85,7 +85,7 @@ def write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
         fields = list(_COLUMNS[name])
         bodies = [action.get(name) for action in actions]
         if name == "add" and stats in ("struct", "both"):
-            parsed = [None if body is None or "stats" not in body else json.loads(body["stats"]) for body in bodies]
+            parsed = [None if body is None or "stats" not in body else _parsed(body["stats"]) for body in bodies]
             parsed_type = pa.array([found for found in parsed if found is not None]).type
             fields.append(("stats_parsed", parsed_type))
             bodies = [
@@ -100,6 +100,11 @@ def write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
         rows = [None if body is None else {key: _cell(body.get(key), kind) for key, kind in fields} for body in bodies]
         columns[name] = pa.array(rows, pa.struct(fields))
     pq.write_table(pa.table(columns), path, store_schema=False)
+
+
+def _parsed(stats: Any) -> Any:
+    """Give statistics as a dictionary; typed ones are given as such."""
+    return json.loads(stats) if isinstance(stats, str) else stats
 
 
 def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
