@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptCheckpointError, CorruptLogError
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import rewrite, with_column, without_column
 from tests.support.delta_schemas import field
 from tests.support.roads import Road
-from tests.support.rows import ID, ids, ids_of, numbered_commits, tombstones
+from tests.support.rows import ID, every_checkpoint, ids, ids_of, numbered_commits, tombstones
 
 
 @pytest.mark.req("DL-CKPT-17")
@@ -47,6 +48,44 @@ def test_a_missing_field_of_adds_is_null(builder: DeltaBuilder, name: str) -> No
     if name != "stats":
         assert table.live_files[name].to_pylist() == [None, None]
     assert ids_of(table) == [1, 2]
+
+
+@pytest.mark.req("DL-CKPT-16", half="reader")
+@every_checkpoint
+def test_a_row_is_one_action(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
+    """Each action counts, wherever it is; the validating reader says how many rows hold more."""
+    builder.create(ID, builder.add(ids(1)), builder.add(ids(2)), protocol=builder.features("v2Checkpoint"))
+    paths = builder.checkpoint(0, **kind)
+    if kind["kind"] != "multipart":
+        assert open_table(builder.root, validate=True).version == 0
+    path = paths[-1]
+    if path.suffix == ".json":
+        lines = path.read_text().splitlines()
+        merged = {**json.loads(lines[-1]), "txn": {"appId": "app", "version": 1}}
+        path.write_text("\n".join([*lines[:-1], json.dumps(merged)]))
+    else:
+        last = {"appId": "app", "version": 1}
+        rewrite(path, lambda table: table.append_column("txn", pa.array([None] * (len(table) - 1) + [last])))
+    (builder.log / f"{0:020d}.json").unlink()
+    table = open_table(builder.root)
+    assert table.transactions["app"].version == 1
+    assert ids_of(table) == [1, 2]
+    with pytest.raises(SpecViolationError, match="1 rows with more than one action"):
+        open_table(builder.root, validate=True)
+
+
+@pytest.mark.req("DL-CKPT-16", half="reader")
+def test_a_row_of_a_sidecar_is_one_action(builder: DeltaBuilder) -> None:
+    builder.create(ID, builder.add(ids(1)), builder.add(ids(2)), protocol=builder.features("v2Checkpoint"))
+    builder.checkpoint(0, kind="uuid-parquet", sidecars=1)
+    (sidecar,) = (builder.log / "_sidecars").iterdir()
+    removes = pa.array([{"path": "gone.parquet", "dataChange": True}, None])
+    rewrite(sidecar, lambda table: table.append_column("remove", removes))
+    table = open_table(builder.root)
+    assert tombstones(table) == [("gone.parquet", None)]
+    assert ids_of(table) == [1, 2]
+    with pytest.raises(SpecViolationError, match="1 rows with more than one action"):
+        open_table(builder.root, validate=True)
 
 
 def test_unknown_columns_are_ignored(builder: DeltaBuilder) -> None:

@@ -7,6 +7,7 @@ of files only when they are needed, and statistics only for the columns that a f
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,20 @@ _TABLE_ACTIONS = (
     Field("checkpointMetadata", Struct((Field("version", _LONG),))),
     Field("sidecar", Struct((Field("path", _TEXT), Field("sizeInBytes", _LONG)))),
 )
+#: One field of each action, which is enough to see where the action is.
+_PRESENCE = tuple(
+    Field(name, Struct((field,)))
+    for name, field in (
+        ("protocol", Field("minReaderVersion", _INT)),
+        ("metaData", Field("id", _TEXT)),
+        ("txn", Field("appId", _TEXT)),
+        ("domainMetadata", Field("domain", _TEXT)),
+        ("checkpointMetadata", Field("version", _LONG)),
+        ("sidecar", Field("path", _TEXT)),
+        ("add", Field("path", _TEXT)),
+        ("remove", Field("path", _TEXT)),
+    )
+)
 
 
 @dataclass
@@ -163,10 +178,17 @@ class CheckpointPart:
         if given != len(rows):
             raise self._corrupt(f"the column {column.name} has {first} live files, other columns have more")
 
+    def crowded_rows(self) -> int:
+        """Count the rows that hold more than one action."""
+        crowded = 0
+        for rows in self._read_batches(_PRESENCE, _BATCH_ROWS):
+            counts = functools.reduce(pc.add, (column.is_valid().cast(pa.int8()) for column in rows))
+            crowded += pc.sum(pc.greater(counts, 1)).as_py() or 0
+        return crowded
+
     def has_files(self) -> bool:
         """Say whether there is any live file or tombstone."""
-        path = Struct((Field("path", _TEXT),))
-        fields = [Field("add", path), Field("remove", path)]
+        fields = [field for field in _PRESENCE if field.name in ("add", "remove")]
         return any(
             column.null_count < len(column) for rows in self._read_batches(fields, _BATCH_ROWS) for column in rows
         )
@@ -323,6 +345,13 @@ class Checkpoint:
         marks = self._own_actions.get("checkpointMetadata")
         return marks[0].get("version") if marks else None
 
+    def crowded_rows(self) -> int:
+        """Count the rows, or lines of JSON, that hold more than one action; each must be one."""
+        if self._is_json:
+            return sum(len(json.loads(line)) > 1 for line in self._json_lines())
+        sidecars = [part for part in self.file_parts if part not in self._main_parts]
+        return sum(part.crowded_rows() for part in [*self._main_parts, *sidecars])
+
     def read_json(self) -> bytes:
         """Read a JSON checkpoint."""
         return self._log.read(self._entries[0])
@@ -386,12 +415,15 @@ class Checkpoint:
             yield "txn", row
         for row in replay.domains.to_pylist():
             yield "domainMetadata", row
-        # The replay has checked every line.
-        for line in self.read_json().splitlines():
+        for line in self._json_lines():
             if b'"sidecar"' in line or b'"checkpointMetadata"' in line:
                 for name, fields in json.loads(line).items():
                     if name in ("sidecar", "checkpointMetadata") and isinstance(fields, dict):
                         yield name, fields
+
+    def _json_lines(self) -> Iterator[bytes]:
+        """Give the lines, each of which the replay has checked."""
+        return (line for line in self.read_json().split(b"\n") if line.strip())
 
     def _corrupt(self, message: str, **context: Any) -> CorruptCheckpointError:
         name = self._entries[0].file.name

@@ -40,7 +40,7 @@ class Commit:
 
 def commit_info(data: bytes) -> dict[str, Any]:
     """Give the ``commitInfo`` of a log entry; empty where there is none."""
-    for line in data.splitlines():
+    for line in data.split(b"\n"):
         if b'"commitInfo"' not in line:
             continue
         try:

@@ -58,7 +58,10 @@ def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
     entries = snapshot.segment.checkpoint
     if not entries:
         return
-    version, recorded = entries[0].file.version, Checkpoint(snapshot.log, entries).recorded_version
+    checkpoint = Checkpoint(snapshot.log, entries)
+    version, recorded, crowded = checkpoint.version, checkpoint.recorded_version, checkpoint.crowded_rows()
+    if crowded:
+        yield f"the checkpoint of version {version} has {crowded} rows with more than one action"
     feature = supports(snapshot.protocol, "v2Checkpoint")
     if feature and entries[0].file.kind == "multipart":
         yield f"the checkpoint of version {version} is in parts, which the feature v2Checkpoint forbids"
