@@ -1,0 +1,221 @@
+"""The change data feed, the reader's half (DL-CDF)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import DeltabergError, VersionNotFoundError
+from tests.support.delta_builder import Action, DeltaBuilder
+from tests.support.delta_schemas import field
+from tests.support.roads import Road
+from tests.support.rows import ID, ids, ids_of, live_files
+
+_ON = {"delta.enableChangeDataFeed": "true"}
+_MILLIS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
+
+
+def _changes(*rows: tuple[int, str]) -> pa.Table:
+    """Give the rows of a change data file."""
+    values, kinds = zip(*rows, strict=True)
+    return pa.table({"id": pa.array(values, pa.int64()), "_change_type": pa.array(kinds, pa.string())})
+
+
+def _cdc(builder: DeltaBuilder, rows: pa.Table, partition: dict[str, str | None] | None = None) -> Action:
+    """Write a change data file, and give the action for it."""
+    add = builder.add(rows, path=f"_change_data/cdc-{len(builder.rows):05d}.c000.snappy.parquet")
+    body = {name: add["add"][name] for name in ("path", "size")}
+    return {"cdc": {**body, "partitionValues": partition or {}, "dataChange": False}}
+
+
+def _feed(table: Any, start: Any, end: Any = None, **scan: Any) -> list[tuple[Any, ...]]:
+    """Give changes as (version, type, id), sorted."""
+    found = table.changes(start, end, **scan).to_arrow().to_pylist()
+    return sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
+
+
+def _rows(builder: DeltaBuilder, *versions: Sequence[Action], **create: Any) -> Any:
+    """Commit versions 1, 2, ... of a table with a change feed, and open it."""
+    builder.create(ID, configuration=_ON, millis=_MILLIS, **create)
+    for number, actions in enumerate(versions, start=1):
+        builder.commit(*actions, millis=_MILLIS + number * 1000)
+    return open_table(builder.root)
+
+
+@pytest.mark.req("DL-CDF-01", half="reader")
+def test_change_files_hold_rows_and_what_became_of_them(builder: DeltaBuilder, road: Road) -> None:
+    update = _cdc(builder, _changes((1, "update_preimage"), (2, "update_postimage")))
+    delete = _cdc(builder, _changes((5, "delete")))
+    merge = _cdc(builder, _changes((6, "insert")))
+    table = _rows(builder, [update], [delete, merge])
+    found = road.rows(table.changes(1, columns=["id", "_change_type"]))
+    assert found == [
+        {"id": 1, "_change_type": "update_preimage"},
+        {"id": 2, "_change_type": "update_postimage"},
+        {"id": 5, "_change_type": "delete"},
+        {"id": 6, "_change_type": "insert"},
+    ]
+
+
+@pytest.mark.req("DL-CDF-02", half="reader")
+def test_the_action_of_a_change_file(builder: DeltaBuilder) -> None:
+    action = _cdc(builder, _changes((1, "delete")))
+    assert action["cdc"]["dataChange"] is False
+    action["cdc"]["tags"] = {"a": "b"}
+    assert _feed(_rows(builder, [action]), 1) == [(1, "delete", 1)]
+    builder.commit({"cdc": {"partitionValues": {}, "size": 1, "dataChange": False}})
+    with pytest.raises(DeltabergError, match="path"):
+        _feed(open_table(builder.root), 1)
+
+
+@pytest.mark.req("DL-CDF-05")
+def test_change_files_stand_for_their_commit(builder: DeltaBuilder) -> None:
+    old, new = builder.add(ids(*range(10))), builder.add(ids(*range(1, 11)))
+    builder.create(ID, old, configuration=_ON)
+    cdc = _cdc(builder, _changes((0, "update_preimage"), (10, "update_postimage")))
+    builder.commit(builder.remove(old), new, cdc)
+    assert _feed(open_table(builder.root), 1) == [(1, "update_postimage", 10), (1, "update_preimage", 0)]
+
+
+@pytest.mark.req("DL-CDF-06")
+def test_changes_are_derived_from_files(builder: DeltaBuilder, road: Road) -> None:
+    first = builder.add(ids(1, 2, 3))
+    second = builder.add(ids(4, 5, 6, 7, 8), vector=builder.vector([0]), stats="count")
+    third = builder.add(ids(9))
+    features = builder.features("deletionVectors")
+    table = _rows(builder, [first], [second], [builder.remove(second), third], protocol=features)
+    assert _feed(table, 1, 1) == [(1, "insert", 1), (1, "insert", 2), (1, "insert", 3)]
+    deleted = [(3, "delete", number) for number in (5, 6, 7, 8)]
+    assert _feed(table, 3) == [*deleted, (3, "insert", 9)]
+    found = road.rows(table.changes(2, columns=["id", "_change_type", "_commit_version"]))
+    assert len(found) == 4 + 5
+
+
+@pytest.mark.req("DL-CDF-07")
+def test_rearrangements_are_no_changes(builder: DeltaBuilder) -> None:
+    small = [builder.add(ids(1)), builder.add(ids(2))]
+    builder.create(ID, *small, configuration=_ON)
+    builder.commit(*(builder.remove(one, dataChange=False) for one in small), builder.add(ids(1, 2), dataChange=False))
+    table = open_table(builder.root)
+    assert _feed(table, 1) == []
+    assert len(_feed(table, 0)) == 2
+
+
+@pytest.mark.req("DL-CDF-08")
+def test_a_new_vector_deletes_what_it_hides(builder: DeltaBuilder, road: Road) -> None:
+    plain = builder.add(ids(*range(10)), path="f.parquet", stats="count")
+    builder.create(ID, plain, configuration=_ON, protocol=builder.features("deletionVectors"))
+    first, second, third = builder.vectors([[0, 9], [0, 4, 9], [0, 4]])
+
+    def with_vector(vector: dict[str, Any]) -> Action:
+        return {"add": {**plain["add"], "deletionVector": vector}}
+
+    builder.commit(builder.remove(plain), with_vector(first))
+    builder.commit(builder.remove(with_vector(first)), with_vector(second))
+    builder.commit(builder.remove(with_vector(second)), with_vector(third))
+    table = open_table(builder.root)
+    assert _feed(table, 1) == [(1, "delete", 0), (1, "delete", 9), (2, "delete", 4), (3, "insert", 9)]
+    found = road.rows(table.changes(1, 2, columns=["id", "_change_type"], filter="id < 9"))
+    assert found == [{"id": 0, "_change_type": "delete"}, {"id": 4, "_change_type": "delete"}]
+
+
+@pytest.mark.req("DL-CDF-09")
+def test_changes_say_when_they_were_committed(builder: DeltaBuilder, road: Road) -> None:
+    table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))], [_cdc(builder, _changes((3, "delete")))])
+    found = {row["id"]: (row["_commit_version"], row["_commit_timestamp"]) for row in road.rows(table.changes(1))}
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    assert found == {number: (number, start + dt.timedelta(seconds=number)) for number in (1, 2, 3)}
+    schema = table.changes(1).schema
+    assert schema.field("_commit_version").type == pa.int64()
+    assert schema.field("_commit_timestamp").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.req("DL-CDF-10")
+@pytest.mark.parametrize("value", [None, "insert"])
+def test_a_change_type_in_a_data_file_is_ignored(builder: DeltaBuilder, value: str | None) -> None:
+    rows = pa.table({"id": pa.array([1], pa.int64()), "_change_type": pa.array([value], pa.string())})
+    table = _rows(builder, [builder.add(rows)])
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}]
+    assert _feed(table, 1) == [(1, "insert", 1)]
+
+
+@pytest.mark.req("DL-CDF-11")
+def test_partitions_and_mapping_hold_for_change_files(builder: DeltaBuilder, road: Road) -> None:
+    columns = [
+        field("id", "long", delta__columnMapping__id=1, delta__columnMapping__physicalName="col-1"),
+        field("p", "integer", delta__columnMapping__id=2, delta__columnMapping__physicalName="col-2"),
+    ]
+    configuration = {**_ON, "delta.columnMapping.mode": "name"}
+    protocol = builder.protocol(2, 7, None, ["columnMapping", "changeDataFeed"])
+    builder.create(columns, partition_by=["p"], configuration=configuration, protocol=protocol)
+    stored = pa.table({"col-1": pa.array([1], pa.int64()), "_change_type": ["delete"]})
+    builder.commit(_cdc(builder, stored, {"col-2": "7"}))
+    builder.commit(builder.add(pa.table({"col-1": pa.array([2], pa.int64())}), partition={"col-2": "8"}))
+    found = road.rows(open_table(builder.root).changes(1, columns=["id", "p", "_change_type"]))
+    assert found == [{"id": 1, "p": 7, "_change_type": "delete"}, {"id": 2, "p": 8, "_change_type": "insert"}]
+
+
+@pytest.mark.req("DL-CDF-12", half="reader")
+def test_change_files_are_not_in_the_snapshot(builder: DeltaBuilder) -> None:
+    builder.create(ID, builder.add(ids(1), path="f.parquet"), configuration=_ON)
+    before = live_files(open_table(builder.root))
+    builder.commit(_cdc(builder, _changes((1, "delete"))))
+    table = open_table(builder.root)
+    assert live_files(table) == before == [("f.parquet", 0)]
+    assert ids_of(table) == [1]
+    assert table.tombstones.num_rows == 0
+
+
+def test_ranges_by_time(builder: DeltaBuilder) -> None:
+    table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))], [builder.add(ids(3))])
+
+    def at(seconds: float) -> dt.datetime:
+        return dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=seconds)
+
+    assert [one[0] for one in _feed(table, at(1), at(2))] == [1, 2]
+    assert [one[0] for one in _feed(table, at(1.5), at(2.5))] == [2]
+    assert [one[0] for one in _feed(table, at(3))] == [3]
+    assert [one[0] for one in _feed(table, "2024-01-01 00:00:02")] == [2, 3]
+
+
+def test_ranges_that_are_none_are_refused(builder: DeltaBuilder) -> None:
+    table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))])
+    for start, end in ((3, None), (2, 1), (-1, None), (1, 3)):
+        with pytest.raises(DeltabergError, match=r"version|range"):
+            table.changes(start, end).to_arrow()
+    with pytest.raises(DeltabergError):
+        table.changes(dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc)).to_arrow()
+
+
+def test_commits_that_were_cleaned_up_are_missing(builder: DeltaBuilder) -> None:
+    _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))], [builder.add(ids(3))])
+    builder.checkpoint(2)
+    for version in (0, 1):
+        (builder.log / f"{version:020d}.json").unlink()
+    table = open_table(builder.root)
+    assert _feed(table, 2) == [(2, "insert", 2), (3, "insert", 3)]
+    with pytest.raises(VersionNotFoundError, match="1"):
+        _feed(table, 1)
+
+
+def test_a_column_that_came_later_is_null_in_older_changes(builder: DeltaBuilder) -> None:
+    builder.create(ID, configuration=_ON)
+    builder.commit(builder.add(ids(1)))
+    wider = pa.schema([*ID, ("name", pa.string())])
+    builder.commit(builder.metadata(wider, configuration=_ON))
+    builder.commit(builder.add(pa.table({"id": pa.array([2], pa.int64()), "name": ["x"]})))
+    found = open_table(builder.root).changes(1).to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in found) == [(1, None), (2, "x")]
+
+
+def test_a_limit_and_a_filter_on_changes(builder: DeltaBuilder, road: Road) -> None:
+    table = _rows(builder, [builder.add(ids(*range(10)))], [builder.add(ids(*range(10, 20)))])
+    assert road.count(table.changes(1, limit=7)) == 7
+    scan = table.changes(1, filter="_commit_version = 2 AND _change_type = 'insert' AND id > 17")
+    assert road.column(scan, "id") == [18, 19]
+    assert scan.files().num_rows == 1
