@@ -8,11 +8,40 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from deltaberg._version import __version__
-from deltaberg.api import open_table
-from deltaberg.delta import DeltaTable
-from deltaberg.errors import DeltabergError
-from deltaberg.expressions import col
-from deltaberg.table import Scan, ScanOptions
+
+if TYPE_CHECKING:
+    from deltaberg.api import open_table
+    from deltaberg.delta import DeltaTable
+    from deltaberg.errors import DeltabergError
+    from deltaberg.expressions import col
+    from deltaberg.table import Scan, ScanOptions
 
 __all__ = ["DeltaTable", "DeltabergError", "Scan", "ScanOptions", "__version__", "col", "open_table"]
+
+# Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
+_HOMES = {
+    "DeltaTable": "deltaberg.delta",
+    "DeltabergError": "deltaberg.errors",
+    "Scan": "deltaberg.table",
+    "ScanOptions": "deltaberg.table",
+    "col": "deltaberg.expressions",
+    "open_table": "deltaberg.api",
+}
+_MODULES = frozenset({"errors", "kernels"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"deltaberg.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'deltaberg' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -90,10 +90,14 @@ class DeltabergError(Exception):
         self.hint = hint
         self.context: dict[str, Any] = {name: fact for name, fact in context.items() if fact is not None}
 
-    def __str__(self) -> str:
+    @property
+    def statement(self) -> str:
+        """The message with the facts, without the hint."""
         facts = ", ".join(f"{name}: {fact}" for name, fact in self.context.items())
-        text = f"{self.message} ({facts})" if facts else self.message
-        return f"{text}\nhint: {self.hint}" if self.hint else text
+        return f"{self.message} ({facts})" if facts else self.message
+
+    def __str__(self) -> str:
+        return f"{self.statement}\nhint: {self.hint}" if self.hint else self.statement
 
     def __reduce__(self) -> tuple[Callable[..., DeltabergError], tuple[Any, ...]]:
         return _rebuild, (type(self), self.message, self.hint, self.context)

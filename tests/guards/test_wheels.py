@@ -90,7 +90,7 @@ def test_a_pure_wheel_says_why(pure: Path) -> None:
 
 
 def test_forcing_native_kernels_without_them_raises(pure: Path) -> None:
-    finished = _with_wheel(pure, "import deltaberg", DELTABERG_KERNELS="native")
+    finished = _with_wheel(pure, "from deltaberg import open_table", DELTABERG_KERNELS="native")
     assert finished.returncode != 0
     assert "KernelUnavailableError" in finished.stderr
     assert "no cargo was found" in finished.stderr

@@ -13,7 +13,7 @@ from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, class
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
 from deltaberg.storage import Location, ObjectMeta, Storage
 
-__all__ = ["LogDirectory", "LogEntry", "Segment", "build_segment"]
+__all__ = ["CheckpointInfo", "LogDirectory", "LogEntry", "Segment", "build_segment"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,36 @@ class LogEntry:
     def version(self) -> int:
         """The version, of a compaction the last one in it."""
         return self.file.end if self.file.kind == "compaction" else self.file.version
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """The checkpoint that a snapshot stands on.
+
+    Parameters
+    ----------
+    version
+        The version that it holds.
+    kind
+        Its form: ``classic``, ``multipart`` or ``uuid``.
+    files
+        The names of its files in the log, without sidecars.
+    size
+        Bytes of these files.
+    """
+
+    version: int
+    kind: str
+    files: tuple[str, ...]
+    size: int
+
+    @classmethod
+    def of(cls, entries: tuple[LogEntry, ...]) -> CheckpointInfo | None:
+        """Describe the files of a checkpoint; None where there are none."""
+        if not entries:
+            return None
+        names = tuple(entry.file.name for entry in entries)
+        return cls(entries[0].version, entries[0].file.kind, names, sum(entry.meta.size for entry in entries))
 
 
 @dataclass(frozen=True)
@@ -100,8 +130,13 @@ def build_segment(
         Where a version in between is missing.
     """
     if first is not None:
-        commits = [entry for entry in log.entries(first) if not entry.file.is_checkpoint]
-        return _assemble(commits, version, damaged, first, log)
+        entries = list(log.entries(first))
+        rest = [entry for entry in entries if not entry.file.is_checkpoint]
+        newest = max((entry.version for entry in rest if entry.file.kind == "commit"), default=first - 1)
+        beyond = max((entry.version for entry in entries if entry.file.is_checkpoint), default=newest)
+        if beyond > newest:
+            raise CorruptLogError(f"version {beyond} is missing", table=str(log.root), version=beyond)
+        return _assemble(rest, version, damaged, first, log)
     hint = None if damaged else log.hint()
     if hint is not None and (version is None or hint <= version):
         listed = list(log.entries(hint))

@@ -20,7 +20,7 @@ from deltaberg.delta.features import (
 )
 from deltaberg.delta.log_bytes import LogBytes
 from deltaberg.delta.schema import parse_schema
-from deltaberg.delta.segment import LogDirectory, Segment, build_segment
+from deltaberg.delta.segment import LogDirectory, LogEntry, Segment, build_segment
 from deltaberg.delta.state import FileState
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, SchemaError
 from deltaberg.schema import Field, Struct
@@ -56,7 +56,9 @@ class Snapshot:
         self.segment = segment
         self.version = segment.version
         self.log_bytes = log_bytes
-        #: The files of the checkpoint that the snapshot stands on.
+        #: The checkpoint that the snapshot stands on, or nothing.
+        self.checkpoint: tuple[LogEntry, ...] = older.checkpoint if isinstance(older, Snapshot) else segment.checkpoint
+        #: The names of its files, and of those checkpoints that proved to be damaged.
         self.checkpoint_names = _checkpoint_names(older)
         self.files: FileState = FileState(replay, older.files if isinstance(older, Snapshot) else older)
         try:
@@ -216,7 +218,7 @@ class Snapshot:
                     other = Snapshot.load(self.log, self.version, self.checkpoint_names)
                 except DeltabergError:
                     raise error from None
-                self.files, self.log_bytes = other.files, other.log_bytes
+                self.files, self.log_bytes, self.checkpoint = other.files, other.log_bytes, other.checkpoint
                 # Without a name it was read from the log alone, where no checkpoint can be damaged.
                 self.checkpoint_names = other.checkpoint_names and self.checkpoint_names | other.checkpoint_names
 

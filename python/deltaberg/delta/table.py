@@ -25,7 +25,7 @@ from deltaberg.delta.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.features import supported_features
 from deltaberg.delta.history import Commit, CommitTimes, parse_instant
 from deltaberg.delta.retention import deleted_file_retention, expired
-from deltaberg.delta.segment import LogDirectory
+from deltaberg.delta.segment import CheckpointInfo, LogDirectory
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.source import SnapshotSource
 from deltaberg.delta.validate import validate_table
@@ -242,6 +242,11 @@ class DeltaTable:
         """When the version was committed."""
         millis = CommitTimes(self._log, self._snapshot).time_of(self.version)
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
+
+    @property
+    def checkpoint(self) -> CheckpointInfo | None:
+        """The checkpoint that the snapshot was read from; None where the log alone was read."""
+        return CheckpointInfo.of(self._snapshot.checkpoint)
 
     @property
     def is_append_only(self) -> bool:

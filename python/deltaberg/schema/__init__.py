@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
-from deltaberg.schema.columns import ColumnName, find_column, find_path, select_columns, split_name
+from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "find_column",
     "find_path",
     "is_variant_field",
+    "join_name",
     "select_columns",
     "split_name",
 ]

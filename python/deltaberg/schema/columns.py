@@ -13,7 +13,7 @@ from dataclasses import replace
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema.types import Field, Struct
 
-__all__ = ["ColumnName", "find_column", "find_path", "select_columns", "split_name"]
+__all__ = ["ColumnName", "find_column", "find_path", "join_name", "select_columns", "split_name"]
 
 #: How callers name a column.
 ColumnName = str | Sequence[str]
@@ -50,6 +50,17 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
         if name[at] != ".":
             raise InvalidArgumentError(f"{name!r} is no column name", hint="a dot must follow the closing backtick")
         at += 1
+
+
+def join_name(path: Sequence[str]) -> str:
+    """Give the name that `split_name` splits into these parts; backticks stand around what could be misread.
+
+    Examples
+    --------
+    >>> join_name(("a.b", "c"))
+    '`a.b`.c'
+    """
+    return ".".join("`" + part.replace("`", "``") + "`" if set(part) & set(".,`") else part for part in path)
 
 
 def _quoted(name: str, at: int) -> tuple[str, int]:

@@ -1,45 +1,104 @@
-"""What a scan will read, in words."""
+"""What a scan will read, and why."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE
 from deltaberg.schema import Struct
-from deltaberg.table.plan import Plan
+from deltaberg.table.plan import Plan, PruneStep, count_splits
 
-__all__ = ["explain_plan"]
+__all__ = ["Explanation", "explain_plan"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_ROAD = "local; on Spark arrow (to_spark) or fused (map_in_arrow)"
 
 
-def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | None) -> str:
+@dataclass(frozen=True)
+class Explanation:
+    """What a scan will read, and why; as text it is what `Scan.explain` gives.
+
+    Parameters
+    ----------
+    table, description
+        Where the table is, and which rows of it are read, as ``version 3``.
+    steps
+        The files that are left by each step of planning; the first step are all files.
+    columns
+        The wanted columns that are read from data files.
+    constants
+        The columns that have one value in each file, such as partition columns, and that rows or filter need.
+    filter
+        The filter as it was understood; None without one.
+    residual_files
+        How many files need the filter applied to their rows; the others match whole.
+    deletion_vectors, deleted_rows
+        How many files have a deletion vector, and how many rows these delete.
+    limit
+        How many rows are wanted at most; None for all.
+    tasks
+        How many tasks read the files on this machine: large files are split.
+    """
+
+    table: str
+    description: str
+    steps: tuple[PruneStep, ...]
+    columns: tuple[str, ...]
+    constants: tuple[str, ...]
+    filter: str | None
+    residual_files: int
+    deletion_vectors: int
+    deleted_rows: int
+    limit: int | None
+    tasks: int
+
+    @property
+    def title(self) -> str:
+        """What the explanation is of."""
+        return f"Scan of {self.table}, {self.description}"
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is to say, as names and texts."""
+        facts = []
+        for number, step in enumerate(self.steps):
+            share = f", {self.steps[number - 1].files - step.files} skipped" if number else ""
+            facts.append((f"by {step.name}" if number else "all", f"{step.files} files, {_bytes(step.size)}{share}"))
+        facts.append(("columns from files", ", ".join(self.columns) or "none"))
+        if self.constants:
+            facts.append(("constant in a file", ", ".join(self.constants)))
+        facts.append(("filter", self.filter or "none"))
+        if self.filter is not None:
+            facts.append(("applied to rows of", f"{self.residual_files} files; the others match whole"))
+        if self.deletion_vectors:
+            facts.append(("deletion vectors", f"{self.deletion_vectors} files, {self.deleted_rows} rows deleted"))
+        if self.limit is not None:
+            facts.append(("limit", f"{self.limit} rows"))
+        return [*facts, ("tasks", str(self.tasks)), ("road", _ROAD)]
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(f"  {name + ':':22} {text}" for name, text in self.facts)])
+
+
+def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | None, split_size: int) -> Explanation:
     """Describe a plan: what each step keeps, what is read, and what remains to be done for each row."""
     source = plan.source
-    lines = [f"Scan of {source.table}, {source.description}"]
-    for number, step in enumerate(plan.steps):
-        lead = "all" if number == 0 else f"by {step.name}"
-        share = "" if number == 0 else f", {plan.steps[number - 1].files - step.files} skipped"
-        lines.append(f"  {lead + ':':22} {step.files} files, {_bytes(step.size)}{share}")
     constant = set(constants.names)
-    from_files = [child.name for child in output if child.name not in constant]
-    lines.append(f"  columns from files:    {', '.join(from_files) or 'none'}")
-    if constant:
-        lines.append(f"  constant in a file:    {', '.join(constants.names)}")
-    if plan.condition == TRUE:
-        lines.append("  filter:                none")
-    else:
-        remaining = pc.sum(plan.filtered).as_py() or 0
-        lines.append(f"  filter:                {plan.condition}")
-        lines.append(f"  applied to rows of:    {remaining} files; the others match whole")
-    deleted = pc.sum(plan.deleted_counts).as_py() or 0
-    vectors = pc.sum(plan.files.column("exclude").combine_chunks().is_valid()).as_py() or 0
-    if vectors:
-        lines.append(f"  deletion vectors:      {vectors} files, {deleted} rows deleted")
-    if limit is not None:
-        lines.append(f"  limit:                 {limit} rows")
-    lines.append("  road:                  local; on Spark arrow (to_spark) or fused (map_in_arrow)")
-    return "\n".join(lines)
+    return Explanation(
+        table=source.table,
+        description=source.description,
+        steps=tuple(plan.steps),
+        columns=tuple(name for name in output.names if name not in constant),
+        constants=tuple(constants.names),
+        filter=None if plan.condition == TRUE else str(plan.condition),
+        residual_files=pc.sum(plan.filtered).as_py() or 0,
+        deletion_vectors=pc.sum(plan.files.column("exclude").combine_chunks().is_valid()).as_py() or 0,
+        deleted_rows=pc.sum(plan.deleted_counts).as_py() or 0,
+        limit=limit,
+        tasks=count_splits(plan, split_size),
+    )
 
 
 def _bytes(size: float) -> str:

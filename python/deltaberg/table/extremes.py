@@ -11,12 +11,17 @@ import pyarrow.types as pt
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import constant_column
 from deltaberg.pruning import stats_key
-from deltaberg.schema import Decimal, Field, Primitive
+from deltaberg.schema import DataType, Decimal, Field, Primitive
 from deltaberg.table.plan import Plan, file_rows
 
-__all__ = ["Extremes"]
+__all__ = ["Extremes", "has_order"]
 
 _UNORDERED = {"void", "variant"}
+
+
+def has_order(found: DataType) -> bool:
+    """Say whether values of a type have an order, and so a smallest one."""
+    return isinstance(found, (Primitive, Decimal)) and str(found) not in _UNORDERED
 
 
 class Extremes:
@@ -30,7 +35,7 @@ class Extremes:
 
     def __init__(self, path: tuple[Field, ...], largest: bool) -> None:
         leaf = path[-1].type
-        if not isinstance(leaf, (Primitive, Decimal)) or str(leaf) in _UNORDERED:
+        if not has_order(leaf):
             name = ".".join(part.name for part in path)
             raise InvalidArgumentError(f"the column {name} is of type {leaf}, whose values have no order")
         self._path = path

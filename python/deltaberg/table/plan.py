@@ -17,7 +17,7 @@ from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, ScanSource
 
-__all__ = ["Plan", "PruneStep", "file_rows", "group_tasks", "make_plan", "split_files"]
+__all__ = ["Plan", "PruneStep", "count_splits", "file_rows", "group_tasks", "make_plan", "split_files"]
 
 #: The end of the last split: whatever the log says of a file's size, all of it is read.
 _TO_THE_END = (1 << 63) - 1
@@ -141,11 +141,7 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
         For each file how many rows are wanted of it at most; such a file is one split.
     """
     files, located = plan.files, plan.located
-    sizes = files.column("size").combine_chunks().fill_null(0)
-    before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
-    # The size is what the log says: one that lies must not make endless splits.
-    widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
-    pieces = pc.add(pc.divide(before_last, widths), 1)
+    sizes, widths, pieces = _split_widths(files, split_size)
     if limits is not None:
         pieces = pc.if_else(pc.is_valid(limits), pa.scalar(1, pa.int64()), pieces)
     counts = pieces.to_pylist()
@@ -174,6 +170,21 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     own = {"start": pa.array(starts, pa.int64()), "stop": pa.array(stops, pa.int64())}
     arrays = [own[child.name] if child.name in own else _taken(columns[child.name], take) for child in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def count_splits(plan: Plan, split_size: int) -> int:
+    """Say how many tasks `split_files` gives, without making them."""
+    _, _, pieces = _split_widths(plan.files, split_size)
+    return pc.sum(pieces).as_py() or 0
+
+
+def _split_widths(files: pa.Table, split_size: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Give the sizes of files, the bytes of a split of each, and how many splits it has."""
+    sizes = files.column("size").combine_chunks().fill_null(0)
+    before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
+    # The size is what the log says: one that lies must not make endless splits.
+    widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
+    return sizes, widths, pc.add(pc.divide(before_last, widths), 1)
 
 
 def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
-from deltaberg.files import ReadCounters, ReadSpec, constant_column, tasks_of
+from deltaberg.files import ReadCounters, ReadSpec, tasks_of
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.execute import read_in_order
-from deltaberg.table.explain import explain_plan
+from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
+from deltaberg.table.listing import list_files
 from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
 from deltaberg.table.source import ScanSource
 
@@ -151,42 +152,45 @@ class Scan:
         """The files that must be read."""
         return make_plan(self._source, self._condition)
 
-    def files(self) -> pa.Table:
+    def files(self, *, statistics: bool = False) -> pa.Table:
         """Give the files that the scan must read, a row a file.
 
         Columns: ``file_path`` (string, where the file is), ``file_format`` (string), ``file_size_in_bytes``
         (int64), ``modification_time`` (timestamp in milliseconds, UTC), ``record_count`` (int64, with deleted
-        rows; null where it is not recorded), ``deleted_record_count`` (int64), ``partition`` (a struct with a
-        typed field for each partition column) and ``residual`` (bool, whether the filter must still be applied
-        to the rows of the file).
+        rows; null where it is not recorded), ``deleted_record_count`` (int64), ``deletion_vector`` (a struct of
+        ``file_path``, which is null where the log itself holds the vector, ``offset``, ``size_in_bytes`` and
+        ``cardinality``; null where no row is deleted), ``partition`` (a struct with a typed field for each
+        partition column) and ``residual`` (bool, whether the filter must still be applied to the rows of the file).
+
+        Parameters
+        ----------
+        statistics
+            Add what is recorded of the scan's columns: ``lower_bounds`` and ``upper_bounds`` (structs with a typed
+            field for each column whose values have an order; no value that is not null and not NaN lies outside)
+            and ``null_value_counts`` (a struct of int64). Dots in the names of their fields lead into structs. Null
+            is unknown.
+
+        Examples
+        --------
+        >>> table.scan(columns=["id"]).files(statistics=True)["upper_bounds"].to_pylist()
+        [{'id': 3}]
         """
-        plan = self.plan
-        names = list(self._source.partition_columns)
-        types = arrow_schema(self._source.constants)
-        values = [plan.files.column(constant_column(name)).combine_chunks() for name in names]
-        rows = len(plan.files)
-        partition = (
-            pa.StructArray.from_arrays(values, fields=[types.field(name) for name in names])
-            if names
-            else pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
-        )
-        modified = plan.files.column("modified").cast(pa.timestamp("ms", "UTC"))
-        return pa.table(
-            {
-                "file_path": plan.located.column("location"),
-                "file_format": pa.repeat(pa.scalar("parquet"), rows),
-                "file_size_in_bytes": plan.files.column("size"),
-                "modification_time": modified,
-                "record_count": plan.record_counts,
-                "deleted_record_count": plan.deleted_counts,
-                "partition": partition,
-                "residual": plan.filtered,
-            }
-        )
+        return list_files(self.plan, self._output if statistics else None)
+
+    def explanation(self) -> Explanation:
+        """Say what the scan reads and why, in parts for programs; `explain` gives the same as text.
+
+        Examples
+        --------
+        >>> table.scan("id > 3").explanation().steps[-1]
+        PruneStep(name='statistics', files=0, size=0)
+        """
+        split_size = self.options.split_size or _LOCAL_SPLIT
+        return explain_plan(self.plan, self._output, self._read_constants(), self.limit, split_size)
 
     def explain(self) -> str:
         """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains."""
-        return explain_plan(self.plan, self._output, self._read_constants(), self.limit)
+        return str(self.explanation())
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows in batches, none of them empty, files in the order of `files`."""
