@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg import Scan
 
-__all__ = ["Road", "road_names", "same_rows"]
+__all__ = ["Road", "collect", "road_names", "same_rows"]
 
 
 def road_names() -> list[Any]:
@@ -33,8 +33,7 @@ class Road:
         """Give the rows of a scan as an Arrow table."""
         if self.spark is None:
             return scan.to_arrow()
-        frame = scan.to_spark(self.spark)
-        return _through_python(frame) if '"variant"' in frame.schema.json() else frame.toArrow()
+        return collect(scan.to_spark(self.spark))
 
     def rows(self, scan: Scan) -> list[dict[str, Any]]:
         """Give the rows of a scan as dictionaries, in the order of their text: no road promises another."""
@@ -59,14 +58,26 @@ class Road:
         """Run a function by the fused road; on this machine over the batches of the scan."""
         if self.spark is None:
             return pa.Table.from_batches(function(scan.to_batches()))
-        return scan.map_in_arrow(self.spark, function, schema).toArrow()
+        return collect(scan.map_in_arrow(self.spark, function, schema))
+
+
+def collect(frame: Any) -> pa.Table:
+    """Give the rows of a frame as an Arrow table."""
+    if not hasattr(frame, "toArrow") or '"variant"' in frame.schema.json():
+        return _through_python(frame)
+    return frame.toArrow()
 
 
 def _through_python(frame: Any) -> pa.Table:
-    """Collect a frame as the Arrow messages that Spark hands to Python: its toArrow() fails on variants in lists."""
+    """Collect a frame as the Arrow messages that Spark hands to Python.
+
+    Its toArrow() fails on variants in lists, and Spark 3.5 has none.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     rows = frame.mapInArrow(_as_messages, "message binary").collect()
     batches = [batch for row in rows for batch in pa.ipc.open_stream(row.message)]
-    return pa.Table.from_batches(batches) if batches else frame.toArrow()
+    return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
 
 
 def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

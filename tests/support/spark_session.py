@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-__all__ = ["SETTINGS", "start_session"]
+__all__ = ["REMOTE", "SETTINGS", "start_session"]
+
+#: Set to 1, this variable makes the session one of Spark Connect, whose server starts on this machine.
+REMOTE = "DELTABERG_TEST_CONNECT"
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -23,10 +27,13 @@ def start_session(**settings: str) -> Any:
     """Start a session; further settings replace the usual ones, ``__`` for a dot."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").appName("deltaberg-tests")
+    connect = os.environ.get(REMOTE) == "1"
+    builder = SparkSession.builder.appName("deltaberg-tests")
+    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     chosen = {**SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    if not connect:
+        session.sparkContext.setLogLevel("OFF")
     return session

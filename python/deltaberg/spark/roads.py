@@ -6,7 +6,6 @@ the function has seen it. *Arrow*: the rows themselves are yielded to the JVM; a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,44 +13,56 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from deltaberg.errors import MissingDependencyError
+from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.files import pack_tasks
-from deltaberg.spark.tasks import MARK_SCHEMA, TASK_COLUMN, BatchFunction, FusedTask, ReadTask, mark_rows
+from deltaberg.spark.session import parallelism
+from deltaberg.spark.tasks import MARK_COLUMN, TASK_COLUMN, BatchFunction, FusedTask, ReadTask, mark_rows
 from deltaberg.spark.types import output_schema, spark_schema
+from deltaberg.storage import parse_location
 from deltaberg.table import Scan
 
-__all__ = ["parallelism", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["partition_keys", "scan_map_in_arrow", "scan_to_spark"]
 
 _SLOT = "slot"
 _TASK_SCHEMA = st.StructType(
     [st.StructField(_SLOT, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
 )
-_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
-_DEFAULT_PARALLELISM = 8
 
 
 def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
     """Give the rows of a scan as a DataFrame by the arrow road."""
-    tasks = scan.spark_tasks(parallelism(spark))
+    tasks = _plan(scan, spark)
     schema = spark_schema(scan.output)
     if not tasks:
         return spark.createDataFrame([], schema)
     function = ReadTask(scan.read_spec, _open_limit(scan, tasks))
     if not scan.output:
         # Spark takes a batch without columns for an empty one.
-        marked = FusedTask(function, mark_rows)
-        return _task_frame(spark, tasks).mapInArrow(marked, MARK_SCHEMA).select()
+        marked = FusedTask(function, mark_rows, (MARK_COLUMN,))
+        return _task_frame(spark, tasks).mapInArrow(marked, f"{MARK_COLUMN} boolean").select()
     return _task_frame(spark, tasks).mapInArrow(function, schema)
 
 
 def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, schema: Any) -> DataFrame:
     """Run a function over the rows of a scan by the fused road."""
-    wanted = output_schema(schema)
-    tasks = scan.spark_tasks(parallelism(spark))
+    if not callable(function):
+        raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
+    wanted = output_schema(spark, schema)
+    tasks = _plan(scan, spark)
     if not tasks:
         return spark.createDataFrame([], wanted)
-    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function)
+    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function, tuple(wanted.names))
     return _task_frame(spark, tasks).mapInArrow(fused, wanted)
+
+
+def _plan(scan: Scan, spark: SparkSession) -> list[pa.RecordBatch]:
+    if parse_location(scan.source.table).scheme == "memory":
+        raise InvalidArgumentError(
+            "a table in memory is known to this process alone",
+            hint="use scan.to_arrow(), or put the table where the executors can read it",
+            table=scan.source.table,
+        )
+    return scan.spark_tasks(parallelism(spark))
 
 
 def _open_limit(scan: Scan, tasks: Sequence[pa.RecordBatch]) -> int | None:
@@ -105,32 +116,3 @@ def _require_pandas() -> None:
         raise MissingDependencyError(
             "Spark's mapInArrow needs pandas", hint="pip install 'deltaberg[spark]'"
         ) from error
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Say how many tasks a session can run at a time, as far as its settings tell."""
-    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-        text = _setting(spark, name)
-        if text is not None and text.isdigit() and int(text) > 0:
-            return int(text)
-    local = _LOCAL_MASTER.fullmatch(_setting(spark, "spark.master") or "")
-    if local is not None:
-        cores = local[1] or "1"
-        return _processors() if cores == "*" else int(cores)
-    executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
-    if executors is not None and executors.isdigit():
-        return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
-    return _DEFAULT_PARALLELISM
-
-
-def _processors() -> int:
-    import os
-
-    return os.cpu_count() or 1
-
-
-def _setting(spark: SparkSession, name: str) -> str | None:
-    try:
-        return spark.conf.get(name, None)
-    except Exception:  # noqa: BLE001 - a session may refuse to tell, and a guess will do
-        return None

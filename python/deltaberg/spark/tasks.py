@@ -5,7 +5,8 @@ Everything here is found by import on the worker; what travels is a `ReadSpec`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,12 +16,21 @@ from deltaberg.files import ReadSpec, read_task, task_schema, tasks_of, unpack_t
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.types import for_spark
 
-__all__ = ["MARK_SCHEMA", "TASK_COLUMN", "BatchFunction", "FusedTask", "ReadTask", "mark_rows", "read_packed"]
+__all__ = [
+    "MARK_COLUMN",
+    "TASK_COLUMN",
+    "BatchFunction",
+    "FusedTask",
+    "ReadTask",
+    "mark_rows",
+    "read_packed",
+    "to_spark",
+]
 
 #: The column of packed tasks.
 TASK_COLUMN = "task"
-#: What `mark_rows` yields, as DDL.
-MARK_SCHEMA = "row boolean"
+#: The column that `mark_rows` yields, of booleans.
+MARK_COLUMN = "row"
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -49,38 +59,57 @@ class ReadTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks, for Spark."""
         for batch in self.rows(batches):
-            yield self.to_spark(batch)
+            yield to_spark(batch)
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """Read the tasks in batches of packed tasks."""
         for batch in batches:
             for packed in batch.column(TASK_COLUMN).to_pylist():
                 yield from read_packed(self.spec, packed, self.limit)
 
-    def to_spark(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bring a batch to the layout that Spark wants."""
-        arrays = [for_spark(array, field.type) for array, field in zip(batch.columns, self.spec.output, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, names=self.spec.output.names)
-
 
 @dataclass(frozen=True)
 class FusedTask:
-    """Reads tasks and runs a user's function over their rows, in one go."""
+    """Reads tasks and runs a user's function over their rows, in one go; ``names`` are the columns to yield."""
 
     read: ReadTask
     function: BatchFunction
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks and give what the function makes of their rows."""
-        for made in self.function(self.read.rows(batches)):
-            if not isinstance(made, pa.RecordBatch):
+        with contextlib.closing(self.read.rows(batches)) as rows:
+            made = self.function(rows)
+            if not isinstance(made, Iterable):
                 raise InvalidArgumentError(
-                    f"the function yielded {type(made).__name__}", hint="yield pyarrow record batches"
+                    f"the function gave {type(made).__name__}", hint="give an iterator of pyarrow record batches"
                 )
-            yield made
+            for batch in made:
+                if not isinstance(batch, pa.RecordBatch):
+                    raise InvalidArgumentError(
+                        f"the function yielded {type(batch).__name__}", hint="yield pyarrow record batches"
+                    )
+                yield self._in_order(batch)
+
+    def _in_order(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Bring a batch to the columns of the schema: Spark takes them by place, and would swap them in silence."""
+        found = batch.schema.names
+        if sorted(found) != sorted(self.names):
+            raise InvalidArgumentError(
+                f"the function yielded the columns {', '.join(found)}",
+                hint=f"the schema has {', '.join(self.names)}",
+            )
+        return to_spark(batch if found == list(self.names) else batch.select(list(self.names)))
+
+
+def to_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Bring a batch to the layout that Spark takes."""
+    arrays = [for_spark(array) for array in batch.columns]
+    # Made of no arrays, a batch would have no rows.
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch
 
 
 def mark_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give a null for each row, for scans that want rows and no column of them."""
     for batch in batches:
-        yield pa.record_batch({"row": pa.nulls(batch.num_rows, pa.bool_())})
+        yield pa.record_batch({MARK_COLUMN: pa.nulls(batch.num_rows, pa.bool_())})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 import pyspark
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
+from deltaberg.schema import VARIANT, DataType, Decimal, List, Map, Primitive, Struct
 from deltaberg.schema.convert import list_with_values, struct_of
 
 __all__ = ["for_spark", "output_schema", "spark_schema", "spark_type"]
@@ -36,6 +38,8 @@ _SPARK_VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
+#: Layouts of text and bytes that it cannot read.
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def spark_schema(schema: Struct) -> st.StructType:
@@ -76,48 +80,60 @@ def _variant_type() -> st.DataType:
     return variant
 
 
-def for_spark(array: pa.Array, table_type: DataType) -> pa.Array:
-    """Bring an array to the layout that Spark wants: variants with their children in its order, at any depth."""
-    if not _holds_variant(table_type):
+def for_spark(array: pa.Array) -> pa.Array:
+    """Bring an array to the layout that Spark takes, at any depth.
+
+    Variants get their children in its order; dictionaries are decoded, and views become plain text and bytes.
+    """
+    kind = array.type
+    if not _is_foreign(kind):
         return array
-    if isinstance(table_type, Struct):
-        children = [for_spark(array.field(index), field.type) for index, field in enumerate(table_type)]
-        fields = [pa.field(field.name, child.type) for field, child in zip(table_type, children, strict=True)]
+    if pt.is_dictionary(kind):
+        return for_spark(array.dictionary_decode())
+    if kind in _VIEWS:
+        return array.cast(_VIEWS[kind])
+    if _is_variant(kind):
+        return struct_of(array, [array.field("value"), array.field("metadata")], list(_SPARK_VARIANT))
+    if pt.is_struct(kind):
+        children = [for_spark(array.field(index)) for index in range(kind.num_fields)]
+        fields = [field.with_type(child.type) for field, child in zip(kind, children, strict=True)]
         return struct_of(array, children, fields)
-    if isinstance(table_type, List):
-        start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        values = for_spark(array.values.slice(start, stop - start), table_type.element.type)
-        return list_with_values(array, values, pa.list_(values.type), start)
-    if isinstance(table_type, Map):
-        start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        keys = array.keys.slice(start, stop - start)
-        items = for_spark(array.items.slice(start, stop - start), table_type.value.type)
-        target = pa.map_(keys.type, items.type)
-        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-        return list_with_values(array, entries, target, start)
-    return struct_of(array, [array.field("value"), array.field("metadata")], list(_SPARK_VARIANT))
+    start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    if pt.is_list(kind):
+        values = for_spark(array.values.slice(start, stop - start))
+        return list_with_values(array, values, pa.list_(kind.value_field.with_type(values.type)), start)
+    keys = for_spark(array.keys.slice(start, stop - start))
+    items = for_spark(array.items.slice(start, stop - start))
+    target = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return list_with_values(array, entries, target, start)
 
 
-def _holds_variant(table_type: DataType) -> bool:
-    if isinstance(table_type, Struct):
-        return any(_holds_variant(field.type) for field in table_type)
-    if isinstance(table_type, List):
-        return _holds_variant(table_type.element.type)
-    if isinstance(table_type, Map):
-        return _holds_variant(table_type.value.type)
-    return table_type == Primitive("variant")
+def _is_variant(kind: pa.DataType) -> bool:
+    return bool(kind.equals(VARIANT, check_metadata=True))
 
 
-def output_schema(schema: Any) -> st.StructType | str:
-    """Give a schema as Spark takes it: a StructType, or DDL text, which Spark itself reads.
+def _is_foreign(kind: pa.DataType) -> bool:
+    """Say whether Spark does not take an Arrow type as it is."""
+    if pt.is_dictionary(kind) or kind in _VIEWS or _is_variant(kind):
+        return True
+    if pt.is_struct(kind) or pt.is_list(kind) or pt.is_map(kind):
+        return any(_is_foreign(kind.field(index).type) for index in range(kind.num_fields))
+    return False
+
+
+def output_schema(spark: SparkSession, schema: Any) -> st.StructType:
+    """Give a schema as a StructType; DDL text is read by the session.
 
     Raises
     ------
     InvalidArgumentError
-        Where it is neither, nor a pyarrow schema.
+        Where it is neither text, nor a StructType, nor a pyarrow schema.
     """
-    if isinstance(schema, (st.StructType, str)):
+    if isinstance(schema, st.StructType):
         return schema
+    if isinstance(schema, str):
+        return spark.createDataFrame([], schema).schema
     if isinstance(schema, pa.Schema):
         from pyspark.sql.pandas.types import from_arrow_schema
 

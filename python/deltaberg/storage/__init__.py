@@ -9,7 +9,7 @@ from typing import Any
 from deltaberg.storage.base import Counters, ObjectMeta, Storage
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location, LocationMap, PathResolver, decode_path, parse_location
-from deltaberg.storage.options import StoreOptions
+from deltaberg.storage.options import StoreOptions, is_store_option
 from deltaberg.storage.remote import RemoteStorage
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "StoreOptions",
     "StoreSpec",
     "decode_path",
+    "is_store_option",
     "open_store",
     "parse_location",
 ]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["StoreConfig", "StoreOptions", "store_config"]
+__all__ = ["StoreConfig", "StoreOptions", "is_store_option", "store_config"]
 
 #: Names and values, strings as a rule.
 StoreOptions = Mapping[str, Any]
@@ -79,6 +79,7 @@ _CLIENT = frozenset(
 _RETRY = frozenset({"max_retries", "retry_timeout"})
 _PATH_STYLE = frozenset({"s3.path-style-access", "aws_path_style", "path_style"})
 _PROFILE = frozenset({"s3.profile-name", "client.profile-name", "aws_profile", "profile"})
+_FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
 
 
 class StoreConfig(NamedTuple):
@@ -88,6 +89,14 @@ class StoreConfig(NamedTuple):
     client: dict[str, Any]
     retry: dict[str, Any]
     profile: str | None
+
+
+def is_store_option(name: str) -> bool:
+    """Say whether an option is spelled as those of some store are."""
+    spelled = name.lower()
+    return spelled.startswith(_FAMILIES) or any(
+        spelled in known for known in (_S3, _CLIENT, _RETRY, _PATH_STYLE, _PROFILE)
+    )
 
 
 def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
