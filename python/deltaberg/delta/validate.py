@@ -15,8 +15,10 @@ from deltaberg.delta.features import misplaced_features, supports
 from deltaberg.delta.segment import LogEntry
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.statistics import read_statistics
+from deltaberg.delta.version_checksum import checksum_violations
 from deltaberg.errors import DeltabergError, SpecViolationError
 from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.schema import DataType, List, Map, Struct
 from deltaberg.storage import PathResolver, StoreSpec
 
 __all__ = ["validate_table"]
@@ -50,8 +52,25 @@ def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) ->
     for entry in snapshot.segment.commits:
         if entry.file.kind == "commit":
             yield from _of_commit(snapshot, entry)
+    yield from _of_names(snapshot.schema, "")
+    yield from checksum_violations(snapshot)
     yield from _of_partition_values(snapshot)
     yield from _of_vectors(snapshot, store, resolver)
+
+
+def _of_names(found: DataType, inside: str) -> Iterator[str]:
+    """Names in a struct must differ by more than their case."""
+    if isinstance(found, Struct):
+        for name, count in Counter(field.name.lower() for field in found).items():
+            if count > 1:
+                yield f"{count} columns are called {inside}{name} without regard to case"
+        for field in found:
+            yield from _of_names(field.type, f"{inside}{field.name}.")
+    elif isinstance(found, List):
+        yield from _of_names(found.element.type, f"{inside}element.")
+    elif isinstance(found, Map):
+        yield from _of_names(found.key.type, f"{inside}key.")
+        yield from _of_names(found.value.type, f"{inside}value.")
 
 
 def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
