@@ -6,13 +6,14 @@ in-commit timestamps are enabled it is the one that the commit itself records.
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.delta.segment import LogDirectory, LogEntry
+from deltaberg.delta.segment import LogDirectory, LogEntry, complete_checkpoints
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, InvalidArgumentError, ObjectNotFoundError, VersionNotFoundError
 
@@ -137,10 +138,11 @@ class CommitTimes:
         VersionNotFoundError
             Where the instant is after the last commit.
         """
-        later = [version for version in sorted(self._entries) if self.time_of(version) >= instant]
-        if not later:
+        versions = sorted(self._entries)
+        before = self._count_until(versions, instant - 1)
+        if before == len(versions):
             raise VersionNotFoundError(f"{_shown(instant)} is after the last commit", table=str(self._log.root))
-        return later[0]
+        return versions[before]
 
     def last_before(self, instant: int) -> int:
         """Give the last version committed not after an instant in milliseconds since 1970.
@@ -150,10 +152,11 @@ class CommitTimes:
         VersionNotFoundError
             Where the instant is before the first commit.
         """
-        earlier = [version for version in sorted(self._entries) if self.time_of(version) <= instant]
-        if not earlier:
+        versions = sorted(self._entries)
+        count = self._count_until(versions, instant)
+        if not count:
             raise VersionNotFoundError(f"{_shown(instant)} is before the first commit", table=str(self._log.root))
-        return earlier[-1]
+        return versions[count - 1]
 
     def version_at(self, instant: int) -> int:
         """Give the newest version committed not later than an instant in milliseconds since 1970.
@@ -166,22 +169,29 @@ class CommitTimes:
         versions = self._reachable()
         if not versions:
             raise VersionNotFoundError("the log holds no commit", table=str(self._log.root))
+        count = self._count_until(versions, instant)
         first, last = self.time_of(versions[0]), self.time_of(versions[-1])
-        if not first <= instant <= last:
-            side = "before the first" if instant < first else "after the last"
+        if not count or (count == len(versions) and instant > last):
+            side = "after the last" if count else "before the first"
             raise VersionNotFoundError(
                 f"{_shown(instant)} is {side} commit that can be read",
                 hint=f"versions {versions[0]} to {versions[-1]} were committed from {_shown(first)} to {_shown(last)}",
                 table=str(self._log.root),
             )
-        low, high = 0, len(versions) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.time_of(versions[middle]) <= instant:
-                low = middle
-            else:
-                high = middle - 1
-        return versions[low]
+        return versions[count - 1]
+
+    def _count_until(self, versions: Sequence[int], instant: int) -> int:
+        """Count the versions, given in order, that were committed not later than an instant.
+
+        The times of log files and those that commits record need not go together: log files are younger where a
+        table was copied. The first recorded time parts the two.
+        """
+        since = self._recorded_since
+        parting = len(versions) if since is None else bisect.bisect_left(versions, since)
+        low, high = 0, parting
+        if parting < len(versions) and self.time_of(versions[parting]) <= instant:
+            low, high = parting, len(versions)
+        return bisect.bisect_right(versions, instant, low, high, key=self.time_of)
 
     def _reachable(self) -> list[int]:
         """Give the versions that end the log without a gap: older ones may have lost their base."""
@@ -192,8 +202,7 @@ class CommitTimes:
         reachable = versions[start:]
         if reachable and reachable[0] == 0:
             return reachable
-        checkpoints = [entry.file.version for entry in self._log.entries() if entry.file.is_checkpoint]
-        oldest = min(checkpoints, default=None)
+        oldest = min(complete_checkpoints(self._log.entries()), default=None)
         return [version for version in reachable if oldest is not None and version >= oldest]
 
     @property

@@ -5,7 +5,7 @@ Delta protocol, "Delta Log Entries", "Checkpoints", "Log Compaction Files".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from deltaberg.delta.last_checkpoint import read_last_checkpoint
@@ -13,7 +13,7 @@ from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, class
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
 from deltaberg.storage import Location, ObjectMeta, Storage
 
-__all__ = ["CheckpointInfo", "LogDirectory", "LogEntry", "Segment", "build_segment"]
+__all__ = ["CheckpointInfo", "LogDirectory", "LogEntry", "Segment", "build_segment", "complete_checkpoints"]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _assemble(
     listed: list[LogEntry], version: int | None, damaged: frozenset[str], first: int | None, log: LogDirectory
 ) -> Segment:
     commits = {entry.file.version: entry for entry in listed if entry.file.kind == "commit"}
-    checkpoints = _complete_checkpoints(listed, damaged)
+    checkpoints = complete_checkpoints(listed, damaged)
     newest = max([*commits, *checkpoints], default=None)
     if first is not None and newest is None:
         return Segment(first - 1, (), ())
@@ -221,7 +221,9 @@ def _commit_entries(
     return tuple(chosen)
 
 
-def _complete_checkpoints(listed: list[LogEntry], damaged: frozenset[str]) -> dict[int, tuple[LogEntry, ...]]:
+def complete_checkpoints(
+    listed: Iterable[LogEntry], damaged: frozenset[str] = frozenset()
+) -> dict[int, tuple[LogEntry, ...]]:
     """Give one complete checkpoint for each version that has any."""
     found: dict[int, tuple[LogEntry, ...]] = {}
     parts: dict[tuple[int, int], dict[int, LogEntry]] = {}
