@@ -70,7 +70,8 @@ def test_the_fields_of_the_pointer(
     if checksum:
         text = json.dumps({**pointer, "checksum": json_checksum(text)})
     _point(builder, text)
-    assert read_last_checkpoint(text.encode()) == LastCheckpoint(10, None)
+    described = {"file": "x.parquet", "tags": {"a": "b", "": "é"}} if pointer is _FULL else {}
+    assert read_last_checkpoint(text.encode()) == LastCheckpoint(10, None, **described)  # type: ignore[arg-type]
     assert _listed_from(builder, recorder) == [f"{10:020d}."]
 
 

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, SpecViolationError, UnsupportedFeatureError
+from deltaberg.delta.last_checkpoint import read_last_checkpoint
+from deltaberg.errors import DeltabergError, SpecViolationError, UnsupportedFeatureError, VersionNotFoundError
 from deltaberg.schema.variant import variant_to_json
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
+from tests.support.recorder import Recorder
 from tests.support.roads import Road
 from tests.support.rows import ID, ids, ids_of, live_files
 
@@ -289,3 +291,44 @@ def test_leaf_names_may_repeat_in_other_structs(builder: DeltaBuilder, road: Roa
     table = open_table(builder.root)
     assert road.rows(table.scan()) == [{"s1": {"x": 1}, "s2": {"x": 2}}]
     assert live_files(table)
+
+
+@pytest.mark.req("BEY-17", half="reader")
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_pointer_names_a_v2_checkpoint(builder: DeltaBuilder, recorder: Recorder, whole: bool) -> None:
+    builder.create(ID, builder.add(ids(1)), protocol=builder.features("v2Checkpoint"))
+    files = [builder.checkpoint(kind="uuid-parquet", sidecars=1)[0] for _ in range(3)]
+    for file in files:
+        path = str(file) if whole else file.name
+        pointer = {
+            "version": 0,
+            "size": 3,
+            "v2Checkpoint": {"path": path, "sizeInBytes": 1, "modificationTime": 1, "sidecarFiles": []},
+            "tags": {"unknown": "1", "sidecarNumActions": "7"},
+        }
+        (builder.log / "_last_checkpoint").write_text(json.dumps(pointer))
+        recorder.clear()
+        assert ids_of(open_table(builder.root)) == [1]
+        assert {name for name in recorder.read if ".checkpoint." in name} == {file.name}
+        found = read_last_checkpoint(json.dumps(pointer).encode())
+        assert found is not None
+        assert found.tags == {"unknown": "1", "sidecarNumActions": "7"}
+    files[2].unlink()
+    assert ids_of(open_table(builder.root)) == [1]
+
+
+@pytest.mark.req("DL-CLEAN-01", half="reader")
+def test_a_cleaned_table_is_the_same_table(builder: DeltaBuilder) -> None:
+    builder.create(ID, builder.add(ids(0)))
+    for number in range(1, 8):
+        builder.commit(builder.add(ids(number)), {"txn": {"appId": "a", "version": number}})
+    builder.checkpoint(5)
+    before = open_table(builder.root)
+    seen = [ids_of(before), live_files(before), before.transactions, before.version]
+    for version in range(5):
+        (builder.log / f"{version:020d}.json").unlink()
+    after = open_table(builder.root)
+    assert [ids_of(after), live_files(after), after.transactions, after.version] == seen
+    assert ids_of(open_table(builder.root, version=5)) == list(range(6))
+    with pytest.raises(VersionNotFoundError, match="no longer available"):
+        open_table(builder.root, version=4)

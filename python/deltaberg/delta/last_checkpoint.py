@@ -17,10 +17,15 @@ _CHECKSUM = "checksum"
 
 
 class LastCheckpoint(NamedTuple):
-    """What the pointer says: a checkpoint's version, and the number of its parts where there are several."""
+    """What the pointer says of a checkpoint.
+
+    ``parts`` is the number of its parts where there are several, ``file`` the name of a V2 checkpoint in the log.
+    """
 
     version: int
     parts: int | None
+    file: str | None = None
+    tags: dict[str, str] | None = None
 
 
 class _Number(str):
@@ -38,7 +43,21 @@ def read_last_checkpoint(data: bytes) -> LastCheckpoint | None:
     except (ValueError, RecursionError):
         return None
     version, parts = _integer(pointer.get("version")), _integer(pointer.get("parts"))
-    return None if version is None or version < 0 else LastCheckpoint(version, parts)
+    if version is None or version < 0:
+        return None
+    return LastCheckpoint(version, parts, _file(pointer.get("v2Checkpoint")), _tags(pointer.get("tags")))
+
+
+def _file(checkpoint: Any) -> str | None:
+    """Give the name of a V2 checkpoint; some writers record a whole path."""
+    path = checkpoint.get("path") if isinstance(checkpoint, dict) else None
+    return path.rpartition("/")[2] if type(path) is str else None
+
+
+def _tags(tags: Any) -> dict[str, str] | None:
+    if not isinstance(tags, dict):
+        return None
+    return {name: str(value) for name, value in tags.items() if isinstance(value, str)}
 
 
 def canonical_json(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from deltaberg.delta.last_checkpoint import read_last_checkpoint
+from deltaberg.delta.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
 from deltaberg.storage import Location, ObjectMeta, Storage
@@ -96,14 +96,13 @@ class LogDirectory:
             if file is not None:
                 yield LogEntry(file, meta)
 
-    def hint(self) -> int | None:
-        """Give the version of the checkpoint that ``_last_checkpoint`` names; None where it cannot be trusted."""
+    def hint(self) -> LastCheckpoint | None:
+        """Give what ``_last_checkpoint`` says; None where it cannot be trusted."""
         try:
             data = self.storage.get(f"{self.path}/{LAST_CHECKPOINT}")
         except ObjectNotFoundError:
             return None
-        pointer = read_last_checkpoint(data)
-        return None if pointer is None else pointer.version
+        return read_last_checkpoint(data)
 
 
 def build_segment(
@@ -138,8 +137,8 @@ def build_segment(
             raise CorruptLogError(f"version {beyond} is missing", table=str(log.root), version=beyond)
         return _assemble(rest, version, damaged, first, log)
     hint = None if damaged else log.hint()
-    if hint is not None and (version is None or hint <= version):
-        listed = list(log.entries(hint))
+    if hint is not None and (version is None or hint.version <= version):
+        listed = _preferring(hint, list(log.entries(hint.version)))
         if any(entry.file.is_checkpoint for entry in listed):
             try:
                 return _assemble(listed, version, damaged, None, log)
@@ -147,6 +146,17 @@ def build_segment(
                 # A stale or dangling pointer; the whole listing decides.
                 pass
     return _assemble(list(log.entries()), version, damaged, None, log)
+
+
+def _preferring(hint: LastCheckpoint, listed: list[LogEntry]) -> list[LogEntry]:
+    """Leave other checkpoints of the same version out where the pointer names one that is there."""
+    if not any(entry.file.name == hint.file for entry in listed):
+        return listed
+    return [
+        entry
+        for entry in listed
+        if not entry.file.is_checkpoint or entry.version != hint.version or entry.file.name == hint.file
+    ]
 
 
 def _assemble(
