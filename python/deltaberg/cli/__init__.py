@@ -1,20 +1,30 @@
-"""The command ``deltaberg``: looks into tables from a terminal or a script."""
+"""The command ``deltaberg``: looks into tables from a terminal or a script.
+
+Nothing heavy is imported before a command runs, so that ``--help`` and ``--version`` answer at once.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
+from io import TextIOWrapper
 
 __all__ = ["main"]
+
+#: The exit code of `MissingDependencyError`.
+_NOT_INSTALLED = 11
 
 
 def main() -> None:
     """Run the command line; needs the extra ``cli``."""
-    try:
-        import click  # noqa: F401
-        import rich  # noqa: F401
-    except ImportError as error:
-        print(f"deltaberg: {error.name} is not installed; pip install 'deltaberg[cli]'", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
-    from deltaberg.cli.app import run
+    missing = [name for name in ("click", "rich") if find_spec(name) is None]
+    if missing:
+        print(f"deltaberg: {missing[0]} is not installed; hint: pip install 'deltaberg[cli]'", file=sys.stderr)  # noqa: T201
+        sys.exit(_NOT_INSTALLED)
+    from deltaberg.cli.app import cli
 
-    sys.exit(run(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that lacks a character gets its number.
+            stream.reconfigure(errors="backslashreplace")
+    cli.main(prog_name="deltaberg")

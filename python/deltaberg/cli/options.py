@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
-from deltaberg import open_table
+from deltaberg.cli.endings import TRACEBACK
+from deltaberg.cli.output import progress
 
-__all__ = ["as_json", "scan_options", "table_command"]
+__all__ = ["scan_options", "table_command"]
 
 
 def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
@@ -19,86 +19,78 @@ def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable
     for value in values:
         name, equals, text = value.partition("=")
         if not equals or not name:
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param=parameter)
+            # The value is not shown: it may be a secret.
+            raise click.BadParameter(f"one is not {parameter.metavar}", param=parameter)
         found[name] = text
     return found
 
 
-def table_command(help: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a command of a function that takes an open table, and the command's own options."""
-
-    def decorate(function: Callable[..., None]) -> click.Command:
-        @functools.wraps(function)
-        def command(
-            table: str,
-            version: int | None,
-            timestamp: str | None,
-            storage_option: dict[str, str],
-            location_map: dict[str, str],
-            **options: Any,
-        ) -> None:
-            with _busy(f"opening {table}"):
-                opened = open_table(
-                    table,
-                    version=version,
-                    timestamp=timestamp,
-                    storage_options=storage_option,
-                    location_map=location_map or None,
-                )
-            function(opened, **options)
-
-        for option in (
-            click.option(
-                "--location-map",
-                multiple=True,
-                callback=_pairs,
-                metavar="FROM=TO",
-                help="Where files are now that metadata names by FROM; may be repeated.",
-            ),
-            click.option(
-                "--storage-option",
-                "-o",
-                multiple=True,
-                callback=_pairs,
-                metavar="NAME=VALUE",
-                help="An option of the store, such as AWS_REGION=eu-west-1; may be repeated.",
-            ),
-            click.option("--timestamp", "-t", metavar="TIME", help="The newest version not later than TIME."),
-            click.option("--version", "-v", type=click.IntRange(min=0), help="The version; the newest by default."),
-            click.argument("table"),
-        ):
-            command = option(command)
-        return click.command(function.__name__.rstrip("_"), help=help)(command)
-
-    return decorate
+def _want_traceback(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    ctx.meta[TRACEBACK] = wanted
 
 
-def as_json(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the option ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, exact in every type.")(function)
+# In the order in which help shows them.
+_OPTIONS = (
+    click.argument("table"),
+    click.option("--version", "-v", type=click.IntRange(min=0), help="The version; the newest by default."),
+    click.option("--timestamp", "-t", metavar="TEXT", help="The newest version not later than this time."),
+    click.option(
+        "--storage-option",
+        "-o",
+        multiple=True,
+        callback=_pairs,
+        metavar="KEY=VALUE",
+        help="An option of the store, such as AWS_REGION=eu-west-1; may be repeated.",
+    ),
+    click.option(
+        "--location-map",
+        multiple=True,
+        callback=_pairs,
+        metavar="FROM=TO",
+        help="Where files are now that metadata names by FROM; may be repeated.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, exact in every type."),
+    click.option(
+        "--traceback",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_want_traceback,
+        help="Show where an error came from; DELTABERG_TRACEBACK=1 does it too.",
+    ),
+)
+
+
+def table_command(function: Callable[..., None]) -> click.Command:
+    """Make a command of a function that takes an open table, ``as_json`` and the command's own options."""
+
+    @functools.wraps(function)
+    def command(
+        table: str,
+        version: int | None,
+        timestamp: str | None,
+        storage_option: dict[str, str],
+        location_map: dict[str, str],
+        **options: Any,
+    ) -> None:
+        with progress(f"opening {table}"):
+            from deltaberg.api import open_table
+
+            opened = open_table(
+                table,
+                version=version,
+                timestamp=timestamp,
+                storage_options=storage_option,
+                location_map=location_map or None,
+            )
+        function(opened, **options)
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return click.command(function.__name__)(command)
 
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that describe a scan."""
     filtered = click.option("--filter", "-f", metavar="SQL", help="Only rows for which SQL is true.")(function)
     return click.option("--columns", "-c", metavar="NAMES", help="Columns, separated by commas.")(filtered)
-
-
-class _busy:  # noqa: N801 - reads as a phrase where it is used
-    """Shows on a terminal that something is under way; writes nothing anywhere else."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._status: Any = None
-
-    def __enter__(self) -> None:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.text import Text
-
-            self._status = Console(stderr=True).status(Text(self._what))
-            self._status.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()

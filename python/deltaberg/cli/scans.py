@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from deltaberg import DeltaTable, Scan
-from deltaberg.cli.options import as_json, scan_options, table_command
-from deltaberg.cli.text import json_rows, print_json, print_lines, print_table
+from deltaberg.cli.options import scan_options, table_command
+from deltaberg.cli.output import print_facts, print_json, print_table, progress
 
-__all__ = ["COMMANDS"]
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable, Scan
+
+__all__ = ["files", "head", "plan"]
 
 # Commas separate names, but not inside of backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
@@ -21,45 +25,50 @@ def _scan(table: DeltaTable, filter: str | None, columns: str | None, limit: int
     return table.scan(filter, names, limit)
 
 
-@table_command("List the data files that a scan reads.")
+@table_command
 @scan_options
-@as_json
-def files(table: DeltaTable, filter: str | None, columns: str | None, as_json: bool) -> None:
-    """List the files."""
-    found = _scan(table, filter, columns).files()
-    if as_json:
-        for row in json_rows(found):
-            print_json(row)
-    else:
-        print_table(found.column_names, (list(row.values()) for row in json_rows(found)))
+@click.option("--stats", is_flag=True, help="Also what is recorded of the columns: bounds and counts of nulls.")
+def files(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None, stats: bool) -> None:
+    """List the live data files that a scan reads."""
+    from deltaberg.cli.values import json_rows
 
-
-@table_command("Explain what a scan reads, and why.")
-@scan_options
-@as_json
-def plan(table: DeltaTable, filter: str | None, columns: str | None, as_json: bool) -> None:
-    """Explain a scan."""
-    scan = _scan(table, filter, columns)
+    with progress("planning"):
+        found = _scan(table, filter, columns).files(statistics=stats)
     if not as_json:
-        print_lines(scan.explain())
+        print_table(found.column_names, json_rows(found))
         return
-    steps = [{"step": step.name, "files": step.files, "bytes": step.size} for step in scan.plan.steps]
-    print_json({"location": table.location, "version": table.version, "columns": scan.schema.names, "steps": steps})
+    for row in json_rows(found):
+        print_json(row)
 
 
-@table_command("Print the first rows.")
+@table_command
+@scan_options
+def plan(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None) -> None:
+    """Explain what a scan reads, and why."""
+    with progress("planning"):
+        explained = _scan(table, filter, columns).explanation()
+    if as_json:
+        steps = [{"step": step.name, "files": step.files, "bytes": step.size} for step in explained.steps]
+        print_json({**asdict(explained), "steps": steps})
+    else:
+        print_facts(explained.facts, explained.title)
+
+
+@table_command
 @scan_options
 @click.option("--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="How many at most.")
-@as_json
-def head(table: DeltaTable, filter: str | None, columns: str | None, limit: int, as_json: bool) -> None:
-    """Print rows."""
+def head(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
+    """Print the first rows."""
+    from deltaberg.cli.values import json_rows
+
     scan = _scan(table, filter, columns, limit)
-    rows = (row for batch in scan.to_batches() for row in json_rows(batch))
-    if as_json:
-        for row in rows:
-            print_json(row)
-    else:
-        print_table(scan.schema.names, (list(row.values()) for row in rows))
-
-
-COMMANDS = (files, plan, head)
+    batches = scan.to_batches()
+    with progress("reading"):
+        first = next(batches, None)
+    rest = (row for batch in batches for row in json_rows(batch))
+    rows = (row for some in ([] if first is None else json_rows(first), rest) for row in some)
+    if not as_json:
+        print_table(scan.schema.names, rows)
+        return
+    for row in rows:
+        print_json(row)

@@ -1,133 +1,71 @@
-"""Values as text and as JSON, and text that is safe for a terminal."""
+"""Text that is safe for a terminal, and JSON."""
 
 from __future__ import annotations
 
+import codecs
 import json
-import math
-import re
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-import click
-import pyarrow as pa
-import pyarrow.types as pt
+__all__ = ["JsonText", "clean", "json_text", "shown"]
 
-from deltaberg.schema import is_variant_field
-from deltaberg.schema.variant import variant_to_json
 
-__all__ = ["clean", "json_rows", "json_text", "print_json", "print_lines", "print_pairs", "print_table"]
+class JsonText(str):
+    """Text that is JSON already."""
 
-# What could steer a terminal, or turn the direction of its text.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+    __slots__ = ()
 
 
 def clean(text: str) -> str:
-    """Spell control characters out."""
-    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+    r"""Spell out what could steer a terminal, or mislead its reader: controls, marks of direction, odd spaces.
+
+    Examples
+    --------
+    >>> print(clean("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def json_text(value: Any) -> str:
-    """Give a value as JSON; what JSON has no form for must be text already."""
-    text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""Give a value as JSON on one line, with everything escaped that `clean` would spell out.
 
-
-def json_rows(batch: pa.RecordBatch | pa.Table) -> Iterable[dict[str, Any]]:
-    """Give rows as values that JSON has a form for.
-
-    Integers, floats, strings, booleans and null are themselves. Decimals, dates and timestamps are text, binary is
-    hexadecimal text, NaN and infinities are text, maps are lists of {key, value}, variants what they hold.
+    Examples
+    --------
+    >>> print(json_text({"a": [1, None, "\x9b2J"], "b": JsonText("1.10")}))
+    {"a": [1, null, "\u009b2J"], "b": 1.10}
     """
-    for chunk in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
-        columns = [_values(column, field) for column, field in zip(chunk.columns, chunk.schema, strict=True)]
-        names = chunk.schema.names
-        for row in range(chunk.num_rows):
-            yield {name: column[row] for name, column in zip(names, columns, strict=True)}
+    text = _encoded(value)
+    if text.isprintable() and (_writes_unicode() or text.isascii()):
+        return text
+    plain = _writes_unicode()
+    # Only strings hold such letters, so that escapes are right wherever one stands.
+    return "".join(
+        letter if letter.isprintable() and (plain or letter.isascii()) else json.dumps(letter)[1:-1] for letter in text
+    )
 
 
-def _values(array: pa.Array, field: pa.Field) -> list[Any]:
-    if is_variant_field(field):
-        return [
-            None if value is None else json.loads(variant_to_json(value["metadata"], value["value"]))
-            for value in array.to_pylist()
-        ]
-    found = array.type
-    if pt.is_struct(found):
-        children = [_values(child, found.field(index)) for index, child in enumerate(array.flatten())]
-        rows = [
-            {found.field(index).name: child[row] for index, child in enumerate(children)} for row in range(len(array))
-        ]
-        return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
-    if pt.is_map(found):
-        keys = _values(array.keys, found.key_field)
-        items = _values(array.items, found.item_field)
-        entries: list[Any] = [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)]
-        return _lists(array, entries)
-    if pt.is_list(found) or pt.is_large_list(found):
-        return _lists(array, _values(array.values, found.value_field))
-    if pt.is_temporal(found) or pt.is_decimal(found):
-        # Text, because years may lie outside of what Python's dates can hold.
-        return list(array.cast(pa.string()).to_pylist())
-    values = array.to_pylist()
-    if pt.is_floating(found):
-        return [value if value is None or math.isfinite(value) else str(value) for value in values]
-    if pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found):
-        return [None if value is None else value.hex() for value in values]
-    return list(values)
-
-
-def _lists(array: pa.Array, values: list[Any]) -> list[Any]:
-    offsets = array.offsets.to_pylist()
-    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
-    return [values[start:end] if valid else None for start, end, valid in spans]
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON document on a line."""
-    click.echo(json_text(value))
-
-
-def print_lines(text: str) -> None:
-    """Print lines of text."""
-    for line in text.splitlines():
-        click.echo(clean(line))
-
-
-def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Print facts, one a line."""
-    for name, value in pairs:
-        click.echo(f"{clean(name) + ':':20} {clean(_shown(value))}")
-
-
-def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows: as a table on a terminal, else as lines of values between tabs, which nothing cuts short."""
-    if not sys.stdout.isatty():
-        click.echo("\t".join(clean(name) for name in names))
-        for row in rows:
-            click.echo("\t".join(clean(_shown(value)) for value in row))
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD)
-    for name in names:
-        table.add_column(Text(clean(name)))
-    for row in rows:
-        numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in row]
-        cells = [
-            Text(clean(_shown(value)), justify="right" if number else "left")
-            for value, number in zip(row, numbers, strict=True)
-        ]
-        table.add_row(*cells)
-    Console().print(table)
-
-
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Give a value as text for people, on one line."""
+    if isinstance(value, str) and not isinstance(value, JsonText):
+        return clean(value)
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) else json_text(value) if isinstance(value, (dict, list)) else str(value)
+    return json_text(value)
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, JsonText):
+        return value
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_encoded(str(name))}: {_encoded(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_encoded, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _writes_unicode() -> bool:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return codecs.lookup(encoding).name.startswith("utf")

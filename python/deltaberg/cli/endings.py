@@ -1,0 +1,100 @@
+"""How the program ends: one line with a hint for an error, and an exit code that a script can tell apart."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import click
+
+from deltaberg import errors
+from deltaberg.cli.text import clean
+
+__all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
+
+#: Where the context of click keeps whether tracebacks are wanted.
+TRACEBACK = "deltaberg.traceback"
+_TRACEBACK_VARIABLE = "DELTABERG_TRACEBACK"
+_OTHER, _INTERRUPTED, _PIPE_CLOSED = 1, 130, 141
+
+
+class Ending(NamedTuple):
+    """An exit code, what it means, and the errors that lead to it."""
+
+    code: int
+    meaning: str
+    kinds: tuple[type[errors.DeltabergError], ...]
+
+
+#: The exit codes of errors; `docs/cli.md` and ``--help`` list them.
+ENDINGS = (
+    Ending(2, "usage", (errors.InvalidArgumentError, errors.ExpressionError, errors.ColumnNotFoundError)),
+    Ending(3, "no table", (errors.TableNotFoundError,)),
+    Ending(4, "no such version", (errors.VersionNotFoundError,)),
+    Ending(5, "unsupported feature", (errors.UnsupportedFeatureError,)),
+    Ending(6, "corrupt table", (errors.CorruptTableError, errors.SpecViolationError, errors.SchemaError)),
+    Ending(7, "data file missing", (errors.DataFileNotFoundError,)),
+    Ending(8, "storage", (errors.StorageError,)),
+    Ending(9, "unsafe path", (errors.UnsafePathError,)),
+    Ending(10, "too large", (errors.TooLargeError,)),
+    Ending(11, "package missing", (errors.MissingDependencyError, errors.KernelUnavailableError)),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """Give the exit code of an error."""
+    return next((ending.code for ending in ENDINGS if isinstance(error, ending.kinds)), _OTHER)
+
+
+@contextmanager
+def endings(ctx: click.Context | None = None) -> Iterator[None]:
+    """Turn whatever ends a command early into its message and exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except click.exceptions.Exit:
+        raise
+    except click.ClickException as error:
+        raise _stop(error, _usage(error), error.exit_code, ctx) from None
+    except BrokenPipeError:
+        _abandon_output()
+        raise click.exceptions.Exit(_PIPE_CLOSED) from None
+    except (KeyboardInterrupt, click.Abort):
+        _abandon_output()
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    except errors.DeltabergError as error:
+        hint = f"; hint: {error.hint}" if error.hint else ""
+        raise _stop(error, f"{error.statement}{hint}", exit_code(error), ctx) from None
+    except OSError as error:
+        _abandon_output()
+        raise _stop(error, str(error), _OTHER, ctx) from None
+    except Exception as error:  # noqa: BLE001 - a user is told of a defect in a line, too
+        message = f"{type(error).__name__}: {error}; hint: this is a defect, please report it with --traceback"
+        raise _stop(error, message, _OTHER, ctx) from None
+
+
+def _stop(error: Exception, message: str, code: int, ctx: click.Context | None) -> click.exceptions.Exit:
+    if os.environ.get(_TRACEBACK_VARIABLE) or (ctx is not None and ctx.meta.get(TRACEBACK)):
+        traceback.print_exception(error)
+    name = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deltaberg"
+    click.echo(f"{name}: {clean(message)}", err=True)
+    return click.exceptions.Exit(code)
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message().strip()
+    path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "deltaberg"
+    return f"{message.rstrip('.')}; hint: see {path} --help"
+
+
+def _abandon_output() -> None:
+    """Send what is still buffered nowhere: the interpreter must not fail when it flushes at the end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        # The output is no file, and nothing is flushed behind our back.
+        return

@@ -1,0 +1,106 @@
+"""Printing: tables for people on a terminal, lines for programs in a pipe, and progress."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.cli.text import clean, json_text, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_facts", "print_json", "print_table", "progress"]
+
+_FACT_WIDTH = 22
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[None]:
+    """Show on a terminal that something is under way, on standard error; write nothing anywhere else."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(clean(doing))):
+        yield
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document on a line."""
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> None:
+    """Print facts, one a line, below a title if there is one."""
+    indent = ""
+    if title is not None:
+        _print_line(clean(title))
+        indent = "  "
+    for name, value in facts:
+        label = f"{indent}{clean(name) + ':':{_FACT_WIDTH}} "
+        _print_line(label + shown(value), bold=len(label))
+
+
+def print_table(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows: as a table on a terminal, else as lines of values between tabs, which nothing cuts short.
+
+    A table that is wider than the terminal becomes a block of lines for each row.
+    """
+    if sys.stdout.isatty():
+        _print_rich(names, list(rows))
+        return
+    sys.stdout.write("\t".join(map(clean, names)) + "\n")
+    for row in rows:
+        sys.stdout.write("\t".join(shown(row[name]) for name in names) + "\n")
+
+
+def _print_line(text: str, bold: int = 0) -> None:
+    if bold and sys.stdout.isatty():
+        from rich.text import Text
+
+        line = Text(text)
+        line.stylize("bold", 0, bold)
+        _console().print(line, soft_wrap=True)
+    else:
+        sys.stdout.write(text + "\n")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _print_rich(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    console = _console()
+    table = Table(box=SIMPLE_HEAD)
+    for name in names:
+        table.add_column(Text(clean(name)), no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in names))
+    if table.__rich_measure__(console, console.options.update(max_width=1 << 20)).maximum <= console.width:
+        console.print(table)
+        return
+    width = max(len(clean(name)) for name in names)
+    for number, row in enumerate(rows):
+        console.print(Text(f"row {number}", "bold"))
+        for name in names:
+            console.print(Text.assemble((f"  {clean(name):{width}}  ", "bold"), _cell(row[name])), soft_wrap=True)
+
+
+def _cell(value: Any) -> Any:
+    from rich.text import Text
+
+    if value is None:
+        return Text("null", "dim")
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return Text(shown(value), justify="right" if number else "left")

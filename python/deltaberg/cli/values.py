@@ -1,0 +1,85 @@
+"""Arrow values as values that JSON has a form for, with nothing lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.cli.text import JsonText
+from deltaberg.schema import is_variant_field
+from deltaberg.schema.variant import variant_to_json
+
+__all__ = ["json_rows"]
+
+
+def json_rows(rows: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
+    r"""Give rows as values for `json_text`.
+
+    Integers, floats, booleans and text are themselves. Decimals are text with all their digits, dates and
+    timestamps text as in ISO 8601, binary hexadecimal text; NaN, Infinity and -Infinity are text. Maps are lists of
+    {key, value}, because their keys need not be text. Variants are the JSON that they hold.
+
+    Examples
+    --------
+    >>> list(json_rows(pa.table({"a": [float("nan"), 0.5], "b": [b"\x01\xff", None]})))
+    [{'a': 'NaN', 'b': '01ff'}, {'a': 0.5, 'b': None}]
+    """
+    names = rows.schema.names
+    for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
+        columns = [_values(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
+        for index in range(batch.num_rows):
+            yield {name: column[index] for name, column in zip(names, columns, strict=True)}
+
+
+def _values(array: pa.Array, field: pa.Field) -> list[Any]:
+    found = array.type
+    if is_variant_field(field):
+        return [
+            None if value is None else JsonText(variant_to_json(value["metadata"], value["value"]))
+            for value in array.to_pylist()
+        ]
+    if pt.is_struct(found):
+        return _structs(array)
+    if pt.is_map(found):
+        keys, items = _values(array.keys, found.key_field), _values(array.items, found.item_field)
+        return _lists(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
+    if pt.is_list(found) or pt.is_large_list(found):
+        return _lists(array, _values(array.values, found.value_field))
+    if pt.is_temporal(found):
+        # As text, because years may lie outside of what Python's dates can hold.
+        texts: list[Any] = pc.replace_substring(array.cast(pa.string()), " ", "T").to_pylist()
+        return texts
+    values: list[Any] = array.to_pylist()
+    if pt.is_decimal(found):
+        return [None if value is None else format(value, "f") for value in values]
+    if pt.is_floating(found):
+        return [value if value is None or math.isfinite(value) else _not_finite(value) for value in values]
+    if pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found):
+        return [None if value is None else value.hex() for value in values]
+    return values
+
+
+def _structs(array: pa.StructArray) -> list[Any]:
+    fields = [array.type.field(index) for index in range(array.type.num_fields)]
+    children = [_values(child, field) for child, field in zip(array.flatten(), fields, strict=True)]
+    names = [field.name for field in fields]
+    valid = array.is_valid().to_pylist()
+    return [
+        {name: child[index] for name, child in zip(names, children, strict=True)} if valid[index] else None
+        for index in range(len(array))
+    ]
+
+
+def _lists(array: pa.Array, values: list[Any]) -> list[Any]:
+    offsets = array.offsets.to_pylist()
+    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+    return [values[start:end] if valid else None for start, end, valid in spans]
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
