@@ -53,7 +53,7 @@ class Minor(NamedTuple):
 
 _MINORS = {
     # Written before numpy 2, and before Python 3.12 took distutils away.
-    "3.5.9": Minor(("pandas<2.3", "numpy<2"), (3, 11)),
+    "3.5.9": Minor(("pandas<2.3", "numpy<2", "pyarrow<20"), (3, 11)),
     "4.0.5": Minor(("pandas<3",), (3, 13)),
     "4.1.4": Minor(("pandas<3",), (3, 14)),
     "4.3.0": Minor(("pandas",), (3, 14)),

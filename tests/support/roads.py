@@ -73,11 +73,13 @@ def _through_python(frame: Any) -> pa.Table:
 
     Its toArrow() fails on variants in lists, and Spark 3.5 has none.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     rows = frame.mapInArrow(_as_messages, "message binary").collect()
     batches = [batch for row in rows for batch in pa.ipc.open_stream(row.message)]
-    return pa.Table.from_batches(batches) if batches else to_arrow_schema(frame.schema).empty_table()
+    if batches:
+        return pa.Table.from_batches(batches)
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return frame.toArrow() if hasattr(frame, "toArrow") else to_arrow_schema(frame.schema).empty_table()
 
 
 def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

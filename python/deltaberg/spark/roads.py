@@ -17,7 +17,7 @@ from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.session import parallelism
 from deltaberg.spark.tasks import MARK_COLUMN, TASK_COLUMN, BatchFunction, FusedTask, ReadTask, mark_rows
-from deltaberg.spark.types import output_schema, spark_schema
+from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
 
@@ -38,7 +38,7 @@ def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
     function = ReadTask(scan.read_spec, _open_limit(scan, tasks))
     if not scan.output:
         # Spark takes a batch without columns for an empty one.
-        marked = FusedTask(function, mark_rows, (MARK_COLUMN,))
+        marked = FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()})
         return _task_frame(spark, tasks).mapInArrow(marked, f"{MARK_COLUMN} boolean").select()
     return _task_frame(spark, tasks).mapInArrow(function, schema)
 
@@ -51,7 +51,7 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
     tasks = _plan(scan, spark)
     if not tasks:
         return spark.createDataFrame([], wanted)
-    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function, tuple(wanted.names))
+    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function, arrow_types(wanted))
     return _task_frame(spark, tasks).mapInArrow(fused, wanted)
 
 

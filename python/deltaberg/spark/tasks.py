@@ -6,7 +6,7 @@ Everything here is found by import on the worker; what travels is a `ReadSpec`, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import ReadSpec, read_task, task_schema, tasks_of, unpack_tasks
 from deltaberg.schema import arrow_schema
-from deltaberg.spark.types import for_spark
+from deltaberg.spark.types import fitted, for_spark
 
 __all__ = [
     "MARK_COLUMN",
@@ -70,11 +70,14 @@ class ReadTask:
 
 @dataclass(frozen=True)
 class FusedTask:
-    """Reads tasks and runs a user's function over their rows, in one go; ``names`` are the columns to yield."""
+    """Reads tasks and runs a user's function over their rows, in one go.
+
+    ``types`` are the columns to yield, with the Arrow types that Spark expects where we know them.
+    """
 
     read: ReadTask
     function: BatchFunction
-    names: tuple[str, ...]
+    types: Mapping[str, pa.DataType | None]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks and give what the function makes of their rows."""
@@ -89,24 +92,28 @@ class FusedTask:
                     raise InvalidArgumentError(
                         f"the function yielded {type(batch).__name__}", hint="yield pyarrow record batches"
                     )
-                yield self._in_order(batch)
+                yield self._checked(batch)
 
-    def _in_order(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bring a batch to the columns of the schema: Spark takes them by place, and would swap them in silence."""
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Bring a batch to the schema: Spark takes columns by place, and would swap them in silence."""
         found = batch.schema.names
-        if sorted(found) != sorted(self.names):
+        if sorted(found) != sorted(self.types):
             raise InvalidArgumentError(
                 f"the function yielded the columns {', '.join(found)}",
-                hint=f"the schema has {', '.join(self.names)}",
+                hint=f"the schema has {', '.join(self.types)}",
             )
-        return to_spark(batch if found == list(self.names) else batch.select(list(self.names)))
+        columns = [fitted(batch.column(name), wanted, name) for name, wanted in self.types.items()]
+        return _batch(columns, list(self.types), batch)
+
+
+def _batch(columns: list[pa.Array], names: list[str], like: pa.RecordBatch) -> pa.RecordBatch:
+    # Made of no columns, a batch would have no rows.
+    return pa.RecordBatch.from_arrays(columns, names=names) if columns else like
 
 
 def to_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Bring a batch to the layout that Spark takes."""
-    arrays = [for_spark(array) for array in batch.columns]
-    # Made of no arrays, a batch would have no rows.
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names) if arrays else batch
+    return _batch([for_spark(array) for array in batch.columns], batch.schema.names, batch)
 
 
 def mark_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import VARIANT, DataType, Decimal, List, Map, Primitive, Struct
+from deltaberg.schema import VARIANT, DataType, Decimal, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.convert import list_with_values, struct_of
 
-__all__ = ["for_spark", "output_schema", "spark_schema", "spark_type"]
+__all__ = ["arrow_types", "fitted", "for_spark", "output_schema", "spark_schema", "spark_type"]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
     "boolean": st.BooleanType,
@@ -40,6 +40,17 @@ _SPARK_VARIANT = pa.struct(
 )
 #: Layouts of text and bytes that it cannot read.
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+#: Types that Spark takes for others.
+_LARGE = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+_KINDS = {
+    "number": lambda found: pt.is_integer(found) or pt.is_decimal(found),
+    "floating": pt.is_floating,
+    "date": pt.is_date,
+    "struct": pt.is_struct,
+    "list": lambda found: pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found),
+    "map": pt.is_map,
+    "bytes": lambda found: pt.is_binary(found) or pt.is_fixed_size_binary(found),
+}
 
 
 def spark_schema(schema: Struct) -> st.StructType:
@@ -120,6 +131,60 @@ def _is_foreign(kind: pa.DataType) -> bool:
     if pt.is_struct(kind) or pt.is_list(kind) or pt.is_map(kind):
         return any(_is_foreign(kind.field(index).type) for index in range(kind.num_fields))
     return False
+
+
+def arrow_types(schema: st.StructType) -> dict[str, pa.DataType | None]:
+    """Give the Arrow types that Spark expects of columns by name; None where we do not know the type."""
+    return {field.name: _arrow_type(field.dataType) for field in schema}
+
+
+def _arrow_type(kind: st.DataType) -> pa.DataType | None:
+    if isinstance(kind, st.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, st.StructType):
+        children = arrow_types(kind)
+        if None in children.values():
+            return None
+        return pa.struct([pa.field(name, child) for name, child in children.items()])
+    if isinstance(kind, st.ArrayType):
+        element = _arrow_type(kind.elementType)
+        return None if element is None else pa.list_(element)
+    if isinstance(kind, st.MapType):
+        key, item = _arrow_type(kind.keyType), _arrow_type(kind.valueType)
+        return None if key is None or item is None else pa.map_(key, item)
+    return next((arrow_type(Primitive(name)) for name, one in _PRIMITIVES.items() if type(kind) is one), None)
+
+
+def fitted(array: pa.Array, wanted: pa.DataType | None, name: str) -> pa.Array:
+    """Bring a column that a user's function yielded to the type of the schema, where no value changes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Where it is of another kind, or a value does not fit: Spark's own words for that name no column.
+    """
+    array = for_spark(array)
+    found = array.type
+    if wanted is None or found == wanted or _LARGE.get(found) == wanted:
+        return array
+    # Arrow rounds doubles without a word.
+    narrows = pt.is_floating(found) and pt.is_floating(wanted) and found.bit_width > wanted.bit_width
+    try:
+        if pt.is_null(found) or (_kind(found) == _kind(wanted) and not narrows):
+            return array.cast(wanted)
+    except pa.ArrowException as error:
+        raise InvalidArgumentError(f"the column {name} does not fit its type {wanted}: {error}") from None
+    raise InvalidArgumentError(f"the function yielded {found} as the column {name}, whose type is {wanted}")
+
+
+def _kind(found: pa.DataType) -> str:
+    """Name what types must have in common to be cast into one another."""
+    if pt.is_timestamp(found):
+        return "timestamp" if found.tz else "timestamp_ntz"
+    for name, is_of in _KINDS.items():
+        if is_of(found):
+            return name
+    return str(found)
 
 
 def output_schema(spark: SparkSession, schema: Any) -> st.StructType:

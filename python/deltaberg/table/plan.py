@@ -5,6 +5,7 @@ A million files stay columns of one Arrow table from the log to the tasks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -193,28 +194,21 @@ def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
 
 
 def group_tasks(tasks: pa.RecordBatch, target: int, least: int) -> list[pa.RecordBatch]:
-    """Pack splits into groups of about ``target`` bytes, but at least ``least`` groups where there are splits.
+    """Pack splits into even groups of ``target`` bytes at most, as far as splits allow.
 
-    Neighbours stay together, so that a group is a slice and nothing is copied.
+    There are as many groups as are needed, rounded up to a multiple of ``least``, so that as many tasks at a time end
+    together; fewer where there are fewer splits. Neighbours stay together: a group is a slice, and nothing is copied.
     """
-    sizes = _split_sizes(tasks)
-    if not sizes:
+    if not tasks.num_rows:
         return []
-    total = sum(size + _OPEN_COST for size in sizes)
-    target = max(1, min(target, -(-total // max(least, 1))))
-    groups = []
-    first, filled = 0, 0
-    for index, size in enumerate(sizes):
-        cost = size + _OPEN_COST
-        if index > first and filled + cost > target:
-            groups.append(tasks.slice(first, index - first))
-            first, filled = index, 0
-        filled += cost
-    groups.append(tasks.slice(first))
-    return groups
-
-
-def _split_sizes(tasks: pa.RecordBatch) -> Sequence[int]:
     stops = pc.min_element_wise(tasks.column("stop"), tasks.column("size"))
-    sizes: list[int] = pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0).to_pylist()
-    return sizes
+    sizes = pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0)
+    costs = pc.add(sizes, _OPEN_COST).cast(pa.float64())
+    ends = pc.cumulative_sum(costs)
+    total = ends[-1].as_py()
+    wanted = max(least, 1) * math.ceil(total / target / max(least, 1))
+    # A split belongs to the group in whose share of the bytes its middle lies.
+    middles = pc.subtract(ends, pc.divide(costs, 2.0))
+    groups = pc.floor(pc.multiply(middles, wanted / total)).cast(pa.int64())
+    lengths = pc.run_end_encode(groups).run_ends.to_pylist()
+    return [tasks.slice(start, stop - start) for start, stop in zip([0, *lengths], lengths, strict=False)]

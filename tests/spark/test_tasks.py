@@ -1,0 +1,161 @@
+"""How a scan is dealt out to Spark: balanced, small when pickled, and nothing of it on the driver."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import deltaberg.spark
+from deltaberg import Scan, open_table
+from deltaberg.files import pack_tasks, task_schema, unpack_tasks
+from deltaberg.schema import arrow_schema
+from deltaberg.spark.roads import partition_keys
+from deltaberg.spark.tasks import FusedTask, ReadTask
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.roads import collect
+
+Batches = Iterator[pa.RecordBatch]
+
+_ID = pa.schema([("id", pa.int64())])
+
+
+def _rows_by_partition(scan: Scan, spark: Any) -> list[int]:
+    def count(batches: Batches) -> Batches:
+        yield pa.record_batch({"rows": [sum(batch.num_rows for batch in batches)]})
+
+    return sorted(row["rows"] for row in scan.map_in_arrow(spark, count, "rows bigint").collect())
+
+
+def test_small_files_are_packed(builder: DeltaBuilder) -> None:
+    builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(300)])
+    tasks = open_table(builder.root).scan().spark_tasks(4)
+    sizes = [batch.num_rows for batch in tasks]
+    assert sum(sizes) == 300
+    # Opening a file counts as reading 4 MiB: so many are more than four groups of 128 MiB, but even ones.
+    assert len(sizes) == 12
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(("files", "groups"), [(1, [1]), (3, [1, 2]), (4, [2, 2]), (31, [15, 16])])
+def test_groups_are_even(files: int, groups: list[int], builder: DeltaBuilder) -> None:
+    builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(files)])
+    assert sorted(batch.num_rows for batch in open_table(builder.root).scan().spark_tasks(2)) == groups
+
+
+def test_large_files_are_split_and_the_rest_is_balanced(builder: DeltaBuilder) -> None:
+    """What counts is the size that the log records: splitting opens no data file."""
+    sizes = [1 << 30, 100 << 20, 10 << 20]
+    adds = [builder.add(path=f"{size}.parquet") for size in sizes]
+    for add, size in zip(adds, sizes, strict=True):
+        add["add"]["size"] = size
+    builder.create(_ID, *adds)
+    tasks = open_table(builder.root).scan().spark_tasks(4)
+    spans = [
+        (row["location"].rpartition("/")[2], row["start"], min(row["stop"], row["size"]))
+        for batch in tasks
+        for row in batch.to_pylist()
+    ]
+    for size in sizes:
+        own = sorted(span[1:] for span in spans if span[0] == f"{size}.parquet")
+        assert own[0][0] == 0
+        assert own[-1][1] == size
+        assert [stop for _, stop in own[:-1]] == [start for start, _ in own[1:]]
+        assert len(own) == -(-size // (128 << 20))
+    loads = [sum(min(row["stop"], row["size"]) - row["start"] for row in batch.to_pylist()) for batch in tasks]
+    assert max(loads) <= 160 << 20
+
+
+@pytest.mark.spark
+def test_one_large_file_is_read_by_several_tasks(spark: Any, builder: DeltaBuilder) -> None:
+    rows = pa.table({"id": range(40_000), "text": [f"{number:0>40}" for number in range(40_000)]})
+    deleted = {0, 9_999, 10_000, 39_999}
+    add = builder.add(rows, vector=builder.vector(deleted), writer={"row_group_size": 10_000})
+    builder.create(rows.schema, add, protocol=builder.features("deletionVectors"))
+    scan = open_table(builder.root).scan(split_size=add["add"]["size"] // 4 + 1)
+    parts = _rows_by_partition(scan, spark)
+    assert sum(parts) == 40_000 - len(deleted)
+    assert len(parts) == 2
+    assert min(parts) > 19_990
+    found = collect(scan.to_spark(spark))["id"].to_pylist()
+    assert sorted(found) == [number for number in range(40_000) if number not in deleted]
+
+
+@pytest.mark.spark
+def test_every_group_has_a_partition_of_its_own(spark: Any) -> None:
+    """Spark's own hash is the judge of the keys that are chosen for it."""
+    for count in (1, 2, 7, 64):
+        rows = [(key,) for key in partition_keys(count)]
+        frame = spark.createDataFrame(rows, "slot int").repartition(count, "slot")
+        found = frame.selectExpr("spark_partition_id() AS partition").collect()
+        assert sorted(row["partition"] for row in found) == list(range(count))
+
+
+def test_tasks_are_small(builder: DeltaBuilder) -> None:
+    """A few hundred bytes each beyond their deletes, however many there are."""
+    adds = [
+        builder.add(
+            path=f"region=r{number}/part-{number:05d}-0f9c4a1e-5f1c-4b6e-9d3c-abcdef{number:06d}.c000.snappy.parquet",
+            partition={"region": f"r{number}"},
+            stats={"numRecords": 1000, "minValues": {"id": number}, "maxValues": {"id": number + 1000}},
+        )
+        for number in range(200)
+    ]
+    schema = pa.schema([("id", pa.int64()), ("region", pa.string())])
+    builder.create(schema, *adds, partition_by=["region"])
+    scan = open_table(builder.root).scan(filter="id >= 0")
+    single = pa.Table.from_batches(scan.spark_tasks(1)).combine_chunks().to_batches()[0]
+    packed = pack_tasks(single)
+    assert len(packed) / 200 < 100
+    alone = [len(pickle.dumps(pack_tasks(single.slice(index, 1)))) for index in range(200)]
+    assert max(alone) < 600
+    # Nothing was lost on the way.
+    back = unpack_tasks(packed, task_schema(arrow_schema(scan.read_spec.constants)))
+    assert back.to_pylist() == single.to_pylist()
+
+
+def test_what_all_tasks_share_does_not_grow_with_the_table(builder: DeltaBuilder) -> None:
+    def pickled(scan: Scan) -> int:
+        return len(pickle.dumps(FusedTask(ReadTask(scan.read_spec), len, ("id",))))  # type: ignore[arg-type]
+
+    builder.create(_ID, builder.add(pa.table({"id": [1]})))
+    small = pickled(open_table(builder.root).scan())
+    builder.commit(*[builder.add(path=f"{number}.parquet") for number in range(500)])
+    assert pickled(open_table(builder.root).scan()) == small < 2_000
+
+
+def _attributes(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_nothing_uses_py4j() -> None:
+    """Spark Connect has neither a JVM in reach nor a SparkContext."""
+    sources = sorted(Path(deltaberg.spark.__file__).parent.glob("*.py"))
+    assert len(sources) >= 7
+    forbidden = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "sparkContext", "rdd"}
+    for path in sources:
+        assert not _attributes(path) & forbidden, path.name
+        assert "py4j" not in path.read_text("utf-8").replace("Nothing uses py4j", ""), path.name
+
+
+def test_a_table_in_memory_is_refused() -> None:
+    """Executors are processes of their own."""
+    from deltaberg.errors import InvalidArgumentError
+    from deltaberg.storage import open_store, parse_location
+
+    schema = '{\\"type\\":\\"struct\\",\\"fields\\":[]}'
+    root = parse_location("memory://for-spark/table")
+    lines = (
+        '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+        f'{{"metaData":{{"id":"m","format":{{"provider":"parquet","options":{{}}}},"schemaString":"{schema}",'
+        '"partitionColumns":[],"configuration":{}}}\n'
+    )
+    open_store(root).put("table/_delta_log/00000000000000000000.json", lines.encode())
+    with pytest.raises(InvalidArgumentError, match="known to this process alone"):
+        open_table("memory://for-spark/table").scan().to_spark(None)  # type: ignore[arg-type]
