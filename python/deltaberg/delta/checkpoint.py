@@ -25,7 +25,6 @@ from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptDataFileError,
     CorruptLogError,
-    DeltabergError,
     ObjectNotFoundError,
     SchemaError,
     StorageError,
@@ -41,6 +40,8 @@ _BATCH_ROWS = 1 << 20
 #: Statistics are long: fewer rows at a time.
 _STATS_ROWS = 1 << 16
 _TO_THE_END = (1 << 63) - 1
+_MISSING = "a file of the checkpoint is missing"
+_OF_CHECKPOINTS = ("sidecar", "checkpointMetadata")
 
 _LONG, _TEXT, _FLAG, _INT = Primitive("long"), Primitive("string"), Primitive("boolean"), Primitive("integer")
 _STRING_MAP = Map(Field("key", _TEXT), Field("value", _TEXT))
@@ -239,7 +240,7 @@ class CheckpointPart:
         try:
             yield
         except ObjectNotFoundError as error:
-            raise self._corrupt("a file of the checkpoint is missing") from error
+            raise self._corrupt(_MISSING) from error
         except StorageError:
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError, SchemaError, CorruptDataFileError) as error:
@@ -337,7 +338,7 @@ class Checkpoint:
     @cached_property
     def inline_files(self) -> kernels.Replay | None:
         """The file actions that a JSON checkpoint holds itself."""
-        return self._json_replay if self._is_json else None
+        return self._json_content[0] if self._is_json else None
 
     @property
     def recorded_version(self) -> int | None:
@@ -348,13 +349,11 @@ class Checkpoint:
     def crowded_rows(self) -> int:
         """Count the rows, or lines of JSON, that hold more than one action; each must be one."""
         if self._is_json:
-            return sum(len(json.loads(line)) > 1 for line in self._json_lines())
+            return sum(
+                len(json.loads(line)) > 1 for line in self._log.read(self._entries[0]).split(b"\n") if line.strip()
+            )
         sidecars = [part for part in self.file_parts if part not in self._main_parts]
         return sum(part.crowded_rows() for part in [*self._main_parts, *sidecars])
-
-    def read_json(self) -> bytes:
-        """Read a JSON checkpoint."""
-        return self._log.read(self._entries[0])
 
     def check(self) -> None:
         """Refuse a checkpoint whose actions are incomplete, or contradict each other."""
@@ -375,7 +374,7 @@ class Checkpoint:
 
     def _has_own_files(self) -> bool:
         if self._is_json:
-            replay = self._json_replay
+            replay, _ = self._json_content
             return bool(replay.adds.num_rows or replay.removes.num_rows)
         return any(part.has_files() for part in self._main_parts)
 
@@ -384,11 +383,20 @@ class Checkpoint:
         return [CheckpointPart(self._log, entry.meta.path, entry.meta.size) for entry in self._entries]
 
     @cached_property
-    def _json_replay(self) -> kernels.Replay:
+    def _json_content(self) -> tuple[kernels.Replay, list[tuple[str, dict[str, Any]]]]:
+        """What a JSON checkpoint holds: the replay of its actions, and the actions that only checkpoints have."""
         try:
-            return kernels.replay([(self.version, self.read_json())])
-        except DeltabergError as error:
+            data = self._log.read(self._entries[0])
+            replay = kernels.replay([(self.version, data)])
+        except ObjectNotFoundError as error:
+            raise self._corrupt(_MISSING) from error
+        except CorruptLogError as error:
             raise self._corrupt(error.message, line=error.context.get("line")) from error
+        # The replay has checked every line.
+        lines = (line for line in data.split(b"\n") if b'"sidecar"' in line or b'"checkpointMetadata"' in line)
+        members = (member for line in lines for member in json.loads(line).items())
+        own = [(name, fields) for name, fields in members if name in _OF_CHECKPOINTS and isinstance(fields, dict)]
+        return replay, own
 
     @cached_property
     def _own_actions(self) -> dict[str, list[dict[str, Any]]]:
@@ -407,7 +415,7 @@ class Checkpoint:
             yield from part.table_actions()
 
     def _json_actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        replay = self._json_replay
+        replay, own = self._json_content
         for name, text in (("protocol", replay.protocol), ("metaData", replay.metadata)):
             if text is not None:
                 yield name, json.loads(text[1])
@@ -415,15 +423,7 @@ class Checkpoint:
             yield "txn", row
         for row in replay.domains.to_pylist():
             yield "domainMetadata", row
-        for line in self._json_lines():
-            if b'"sidecar"' in line or b'"checkpointMetadata"' in line:
-                for name, fields in json.loads(line).items():
-                    if name in ("sidecar", "checkpointMetadata") and isinstance(fields, dict):
-                        yield name, fields
-
-    def _json_lines(self) -> Iterator[bytes]:
-        """Give the lines, each of which the replay has checked."""
-        return (line for line in self.read_json().split(b"\n") if line.strip())
+        yield from own
 
     def _corrupt(self, message: str, **context: Any) -> CorruptCheckpointError:
         name = self._entries[0].file.name

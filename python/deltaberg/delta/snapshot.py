@@ -29,6 +29,8 @@ __all__ = ["Snapshot"]
 
 _MAPPING_MODE = "delta.columnMapping.mode"
 _MAPPING_MODES = ("none", "name", "id")
+#: How often a log is listed anew because it was cleaned up while it was read.
+_MOST_ATTEMPTS = 8
 
 
 class Snapshot:
@@ -76,6 +78,7 @@ class Snapshot:
         names some that are known.
         """
         first_error: CorruptCheckpointError | None = None
+        failures: list[tuple[Segment, CorruptLogError]] = []
         while True:
             try:
                 segment = build_segment(log, version, damaged)
@@ -83,15 +86,19 @@ class Snapshot:
                 if first_error is not None:
                     raise first_error from None
                 raise
-            if not segment.checkpoint:
-                return cls._from_segment(log, segment, None)
-            checkpoint = Checkpoint(log, segment.checkpoint)
+            if failures and (failures[-1][0] == segment or len(failures) == _MOST_ATTEMPTS):
+                raise failures[-1][1]
+            checkpoint = Checkpoint(log, segment.checkpoint) if segment.checkpoint else None
             try:
-                checkpoint.check()
+                if checkpoint is not None:
+                    checkpoint.check()
                 return cls._from_segment(log, segment, checkpoint)
             except CorruptCheckpointError as error:
                 first_error = first_error or error
-                damaged |= checkpoint.names
+                damaged |= _checkpoint_names(checkpoint)
+            except CorruptLogError as error:
+                # Perhaps the log was cleaned up while it was read: then the next listing gives other files.
+                failures.append((segment, error))
 
     @classmethod
     def _from_segment(cls, log: LogDirectory, segment: Segment, checkpoint: Checkpoint | None) -> Snapshot:
@@ -104,12 +111,12 @@ class Snapshot:
         """Give the newest version, reading only what came after this one."""
         try:
             segment = build_segment(self.log, None, first=self.version + 1)
+            if not segment.commits:
+                return self
+            replay = _replay(self.log, self.log_bytes, segment)
         except CorruptLogError:
             # Commits in between were cleaned up: only a checkpoint leads past them.
             return Snapshot.load(self.log)
-        if not segment.commits:
-            return self
-        replay = _replay(self.log, self.log_bytes, segment)
         return Snapshot(self.log, segment, replay, self, self.log_bytes)
 
     def _read_table_actions(self, replay: kernels.Replay, older: Checkpoint | Snapshot | None) -> None:
