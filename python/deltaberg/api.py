@@ -7,7 +7,7 @@ import os
 
 from deltaberg.delta import DeltaTable
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.storage import LocationMap, Storage, StoreOptions, open_store, parse_location
+from deltaberg.storage import LocationMap, StoreOptions, open_store, parse_location
 
 __all__ = ["open_table"]
 
@@ -65,9 +65,9 @@ def open_table(
 def _detect(location: str | os.PathLike[str], storage_options: StoreOptions | None) -> str:
     root = parse_location(location)
     storage = open_store(root, storage_options)
-    if _has_files(storage, root.join("_delta_log").path):
+    if storage.has_objects(root.join("_delta_log").path):
         return "delta"
-    if _has_files(storage, root.join(_ICEBERG_METADATA).path):
+    if storage.has_objects(root.join(_ICEBERG_METADATA).path):
         raise UnsupportedFeatureError(
             "this looks like an Iceberg table; only Delta tables can be read",
             hint='pass format="delta" if it is one',
@@ -79,6 +79,3 @@ def _detect(location: str | os.PathLike[str], storage_options: StoreOptions | No
         table=str(root),
     )
 
-
-def _has_files(storage: Storage, directory: str) -> bool:
-    return next(iter(storage.list_from(directory)), None) is not None

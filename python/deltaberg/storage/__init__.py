@@ -38,6 +38,10 @@ class StoreSpec:
 
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Name the options; their values are secrets."""
+        return f"StoreSpec(options={sorted(self.options)})"
+
     def open(self, location: Location) -> Storage:
         """Give the store that holds a location; clients are kept for the process."""
         return open_store(location, self.options)

@@ -57,6 +57,10 @@ class Storage(Protocol):
         """
         ...
 
+    def has_objects(self, prefix: str) -> bool:
+        """Say whether there is any object below a directory, without listing it all."""
+        ...
+
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open an object for random access; ``size`` saves a request where it is known."""
         ...

@@ -61,6 +61,10 @@ class LocalStorage:
             if os.path.isfile(path):
                 yield ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
+    def has_objects(self, prefix: str) -> bool:
+        """Say whether there is anything in a directory."""
+        return next(iter(self.list_from(prefix)), None) is not None
+
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for random access."""
         try:

@@ -117,7 +117,7 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
         elif name in _PATH_STYLE:
             found.config["virtual_hosted_style_request"] = not _boolean(original, value)
         elif name in _SECONDS:
-            found.client[_SECONDS[name]] = timedelta(seconds=float(value))
+            found.client[_SECONDS[name]] = timedelta(seconds=_number(original, value))
         else:
             _sort(found, names.get(name, name.removeprefix(prefix)), original, value)
     endpoint = found.config.get("endpoint") or found.config.get("base_url")
@@ -131,7 +131,9 @@ def _sort(found: StoreConfig, name: str, original: str, value: Any) -> None:
     if name in _CLIENT:
         found.client[name] = _boolean(original, value) if name.startswith("allow_") else value
     elif name in _RETRY:
-        found.retry[name] = int(value) if name == "max_retries" else timedelta(seconds=float(value))
+        found.retry[name] = (
+            int(_number(original, value)) if name == "max_retries" else timedelta(seconds=_number(original, value))
+        )
     elif name in ("skip_signature", "virtual_hosted_style_request", "use_emulator"):
         found.config[name] = _boolean(original, value)
     else:
@@ -147,3 +149,10 @@ def _boolean(name: str, value: Any) -> bool:
     if text in ("false", "0", "no", "off", ""):
         return False
     raise InvalidArgumentError(f"storage option {name!r} is {value!r}", hint="use true or false")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"storage option {name!r} is {value!r}", hint="pass a number") from None

@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError, MissingDependencyError, ObjectNotFoundError, StorageError
+from deltaberg.errors import (
+    DeltabergError,
+    InvalidArgumentError,
+    MissingDependencyError,
+    ObjectNotFoundError,
+    StorageError,
+)
 from deltaberg.storage.base import Counters, ObjectMeta
 from deltaberg.storage.location import Location
 from deltaberg.storage.options import StoreConfig, StoreOptions, store_config
@@ -78,6 +84,13 @@ class RemoteStorage:
         found.sort(key=lambda meta: meta.path)
         yield from found
 
+    def has_objects(self, prefix: str) -> bool:
+        """Say whether there is any object below a directory."""
+        import obstore
+
+        directory = prefix.rstrip("/") + "/"
+        return self._call(lambda: bool(next(obstore.list(self._store, prefix=directory, chunk_size=1), None)), prefix)
+
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open an object for random access."""
         size = self.head(path).size if size is None else size
@@ -129,8 +142,12 @@ def _translated(work: Callable[[], _T], path: str) -> _T:
         raise MissingDependencyError("object stores need obstore", hint="pip install obstore") from error
     try:
         return work()
+    except DeltabergError:
+        raise
     except (FileNotFoundError, exceptions.NotFoundError) as error:
         raise ObjectNotFoundError("there is no such object", path=path) from error
+    except exceptions.UnknownConfigurationKeyError as error:
+        raise InvalidArgumentError(f"a storage option is not known: {_first_sentence(error)}", path=path) from error
     except (exceptions.BaseError, OSError, ValueError) as error:
         raise StorageError(f"the store failed: {_first_sentence(error)}", path=path) from error
 
