@@ -124,6 +124,25 @@ def test_json_in_json_keeps_its_digits() -> None:
     )
 
 
+def test_what_a_log_has_of_numbers_beyond_json_is_printed_as_json(builder: DeltaBuilder) -> None:
+    kept = {"odd": [float("nan"), float("inf")]}
+    builder.create([{"name": "id", "type": "long", "nullable": True, "metadata": kept}])
+    builder.commit_text('{"commitInfo":{"operation":"WRITE","x":[-1e400]}}')
+    assert json_lines("schema", builder.root)[0][0]["metadata"] == {"odd": ["NaN", "Infinity"]}
+    commit = json_lines("history", builder.root, "-n", 1)[0]
+    assert commit["commitInfo"] == {"operation": "WRITE", "x": ["-Infinity"]}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_depth_without_end_is_an_error_in_a_line(builder: DeltaBuilder, form: list[str]) -> None:
+    builder.create(ID)
+    deep = "[" * 700 + "]" * 700
+    builder.commit_text(f'{{"commitInfo":{{"operationParameters":{deep}}}}}')
+    ended = call("history", builder.root, *form)
+    assert ended.exit_code in (6, 10)
+    assert ended.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("text", [_EVIL, "\udcff", "a\x00b", "\U000e0041", "\u00ad\ufeff"])
 def test_what_steers_is_spelled_out(text: str) -> None:
     assert clean(text).isprintable()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import sys
 from typing import Any
 
-__all__ = ["JsonText", "clean", "json_text", "shown"]
+from deltaberg.errors import TooLargeError
+
+__all__ = ["JsonText", "clean", "json_number", "json_text", "shown"]
 
 
 class JsonText(str):
@@ -37,7 +40,10 @@ def json_text(value: Any) -> str:
     >>> print(json_text({"a": [1, None, "\x9b2J"], "b": JsonText("1.10")}))
     {"a": [1, null, "\u009b2J"], "b": 1.10}
     """
-    text = _encoded(value)
+    try:
+        text = _encoded(value)
+    except RecursionError:
+        raise TooLargeError("a value is nested too deeply to be printed") from None
     if text.isprintable() and (_writes_unicode() or text.isascii()):
         return text
     plain = _writes_unicode()
@@ -45,6 +51,13 @@ def json_text(value: Any) -> str:
     return "".join(
         letter if letter.isprintable() and (plain or letter.isascii()) else json.dumps(letter)[1:-1] for letter in text
     )
+
+
+def json_number(value: float) -> float | str:
+    """Give a number, or the text for one that JSON has no form for: NaN, Infinity and -Infinity."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def shown(value: Any) -> str:
@@ -63,7 +76,9 @@ def _encoded(value: Any) -> str:
         return "{" + ", ".join(f"{_encoded(str(name))}: {_encoded(item)}" for name, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_encoded, value)) + "]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # Python reads NaN and infinities where a log has them, though they are no JSON.
+    plain = json_number(value) if isinstance(value, float) else value
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False)
 
 
 def _writes_unicode() -> bool:

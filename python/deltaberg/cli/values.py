@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.cli.text import JsonText
+from deltaberg.cli.text import JsonText, json_number
 from deltaberg.schema import is_variant_field
 from deltaberg.schema.variant import variant_to_json
 
@@ -58,7 +57,7 @@ def _values(array: pa.Array, field: pa.Field) -> list[Any]:
     if pt.is_decimal(found):
         return [None if value is None else format(value, "f") for value in values]
     if pt.is_floating(found):
-        return [value if value is None or math.isfinite(value) else _not_finite(value) for value in values]
+        return [None if value is None else json_number(value) for value in values]
     if pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found):
         return [None if value is None else value.hex() for value in values]
     return values
@@ -79,7 +78,3 @@ def _lists(array: pa.Array, values: list[Any]) -> list[Any]:
     offsets = array.offsets.to_pylist()
     spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
     return [values[start:end] if valid else None for start, end, valid in spans]
-
-
-def _not_finite(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
