@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,11 +33,11 @@ class Bucket:
                 obstore.put(store, f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes())
         return f"{self.url}/{name}"
 
-    def store(self) -> object:
+    def store(self) -> Any:
         """Give a client of the bucket that is not the one under test."""
         from obstore.store import AzureStore, S3Store
 
-        kind = S3Store if self.url.startswith("s3") else AzureStore
+        kind: Any = S3Store if self.url.startswith("s3") else AzureStore
         return kind.from_url(self.url, config=dict(self.options), client_options={"allow_http": True})
 
 

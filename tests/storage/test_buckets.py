@@ -114,7 +114,7 @@ def test_a_file_that_is_gone(bucket: Bucket, odd: Path) -> None:
 
     url = bucket.upload(odd, "t")
     table = open_table(url, storage_options=bucket.options)
-    obstore.delete(bucket.store(), "t/a b.parquet")  # type: ignore[arg-type]
+    obstore.delete(bucket.store(), "t/a b.parquet")
     with pytest.raises(DataFileNotFoundError, match=r"a b\.parquet"):
         table.scan().to_arrow()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -192,8 +192,8 @@ class Scan:
         """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains."""
         return str(self.explanation())
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Give the rows in batches, none of them empty, files in the order of `files`."""
+    def to_batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Give the rows in batches, none of them empty, files in the order of `files`; closing it ends the reading."""
         tasks = list(tasks_of(self._tasks(self.options.split_size or _LOCAL_SPLIT)))
         counters = ReadCounters()
         left = self.limit

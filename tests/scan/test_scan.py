@@ -1,0 +1,266 @@
+"""What a scan promises: forms of filters, results, order, limits, metrics, threads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import ScanOptions, col, open_table
+from deltaberg.errors import (
+    DataFileNotFoundError,
+    ExpressionError,
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.recorder import Recorder
+from tests.support.rows import ID, ids, ids_of
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def table(builder: DeltaBuilder) -> Any:
+    """Four files of 100 rows: 0 to 99 and so on, with names."""
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    adds = []
+    for number in range(4):
+        values = range(100 * number, 100 * number + 100)
+        rows = pa.table({"id": pa.array(values, pa.int64()), "name": [f"n{one % 7}" for one in values]})
+        adds.append(builder.add(rows, path=f"{number}.parquet", stats="full", writer={"row_group_size": 25}))
+    builder.create(schema, *adds)
+    return open_table(builder.root)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id >= 150 AND id < 250 AND name = 'n3'",
+        (col("id") >= 150) & (col("id") < 250) & (col("name") == "n3"),
+        [("id", ">=", 150), ("id", "<", 250), ("name", "=", "n3")],
+        [[("id", ">=", 150), ("id", "<", 250), ("name", "in", ["n3"])]],
+    ],
+)
+def test_filters_take_three_forms(table: Any, condition: Any) -> None:
+    scan = table.scan(condition)
+    wanted = [one for one in range(150, 250) if one % 7 == 3]
+    assert scan.to_arrow()["id"].to_pylist() == wanted
+    assert scan.count() == len(wanted)
+    assert scan.files().num_rows == 2
+
+
+@pytest.mark.parametrize("condition", ["id >", "id = 1; DROP TABLE x", "sum(id) = 3", "nope = 1", "id = 'x'", 3, "id"])
+def test_odd_filters_are_refused(table: Any, condition: Any) -> None:
+    with pytest.raises((ExpressionError, InvalidArgumentError, LookupError)) as caught:
+        table.scan(condition)
+    assert type(caught.value).__module__ == "deltaberg.errors"
+
+
+def test_results_of_every_kind_are_the_same(table: Any) -> None:
+    import duckdb
+    import polars as pl
+
+    scan = table.scan("id >= 390", columns=["name", "id"])
+    arrow = scan.to_arrow()
+    assert arrow.column_names == ["name", "id"]
+    assert pa.Table.from_batches(scan.to_batches()) == arrow
+    assert scan.to_reader().read_all() == arrow
+    assert scan.to_pandas()["id"].tolist() == list(range(390, 400))
+    assert scan.to_polars()["id"].to_list() == list(range(390, 400))
+    assert pl.DataFrame(scan)["name"].to_list() == arrow["name"].to_pylist()
+    relation: Any = duckdb.sql("SELECT sum(id) FROM scan")
+    assert relation.fetchall() == [(sum(range(390, 400)),)]
+    assert pa.table(scan) == arrow
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("batch_size", [1, 10, 1000])
+def test_the_order_is_that_of_the_files(table: Any, threads: int, batch_size: int) -> None:
+    scan = table.scan(threads=threads, batch_size=batch_size, split_size=1)
+    batches = list(scan.to_batches())
+    names = [os.path.basename(path) for path in scan.files()["file_path"].to_pylist()]
+    wanted = [one for name in names for one in range(100 * int(name[0]), 100 * int(name[0]) + 100)]
+    assert [one for batch in batches for one in batch.column(0).to_pylist()] == wanted
+    assert max(batch.num_rows for batch in batches) <= batch_size
+    assert min(batch.num_rows for batch in batches) > 0
+
+
+def test_a_limit_stops_early(table: Any, recorder: Recorder) -> None:
+    scan = table.scan(limit=5, threads=1)
+    assert scan.to_arrow().num_rows == 5
+    assert len({name for name in recorder.read if name.endswith(".parquet")}) < 4
+    assert table.scan(limit=0).to_arrow().num_rows == 0
+    assert table.scan(limit=10_000).to_arrow().num_rows == 400
+    assert table.scan("id > 390", limit=3).count() == 3
+    for wrong in (-1, 1.5, "1", True):
+        with pytest.raises(InvalidArgumentError):
+            table.scan(limit=wrong)
+
+
+def test_metrics_say_what_was_done(table: Any) -> None:
+    assert table.scan().metrics is None
+    scan = table.scan("id >= 130 AND id < 140")
+    assert scan.to_arrow().num_rows == 10
+    found = scan.metrics
+    assert (found.files_total, found.files_planned, found.files_skipped) == (4, 1, 3)
+    assert (found.row_groups, found.row_groups_skipped) == (4, 3)
+    assert (found.rows_read, found.rows) == (25, 10)
+    assert found.requests > 0
+    size = table.scan().files()["file_size_in_bytes"].to_pylist()[0]
+    assert 0 < found.bytes_read <= 2 * size
+
+
+def test_counting_reads_no_file(table: Any, recorder: Recorder) -> None:
+    assert table.scan().count() == 400
+    assert table.scan("id >= 200").count() == 200
+    assert not [name for name in recorder.read if name.endswith(".parquet")]
+    assert table.scan("id >= 250").count() == 150
+    assert {name for name in recorder.read if name.endswith(".parquet")} == {"2.parquet"}
+
+
+def test_odd_options_are_refused(table: Any) -> None:
+    for options in ({"batch_size": 0}, {"threads": -1}, {"memory": -5}, {"nonsense": 1}):
+        with pytest.raises((InvalidArgumentError, TypeError)):
+            table.scan(**options)
+    assert table.scan(options=ScanOptions(batch_size=7)).options.batch_size == 7
+    with pytest.raises(InvalidArgumentError):
+        table.scan(columns="id")
+
+
+def test_closing_early_stops_the_readers(builder: DeltaBuilder) -> None:
+    builder.create(ID, *(builder.add(ids(*range(1000))) for _ in range(40)))
+    before = threading.active_count()
+    batches = open_table(builder.root).scan(batch_size=10, threads=4).to_batches()
+    next(batches)
+    assert threading.active_count() > before
+    batches.close()
+    assert threading.active_count() == before
+
+
+def test_a_table_is_safe_to_share(builder: DeltaBuilder) -> None:
+    builder.create(ID, *(builder.add(ids(number), stats="full") for number in range(20)))
+    builder.checkpoint()
+    table = open_table(builder.root)
+
+    def work(number: int) -> list[int]:
+        if number % 5 == 0:
+            table.refresh()
+        return [value for value in ids_of(table, filter=f"id >= {number % 20}") if value < 20]
+
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(work, number) for number in range(60)]
+        for number in range(20, 30):
+            builder.commit(builder.add(ids(number), stats="full"))
+        assert [future.result() for future in futures] == [list(range(number % 20, 20)) for number in range(60)]
+    assert ids_of(table.refresh()) == list(range(30))
+
+
+def test_a_vacuumed_file_is_an_error_of_its_own(table: Any, builder: DeltaBuilder) -> None:
+    scan = table.scan()
+    (builder.root / "2.parquet").unlink()
+    with pytest.raises(DataFileNotFoundError, match=r"2\.parquet") as caught:
+        scan.to_arrow()
+    assert "vacuumed" in str(caught.value.hint)
+    assert isinstance(caught.value, FileNotFoundError)
+    assert table.scan("id < 100").to_arrow().num_rows == 100
+
+
+def test_files_under_another_prefix_need_a_map(builder: DeltaBuilder, tmp_path: Path) -> None:
+    moved = tmp_path / "now"
+    other = DeltaBuilder(moved)
+    other.add(ids(7), path="f.parquet")
+    builder.create(ID, builder.add(path="x", log_path="/before/f.parquet", size=1))
+    with pytest.raises(DataFileNotFoundError) as caught:
+        open_table(builder.root).scan().to_arrow()
+    assert "location_map" in str(caught.value.hint)
+    assert ids_of(open_table(builder.root, location_map={"/before": str(moved)})) == [7]
+    assert ids_of(open_table(builder.root, location_map={"file:///before/": moved.as_uri()})) == [7]
+
+
+def test_places_that_are_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="nothing"):
+        open_table(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TableNotFoundError):
+        open_table(tmp_path / "empty")
+    (tmp_path / "ice" / "metadata").mkdir(parents=True)
+    (tmp_path / "ice" / "metadata" / "v1.metadata.json").write_text("{}")
+    with pytest.raises((UnsupportedFeatureError, TableNotFoundError), match="Iceberg"):
+        open_table(tmp_path / "ice")
+    with pytest.raises(InvalidArgumentError, match="hudi"):
+        open_table(tmp_path, format="hudi")
+
+
+@pytest.mark.parametrize("name", ["a b", "100%41", "ü", "a#b?c", "a+b=c&d", "q'uote\"s"])
+def test_local_paths_of_any_name(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = DeltaBuilder(tmp_path / name)
+    builder.create(ID, builder.add(ids(1), path=f"{name}/f.parquet"))
+    for location in (builder.root, str(builder.root) + "/", builder.root.as_uri()):
+        assert ids_of(open_table(location)) == [1]
+    monkeypatch.chdir(tmp_path)
+    assert ids_of(open_table(name)) == [1]
+
+
+def test_read_specs_and_errors_pickle(table: Any, builder: DeltaBuilder) -> None:
+    scan = table.scan("id > 3")
+    assert pickle.loads(pickle.dumps(scan.read_spec)) == scan.read_spec
+    (builder.root / "1.parquet").unlink()
+    with pytest.raises(DataFileNotFoundError) as caught:
+        scan.to_arrow()
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.hint, copy.context) == (str(caught.value), caught.value.hint, caught.value.context)
+
+
+_INTERRUPTED = """
+import sys, deltaberg
+batches = deltaberg.open_table(sys.argv[1]).scan(batch_size=1, threads=2).to_batches()
+next(batches)
+print("reading", flush=True)
+try:
+    while True:
+        for _ in batches: pass
+        batches = deltaberg.open_table(sys.argv[1]).scan(batch_size=1, threads=2).to_batches()
+except KeyboardInterrupt:
+    batches.close()
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.one_backend
+def test_an_interrupt_ends_a_scan(builder: DeltaBuilder) -> None:
+    builder.create(ID, *(builder.add(ids(*range(2000))) for _ in range(10)))
+    with subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, str(builder.root)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "stopped\n"
+        assert process.wait(30) == 0
+
+
+def test_literals_of_python(builder: DeltaBuilder) -> None:
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.timezone.utc)
+    rows = pa.table({"t": pa.array([moment, None]), "d": pa.array([moment.date(), None])})
+    builder.create(
+        rows.schema,
+        builder.add(rows.cast(pa.schema([("t", pa.timestamp("us", "UTC")), ("d", pa.date32())])), stats="full"),
+    )
+    table = open_table(builder.root)
+    assert table.scan(col("t") == moment).count() == 1
+    assert table.scan(col("t") == moment.astimezone(dt.timezone(dt.timedelta(hours=9)))).count() == 1
+    assert table.scan(col("t") > moment).count() == 0
+    assert table.scan(col("d") == moment.date()).count() == 1
+    assert table.scan(col("d").is_null()).count() == 1
