@@ -22,7 +22,7 @@ _PROPERTY = "delta.deletedFileRetentionDuration"
 
 @pytest.mark.req("DL-ACT-01", half="reader")
 def test_metadata_has_eight_fields(builder: DeltaBuilder) -> None:
-    everything = {
+    everything: dict[str, Any] = {
         "id": "af23c9d7-fff1-4a5a-a2c8-55c59bd782aa",
         "name": "orders",
         "description": "all of them",
@@ -60,7 +60,8 @@ def test_metadata_without_a_schema_has_no_rows_to_give(builder: DeltaBuilder) ->
 @pytest.mark.req("DL-ACT-01", half="reader")
 @pytest.mark.parametrize("missing", ["id", "format"])
 def test_metadata_without_a_required_field_is_refused(builder: DeltaBuilder, missing: str) -> None:
-    builder.commit(builder.protocol(), builder.metadata(ID, **{missing: None}))
+    lacking: dict[str, Any] = {missing: None}
+    builder.commit(builder.protocol(), builder.metadata(ID, **lacking))
     with pytest.raises(CorruptLogError, match=missing):
         open_table(builder.root)
 
@@ -363,7 +364,7 @@ def test_the_example_of_a_transaction(builder: DeltaBuilder) -> None:
     assert (found.version, found.last_updated) == (364475, None)
     for missing in ("appId", "version"):
         body = {"appId": "a", "version": 1, "lastUpdated": 3}
-        del body[missing]  # type: ignore[arg-type]
+        del body[missing]
         builder.commit({"txn": body}, version=1)
         with pytest.raises(CorruptLogError, match=missing):
             open_table(builder.root)

@@ -11,7 +11,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, VersionNotFoundError
-from tests.support.delta_builder import Action, DeltaBuilder
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
 from tests.support.roads import Road
 from tests.support.rows import ID, ids, ids_of, live_files

@@ -67,7 +67,7 @@ def _opened(builder: DeltaBuilder, schema: Any, *adds: Any, **create: Any) -> An
 @pytest.mark.req("DL-SCHEMA-01", "DL-SCHEMA-03", "DL-SCHEMA-04", half="reader")
 def test_the_schema_of_the_appendix(builder: DeltaBuilder) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, schemaString=json.dumps(_APPENDIX)))
-    table = open_table(builder.root)
+    table: Any = open_table(builder.root)
     # Files may hold nulls in columns that became required: Arrow fields are nullable, table fields as declared.
     number = pa.field("d", pa.int32())
     assert [column.nullable for column in table.schema] == [False, True, True, True, True]
@@ -80,7 +80,7 @@ def test_the_schema_of_the_appendix(builder: DeltaBuilder) -> None:
             pa.field("f", pa.map_(pa.string(), pa.string())),
         ]
     )
-    c, e, f = (table.schema.get(name).type for name in "cef")
+    c, e, f = (next(column.type for column in table.schema if column.name == name) for name in "cef")
     assert (c.element.nullable, e.element.nullable, f.value.nullable, f.key.nullable) == (False, True, True, False)
     assert table.scan().to_arrow().num_rows == 0
 

@@ -374,7 +374,8 @@ def test_skipping_never_drops_a_row(builder: DeltaBuilder, tmp_path: Any, seed: 
 def test_statistics_of_a_remove_are_for_information(builder: DeltaBuilder, stats: str | None) -> None:
     add = builder.add(ids(1))
     builder.create(ID, add, builder.add(ids(2)))
-    builder.commit(builder.remove(add, **({} if stats is None else {"stats": stats})))
+    removed: dict[str, Any] = {} if stats is None else {"stats": stats}
+    builder.commit(builder.remove(add, **removed))
     assert ids_of(open_table(builder.root)) == [2]
     assert open_table(builder.root).tombstones.num_rows == 1
 
