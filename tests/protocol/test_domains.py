@@ -57,3 +57,13 @@ def test_unknown_domains_are_returned(builder: DeltaBuilder, kind: str | None) -
     assert ids_of(table) == [1]
     builder.commit(_domain("org.apache.z", "back"), _domain("org.apache.x", "", removed=True))
     assert table.refresh().domain_metadata == {"org.apache.y": "new", "org.apache.z": "back"}
+
+
+@pytest.mark.parametrize("kind", ["classic", "uuid-json", "uuid-parquet"])
+def test_a_removed_domain_of_a_checkpoint_is_not_returned(builder: DeltaBuilder, kind: str) -> None:
+    """Checkpoints need not hold it; one that does says that it is gone."""
+    builder.create(ID, protocol=builder.features("v2Checkpoint"))
+    gone, kept = _domain("gone", "x", removed=True), _domain("kept", "y")
+    builder.checkpoint(0, kind=kind, actions=[*builder.table_actions(0), gone, kept])
+    (builder.log / f"{0:020d}.json").unlink()
+    assert open_table(builder.root).domain_metadata == {"kept": "y"}

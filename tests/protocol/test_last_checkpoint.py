@@ -228,7 +228,7 @@ def test_paths_are_sorted_as_bytes() -> None:
 
 
 @pytest.mark.req("DL-LAST-09", half="reader")
-def test_the_order_of_the_spark_writer_is_accepted() -> None:
+def test_the_order_of_the_reference_is_accepted() -> None:
     numbers = ",".join(map(str, range(11)))
     pairs = [f'"a"+{number}={number}' for number in range(11)] + ['"version"=10']
     assert _md5(",".join(sorted(pairs))) != json_checksum(f'{{"version":10,"a":[{numbers}]}}')

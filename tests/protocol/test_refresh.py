@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deltaberg import open_table
+from deltaberg import kernels, open_table
 from deltaberg.errors import CorruptLogError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
@@ -140,6 +140,29 @@ def test_many_refreshes(builder: DeltaBuilder, every: int) -> None:
     assert len(table.tombstones) == 0
     gc.collect()
     assert [one() for one in past] == [None] * len(past)
+
+
+def test_few_refreshes_wait_to_be_worked_out(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is refreshed and never looked at does not keep what every commit said."""
+    replays = []
+    original = kernels.replay
+
+    def replay(commits: Any) -> kernels.Replay:
+        found = original(commits)
+        replays.append(weakref.ref(found.adds))
+        return found
+
+    monkeypatch.setattr(kernels, "replay", replay)
+    add = builder.add(ids(0), path="f.parquet")
+    builder.create(ID, add)
+    table = open_table(builder.root)
+    for version in range(1, 301):
+        builder.commit({"add": {**add["add"], "modificationTime": version}})
+        table.refresh()
+    gc.collect()
+    assert len(replays) == 301
+    assert sum(one() is not None for one in replays) < 100
+    assert table.live_files["modificationTime"].to_pylist() == [300]
 
 
 def test_threads_may_share_a_table(builder: DeltaBuilder) -> None:

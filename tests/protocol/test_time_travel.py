@@ -165,18 +165,27 @@ def test_commits_record_their_time(builder: DeltaBuilder, recorder: Recorder) ->
             open_table(builder.root, timestamp=outside)
 
 
-def test_recorded_times_begin_at_a_version(builder: DeltaBuilder) -> None:
+@pytest.mark.parametrize("since", [1, 3, 5, 6])
+def test_recorded_times_begin_at_a_version(builder: DeltaBuilder, since: int) -> None:
+    _with_recorded_times(builder, 6, since)
+    table = open_table(builder.root)
+    recorded = {version: _minute(version) for version in range(since, 7)}
+    copied = {version: _COPIED + dt.timedelta(seconds=version) for version in range(since)}
+    assert {commit.version: commit.timestamp for commit in table.history()} == copied | recorded
+    for version, timestamp in recorded.items():
+        assert open_table(builder.root, timestamp=timestamp).version == version
+    for version in range(since, 6):
+        assert open_table(builder.root, timestamp=_minute(version + 0.5)).version == version
+    with pytest.raises(VersionNotFoundError, match="before the first"):
+        open_table(builder.root, timestamp=_minute(since - 0.5))
+
+
+def test_changes_begin_and_end_at_instants(builder: DeltaBuilder) -> None:
     _with_recorded_times(builder, 6, 3)
     table = open_table(builder.root)
-    recorded = [_minute(version) for version in (6, 5, 4, 3)]
-    copied = [_COPIED + dt.timedelta(seconds=version) for version in (2, 1, 0)]
-    assert [commit.timestamp for commit in table.history()] == [*recorded, *copied]
-    assert [open_table(builder.root, timestamp=_minute(version)).version for version in (3, 4, 6)] == [3, 4, 6]
-    assert open_table(builder.root, timestamp=_minute(4.5)).version == 4
-    with pytest.raises(VersionNotFoundError, match="before the first"):
-        open_table(builder.root, timestamp=_minute(2.5))
-    changes = table.changes(_minute(3.5), _minute(5.5)).to_arrow()
-    assert sorted(changes["_commit_version"].to_pylist()) == [4, 5]
+    for start, end, versions in ((3.5, 5.5, [4, 5]), (4, 5, [4, 5]), (3, 3, [3]), (4.5, 6, [5, 6])):
+        found = table.changes(_minute(start), _minute(end)).to_arrow()["_commit_version"].to_pylist()
+        assert sorted(found) == versions
 
 
 @pytest.mark.parametrize("millis", [_millis(_START) + 1000, _millis(_START) + 10_000_000])

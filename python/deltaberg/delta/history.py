@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,7 +139,7 @@ class CommitTimes:
             Where the instant is after the last commit.
         """
         versions = sorted(self._entries)
-        before = self._count_until(versions, instant - 1)
+        before = self._count_until(versions, instant, bisect.bisect_left)
         if before == len(versions):
             raise VersionNotFoundError(f"{_shown(instant)} is after the last commit", table=str(self._log.root))
         return versions[before]
@@ -180,8 +180,12 @@ class CommitTimes:
             )
         return versions[count - 1]
 
-    def _count_until(self, versions: Sequence[int], instant: int) -> int:
+    def _count_until(
+        self, versions: Sequence[int], instant: int, search: Callable[..., int] = bisect.bisect_right
+    ) -> int:
         """Count the versions, given in order, that were committed not later than an instant.
+
+        With ``bisect_left`` as the search, those committed before it.
 
         The times of log files and those that commits record need not go together: log files are younger where a
         table was copied. The first recorded time parts the two.
@@ -191,7 +195,7 @@ class CommitTimes:
         low, high = 0, parting
         if parting < len(versions) and self.time_of(versions[parting]) <= instant:
             low, high = parting, len(versions)
-        return bisect.bisect_right(versions, instant, low, high, key=self.time_of)
+        return search(versions, instant, low, high, key=self.time_of)
 
     def _reachable(self) -> list[int]:
         """Give the versions that end the log without a gap: older ones may have lost their base."""
