@@ -66,6 +66,17 @@ def test_metadata_without_a_required_field_is_refused(builder: DeltaBuilder, mis
         open_table(builder.root)
 
 
+@pytest.mark.req("DL-ACT-01", half="reader")
+@pytest.mark.parametrize("missing", ["partitionColumns", "configuration"])
+def test_metadata_without_what_no_row_needs_is_a_violation(builder: DeltaBuilder, missing: str) -> None:
+    metadata = builder.metadata(ID)
+    del metadata["metaData"][missing]
+    builder.commit(builder.protocol(), metadata, builder.add(ids(1)))
+    assert ids_of(open_table(builder.root)) == [1]
+    with pytest.raises(SpecViolationError, match=f"metaData action without {missing}"):
+        open_table(builder.root, validate=True)
+
+
 @pytest.mark.req("DL-ACT-02", half="reader")
 def test_the_format_of_a_new_table(builder: DeltaBuilder) -> None:
     builder.create(ID)

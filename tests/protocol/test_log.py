@@ -5,16 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deltaberg import open_table
 from deltaberg.delta.names import LogFile, classify, commit_name
 from deltaberg.errors import CorruptLogError, SpecViolationError, VersionNotFoundError
+from deltaberg.storage.local import LocalStorage
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
-from tests.support.rows import ID, ids, ids_of, live_files, tombstones
+from tests.support.rows import ID, ids, ids_of, live_files, numbered_commits, tombstones
 
 
 @pytest.mark.req("DL-LOG-01", half="reader")
@@ -191,6 +195,75 @@ def test_a_compaction_is_used_whole_or_not_at_all(builder: DeltaBuilder, recorde
     assert not [name for name in recorder.read if "compacted" in name]
     assert table.transactions["app"].version == 4389
     assert live_files(table) == [("f2.parquet", 0), ("f3.parquet", 0)]
+
+
+def _compact(builder: DeltaBuilder, first: int, last: int, text: str | None = None) -> str:
+    """Write a compaction of versions that only add."""
+    name = f"{first:020d}.{last:020d}.compacted.json"
+    actions = [action for version in range(first, last + 1) for action in builder.commits[version]]
+    (builder.log / name).write_text(text or "".join(json.dumps(action) + "\n" for action in actions))
+    return name
+
+
+@pytest.mark.parametrize(
+    ("ranges", "used", "commits"),
+    [
+        ([(4, 6), (5, 9)], [(4, 6)], [1, 2, 3, 7, 8, 9]),
+        ([(4, 6), (4, 8)], [(4, 8)], [1, 2, 3, 9]),
+        ([(1, 3), (4, 6), (8, 9)], [(1, 3), (4, 6), (8, 9)], [7]),
+        ([(8, 12), (9, 10)], [], [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    ],
+)
+def test_compactions_that_overlap_or_reach_past_the_end(
+    builder: DeltaBuilder,
+    recorder: Recorder,
+    ranges: list[tuple[int, int]],
+    used: list[tuple[int, int]],
+    commits: list[int],
+) -> None:
+    numbered_commits(builder, 12)
+    names = {(first, last): _compact(builder, first, last) for first, last in ranges}
+    for version in (10, 11, 12):
+        (builder.log / commit_name(version)).unlink()
+    table = open_table(builder.root)
+    assert (table.version, ids_of(table)) == (9, list(range(10)))
+    assert sorted(recorder.commits) == [0, *commits]
+    assert {name for name in recorder.read if "compacted" in name} == {names[one] for one in used}
+
+
+@pytest.mark.parametrize("text", ["{", "\x00", '{"add":{}}\n'])
+def test_the_commits_stand_in_for_a_damaged_compaction(builder: DeltaBuilder, text: str) -> None:
+    numbered_commits(builder, 6)
+    _compact(builder, 2, 4, text)
+    _compact(builder, 5, 6)
+    assert ids_of(open_table(builder.root)) == list(range(7))
+    (builder.log / commit_name(3)).write_text(text)
+    with pytest.raises(CorruptLogError, match=r"version: 3|0003\.json"):
+        open_table(builder.root)
+
+
+@pytest.mark.parametrize("order", ["reversed", "shuffled"])
+@pytest.mark.parametrize("pointer", [False, True])
+def test_a_store_may_list_in_any_order(
+    builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch, rng: random.Random, order: str, pointer: bool
+) -> None:
+    numbered_commits(builder, 12)
+    builder.checkpoint(4)
+    builder.checkpoint(8, kind="multipart", parts=3, pointer=pointer)
+    original = LocalStorage.list_from
+
+    def list_from(store: LocalStorage, prefix: str, offset: str = "") -> Iterator[Any]:
+        found = list(original(store, prefix, offset))
+        return iter(found[::-1] if order == "reversed" else rng.sample(found, len(found)))
+
+    monkeypatch.setattr(LocalStorage, "list_from", list_from)
+    for version in (12, 9, 8, 6, 3):
+        table = open_table(builder.root, version=version)
+        assert (table.version, ids_of(table)) == (version, list(range(version + 1)))
+    table = open_table(builder.root)
+    assert [commit.version for commit in table.history()] == list(range(12, -1, -1))
+    builder.commit(builder.add(ids(13)))
+    assert ids_of(table.refresh()) == list(range(14))
 
 
 @pytest.mark.req("DL-LOG-18")

@@ -115,7 +115,7 @@ def build_segment(
     version
         The wanted version; None for the newest.
     damaged
-        Names of checkpoints that have proven to be damaged, and must not be used.
+        Names of checkpoints and compactions that have proven to be damaged, and must not be used.
     first
         Only list from this version on, and do without a checkpoint: for what came after a known state.
 
@@ -176,7 +176,7 @@ def _assemble(
     base = max(usable, default=None)
     begin = first if first is not None else (0 if base is None else base + 1)
     _check_reach(commits, checkpoints, target, newest, base, begin, log)
-    entries = _commit_entries(listed, commits, begin, target, log)
+    entries = _commit_entries(listed, commits, begin, target, damaged, log)
     return Segment(target, () if base is None else checkpoints[base], entries)
 
 
@@ -208,7 +208,12 @@ def _check_reach(
 
 
 def _commit_entries(
-    listed: list[LogEntry], commits: dict[int, LogEntry], begin: int, target: int, log: LogDirectory
+    listed: list[LogEntry],
+    commits: dict[int, LogEntry],
+    begin: int,
+    target: int,
+    damaged: frozenset[str],
+    log: LogDirectory,
 ) -> tuple[LogEntry, ...]:
     """Give the commits of a range, compactions in place of those that they hold."""
     for number in range(begin, target + 1):
@@ -221,6 +226,7 @@ def _commit_entries(
         entry.file.version: entry
         for entry in sorted(listed, key=lambda entry: entry.version)
         if entry.file.kind == "compaction" and entry.file.version >= begin and entry.file.end <= target
+        if entry.file.name not in damaged
     }
     chosen = []
     number = begin

@@ -99,6 +99,8 @@ class Snapshot:
             except CorruptLogError as error:
                 # Perhaps the log was cleaned up while it was read: then the next listing gives other files.
                 failures.append((segment, error))
+                # The commits in place of a damaged compaction are there.
+                damaged |= {entry.file.name for entry in segment.commits if entry.file.kind == "compaction"}
 
     @classmethod
     def _from_segment(cls, log: LogDirectory, segment: Segment, checkpoint: Checkpoint | None) -> Snapshot:

@@ -24,6 +24,8 @@ from deltaberg.storage import PathResolver, StoreSpec
 __all__ = ["validate_table"]
 
 _MOST_SHOWN = 20
+#: The fields that metaData must have.
+_METADATA = ("id", "format", "schemaString", "partitionColumns", "configuration")
 
 
 def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> None:
@@ -104,6 +106,10 @@ def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
         values = Counter(fields.get(key) for kind, fields in actions if kind == name)
         for value in (value for value, count in values.items() if count > 1):
             yield f"version {version} has {values[value]} {name} actions for {value!r}"
+    for name in (
+        name for kind, fields in actions if kind == "metaData" for name in _METADATA if fields.get(name) is None
+    ):
+        yield f"version {version} has a metaData action without {name}"
     for name in ("add", "remove"):
         yield from _of_file_actions(version, name, [fields for kind, fields in actions if kind == name])
     if any(fields.get("dataChange") is not False for kind, fields in actions if kind == "cdc"):
