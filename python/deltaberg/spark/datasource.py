@@ -77,7 +77,11 @@ class DeltaDataSource(DataSource):
 
 
 class PushdownDeltaDataSource(DeltaDataSource):
-    """Reads Delta tables, and takes filters from Spark."""
+    """Reads Delta tables, and takes filters from Spark.
+
+    Spark keeps the reader of the filters that it saw last with the source, and reads by it whatever is asked of the
+    same ``load()`` afterwards, or elsewhere in the query. Therefore this class is chosen by hand.
+    """
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader that takes filters."""

@@ -8,7 +8,7 @@ import re
 import pyspark
 from pyspark.sql import SparkSession
 
-from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 
 __all__ = ["parallelism", "register"]
 
@@ -17,22 +17,27 @@ _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _DEFAULT_PARALLELISM = 8
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     """Make ``spark.read.format("delta")`` known to a session.
 
-    The session must not have delta-spark's jar, which takes the name ``delta`` too. Where the session's setting
-    ``spark.sql.python.filterPushdown.enabled`` is true, filters of a query reach the scan. Spark refuses a source
-    that takes filters where it is false: register again after the setting was changed.
+    The session must not have delta-spark's jar, which takes the name ``delta`` too.
 
     Parameters
     ----------
     spark
         A session, of Spark Connect too.
+    push_filters
+        Let the filters of a query reach the scan. The session must allow it by its setting
+        ``spark.sql.python.filterPushdown.enabled``. Spark keeps one plan for each ``load()``, that of the filters it
+        saw last: with this, a frame must not be used with different filters, or rows go missing without a word. The
+        option ``filter`` of the source skips the same files and has no such trap.
 
     Raises
     ------
     UnsupportedFeatureError
         Where this version of Spark has no Python Data Sources.
+    InvalidArgumentError
+        Where filters shall be pushed, and the session does not allow it: every ``load()`` would fail.
     """
     try:
         from deltaberg.spark.datasource import DeltaDataSource, PushdownDeltaDataSource
@@ -43,15 +48,12 @@ def register(spark: SparkSession) -> None:
             f"Spark {pyspark.__version__} has no Python Data Sources",
             hint="use Spark 4.0 or newer, or scan.to_spark(spark)",
         ) from None
-    spark.dataSource.register(PushdownDeltaDataSource if _pushes_filters(spark) else DeltaDataSource)
-
-
-def _pushes_filters(spark: SparkSession) -> bool:
-    try:
-        # No default of ours: releases differ in theirs.
-        return str(spark.conf.get(_PUSHDOWN)).lower() == "true"
-    except Exception:  # noqa: BLE001 - Spark 4.0 does not know the setting
-        return False
+    if push_filters and str(_setting(spark, _PUSHDOWN)).lower() != "true":
+        raise InvalidArgumentError(
+            "the session does not push filters into Python sources",
+            hint=f"set {_PUSHDOWN} to true (Spark 4.1 or newer), or use the option 'filter'",
+        )
+    spark.dataSource.register(PushdownDeltaDataSource if push_filters else DeltaDataSource)
 
 
 def parallelism(spark: SparkSession) -> int:
