@@ -102,6 +102,16 @@ def test_one_commit_names_a_thing_once(builder: DeltaBuilder, case: str) -> None
         open_table(builder.root, validate=True)
 
 
+def test_two_vectors_of_one_file_are_never_guessed_between(builder: DeltaBuilder) -> None:
+    """Which rows are live is not known, so that every reader objects, not the validating one alone."""
+    add = builder.add(ids(1, 2), path="f.parquet")
+    vectors = builder.vectors([[0], [1]], "i")
+    builder.create(ID, protocol=builder.features("deletionVectors"))
+    builder.commit(*({"add": {**add["add"], "deletionVector": vector}} for vector in vectors))
+    with pytest.raises(CorruptLogError, match=r"f\.parquet.*different deletion vectors"):
+        open_table(builder.root)
+
+
 @pytest.mark.req("DL-LOG-10")
 def test_what_nobody_knows_is_ignored(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1), path="f.parquet", bar=[1], baz={"add": {"path": "no.parquet"}})
