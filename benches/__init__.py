@@ -1,0 +1,1 @@
+"""deltaberg beside its peers, in one run: ``make bench``, ``python -m benches --help``."""

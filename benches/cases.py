@@ -1,0 +1,291 @@
+"""The cases: what each side does, as functions that run in a process of their own.
+
+A side prepares (imports, data), then does its work between two looks at the clock, and gives what it found, which all
+sides of a case must agree on before their times are compared.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from benches import data
+
+__all__ = ["CASES", "Case", "Outcome"]
+
+
+class Outcome(NamedTuple):
+    """Seconds of the work, and what it found."""
+
+    seconds: float
+    found: Any
+
+
+class Case(NamedTuple):
+    """A case: a sentence, the data that it needs, and its sides, ours first."""
+
+    title: str
+    prepare: Callable[[float], Any]
+    sides: dict[str, Callable[[float], Outcome]]
+
+
+def _timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
+    start = time.perf_counter()
+    found = work()
+    seconds = time.perf_counter() - start
+    return Outcome(seconds, describe(found))
+
+
+def _best(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
+    """Take the best of several: for what is shorter than the noise, or runs on a warm engine."""
+    outcomes = [_timed(work, describe) for _ in range(times)]
+    return min(outcomes, key=lambda outcome: outcome.seconds)
+
+
+def _names(paths: Iterable[str]) -> list[int]:
+    """Describe file paths whatever is in front of them."""
+    sums = [zlib.crc32(str(path).rsplit("/", 1)[-1].encode()) for path in paths]
+    return [len(sums), sum(sums)]
+
+
+def _warm() -> Any:
+    """Import what the first call would import."""
+    import deltaberg
+
+    pa.array([1])
+    return deltaberg.open_table
+
+
+# Opening, and the list of live files
+
+
+def _ours_files(table: Callable[[float], Any]) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, open_table = table(scale), _warm()
+        return _timed(lambda: open_table(root).live_files["path"], lambda paths: _names(paths.to_pylist()))
+
+    return run
+
+
+def _deltalake_files(table: Callable[[float], Any]) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        import deltalake
+
+        root = table(scale)
+        return _timed(lambda: deltalake.DeltaTable(root).file_uris(), _names)
+
+    return run
+
+
+# Planning
+
+
+def _window(scale: float) -> tuple[int, int]:
+    adds = max(int(5_000 * scale), 10)
+    return 100 * adds * 1000, 101 * adds * 1000
+
+
+def _ours_plan(scale: float) -> Outcome:
+    root, open_table = data.log(scale), _warm()
+    low, high = _window(scale)
+    condition = f"id >= {low} AND id < {high} AND p = '17'"
+    open_table(data.rows(0, deleted=False)).scan("id = 1").files()  # loads the parser of SQL
+    return _timed(
+        lambda: open_table(root).scan(condition).files(), lambda files: _names(files["file_path"].to_pylist())
+    )
+
+
+def _deltalake_plan(scale: float) -> Outcome:
+    import deltalake
+    import pyarrow.compute as pc
+
+    root = data.log(scale)
+    low, high = _window(scale)
+
+    def work() -> pa.Table:
+        actions = pa.table(deltalake.DeltaTable(root).get_add_actions(flatten=True))
+        inside = pc.and_(pc.less(actions["min.id"], high), pc.greater_equal(actions["max.id"], low))
+        return actions.filter(pc.and_(inside, pc.equal(actions["partition.p"], "17")))
+
+    return _timed(work, lambda actions: _names(actions["path"].to_pylist()))
+
+
+# Deletion vectors
+
+_VECTOR_ROWS = 10_000_000
+
+
+def _vector(scale: float) -> bytes:
+    import numpy as np
+
+    from tests.support.vectors import bitmap_bytes
+
+    count = max(int(_VECTOR_ROWS * scale), 1000)
+    return bitmap_bytes(np.sort(np.random.default_rng(1).choice(count, count // 10, replace=False)).tolist())
+
+
+def _ours_mask(scale: float) -> Outcome:
+    from deltaberg import kernels
+
+    body, count = _vector(scale), max(int(_VECTOR_ROWS * scale), 1000)
+
+    def work() -> pa.BooleanArray:
+        bitmap, _ = kernels.unframe_bitmap(body, "delta-inline")
+        return kernels.keep_mask(bitmap, 0, count)
+
+    return _best(work, lambda mask: mask.true_count, 20)
+
+
+def _pyroaring_mask(scale: float) -> Outcome:
+    import numpy as np
+    from pyroaring import BitMap64
+
+    body, count = _vector(scale), max(int(_VECTOR_ROWS * scale), 1000)
+
+    def work() -> Any:
+        positions = np.array(BitMap64.deserialize(body[4:]).to_array(), dtype=np.uint64)
+        mask = np.ones(count, dtype=bool)
+        mask[positions] = False
+        return mask
+
+    return _best(work, lambda mask: int(mask.sum()), 20)
+
+
+# Scans on this machine
+
+
+def _ours_scan(columns: list[str] | None, deleted: bool) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, open_table = data.rows(scale, deleted), _warm()
+        work = lambda: open_table(root).scan(columns=columns).to_arrow()  # noqa: E731 - shown beside its peer
+        return _best(work, lambda table: [table.num_rows, table.num_columns], 3)
+
+    return run
+
+
+def _polars_scan(columns: list[str] | None) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        import polars as pl
+
+        root = data.rows(scale, deleted=False)
+
+        def work() -> pl.DataFrame:
+            frame = pl.scan_delta(str(root))
+            return (frame if columns is None else frame.select(columns)).collect()
+
+        return _best(work, lambda frame: [frame.height, frame.width], 3)
+
+    return run
+
+
+# A Python function over Arrow batches, on Spark
+
+
+def _sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow.compute as pc
+
+    count = total = 0
+    for batch in batches:
+        count += batch.num_rows
+        total += pc.sum(batch.column("w")).as_py() or 0
+    yield pa.record_batch({"n": pa.array([count], pa.int64()), "total": pa.array([total], pa.int64())})
+
+
+def _spark() -> Any:
+    import os
+    import sys
+
+    from tests.support.spark_session import start_session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return start_session()
+
+
+def _collected(frame: Any) -> list[int]:
+    row = frame.agg({"n": "sum", "total": "sum"}).collect()[0]
+    return [row["sum(n)"], row["sum(total)"]]
+
+
+def _ours_fused(columns: list[str] | None, deleted: bool) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, spark, open_table = data.rows(scale, deleted), _spark(), _warm()
+        scan = open_table(root).scan(columns=columns)
+        return _best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, 4)
+
+    return run
+
+
+def _parquet_function(columns: list[str] | None) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, spark = data.rows(scale, deleted=False), _spark()
+        frame = spark.read.parquet(str(root))
+        frame = frame if columns is None else frame.select(*columns)
+        return _best(lambda: _collected(frame.mapInArrow(_sums, "n long, total long")), list, 4)
+
+    return run
+
+
+_TWO = ["id", "w"]
+
+
+def _both_rows(scale: float) -> None:
+    data.rows(scale, deleted=False)
+    data.rows(scale, deleted=True)
+
+
+CASES: dict[str, Case] = {
+    "replay": Case(
+        "open a log of 200 commits x 5,000 adds and list its live files",
+        data.log,
+        {"deltaberg": _ours_files(data.log), "deltalake": _deltalake_files(data.log)},
+    ),
+    "checkpoint": Case(
+        "the same from one checkpoint",
+        data.checkpoint,
+        {"deltaberg": _ours_files(data.checkpoint), "deltalake": _deltalake_files(data.checkpoint)},
+    ),
+    "plan": Case(
+        "open the log and find the files of a partition and a range of ids",
+        data.log,
+        {"deltaberg": _ours_plan, "deltalake": _deltalake_plan},
+    ),
+    "mask": Case(
+        "decode a deletion vector of 1M rows of 10M, and make the mask of rows to keep",
+        _vector,
+        {"deltaberg": _ours_mask, "pyroaring": _pyroaring_mask},
+    ),
+    "scan-2": Case(
+        "read 2 of 6 columns of 16M rows on this machine",
+        _both_rows,
+        {"deltaberg": _ours_scan(_TWO, deleted=False), "polars": _polars_scan(_TWO)},
+    ),
+    "scan-6": Case(
+        "read 6 columns of 16M rows on this machine",
+        _both_rows,
+        {"deltaberg": _ours_scan(None, deleted=False), "polars": _polars_scan(None)},
+    ),
+    "scan-2-deleted": Case(
+        "read 2 columns of 16M rows with 1 % deleted by deletion vectors; the peer of ours is the scan without",
+        _both_rows,
+        {"deltaberg": _ours_scan(_TWO, deleted=True)},
+    ),
+    "fused-2": Case(
+        "a Python function over 2 columns of 16M rows on Spark; the peer is Spark's own Parquet with mapInArrow",
+        _both_rows,
+        {"deltaberg": _ours_fused(_TWO, deleted=False), "spark parquet": _parquet_function(_TWO)},
+    ),
+    "fused-6": Case(
+        "the same over 6 columns",
+        _both_rows,
+        {"deltaberg": _ours_fused(None, deleted=False), "spark parquet": _parquet_function(None)},
+    ),
+    "fused-2-deleted": Case(
+        "the function over 2 columns with 1 % of the rows deleted",
+        _both_rows,
+        {"deltaberg": _ours_fused(_TWO, deleted=True)},
+    ),
+}

@@ -1,0 +1,148 @@
+"""The tables that the benchmarks read: made once, the same on every machine, kept in ``.cache/benches``."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.delta_builder import DeltaBuilder
+
+__all__ = ["checkpoint", "log", "rows"]
+
+_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "benches"
+_COMMITS = 200
+_FILES = 8
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("k", pa.int32()),
+        ("v", pa.float64()),
+        ("s", pa.string()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("w", pa.int64()),
+    ]
+)
+
+
+def log(scale: float) -> Path:
+    """Give a table of 200 commits with 5,000 adds and 1,000 removes each, with statistics of 6 columns."""
+    adds = max(int(5_000 * scale), 10)
+    root = _CACHE / f"log-{adds}"
+    if not (root / ".done").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        rng = random.Random(1)
+        builder = DeltaBuilder(root)
+        builder.create(pa.schema([*_SCHEMA, ("p", pa.string())]), partition_by=["p"])
+        live: list[tuple[str, str]] = []
+        for commit in range(_COMMITS):
+            builder.commit_text("".join(_commit(rng, live, commit, adds)))
+        (root / ".done").touch()
+    return root
+
+
+def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: int) -> Iterator[str]:
+    for _ in range(adds // 5 if commit else 0):
+        place = rng.randrange(len(live))
+        path, p = live[place]
+        live[place] = live[-1]
+        live.pop()
+        yield (
+            f'{{"remove":{{"path":"{path}","deletionTimestamp":{1_700_000_000_000 + commit},"dataChange":true,'
+            f'"extendedFileMetadata":true,"partitionValues":{{"p":"{p}"}},"size":12345}}}}\n'
+        )
+    for number in range(adds):
+        count = commit * adds + number
+        p = f"{count % 97:02d}"
+        path = f"p={p}/part-{number:05d}-{uuid.UUID(int=rng.getrandbits(128))}.c000.snappy.parquet"
+        low, high, day = count * 1000, count * 1000 + 999, f"2024-01-{1 + count % 28:02d}"
+        stats = {
+            "numRecords": 1000,
+            "minValues": {
+                "id": low,
+                "k": rng.randrange(10**6),
+                "v": rng.random(),
+                "s": f"key-{low:012d}-{rng.randrange(10**9)}"[:32],
+                "ts": f"{day}T00:00:00.000Z",
+                "w": rng.randrange(10**12),
+            },
+            "maxValues": {
+                "id": high,
+                "k": 10**6 + rng.randrange(10**6),
+                "v": 1 + rng.random(),
+                "s": f"key-{high:012d}-{rng.randrange(10**9)}"[:32],
+                "ts": f"{day}T23:59:59.999Z",
+                "w": 10**12 + rng.randrange(10**12),
+            },
+            "nullCount": dict.fromkeys(_SCHEMA.names, 0),
+        }
+        add = {
+            "path": path,
+            "partitionValues": {"p": p},
+            "size": 10**6 + rng.randrange(10**6),
+            "modificationTime": 1_700_000_000_000 + commit * 1000,
+            "dataChange": True,
+            "stats": json.dumps(stats, separators=(",", ":")),
+        }
+        live.append((path, p))
+        yield json.dumps({"add": add}, separators=(",", ":")) + "\n"
+
+
+def checkpoint(scale: float) -> Path:
+    """Give the same table with one checkpoint, which deltalake writes; the log before it is gone."""
+    source = log(scale)
+    root = source.with_name(source.name.replace("log", "checkpoint"))
+    if not (root / ".done").exists():
+        import deltalake
+
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(source, root, ignore=shutil.ignore_patterns(".done"))
+        deltalake.DeltaTable(root).create_checkpoint()
+        for path in (root / "_delta_log").glob("*.json"):
+            path.unlink()
+        (root / ".done").touch()
+    return root
+
+
+def rows(scale: float, deleted: bool) -> Path:
+    """Give a table of 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by deletion vectors."""
+    count = max(int(2_000_000 * scale), 1000)
+    root = _CACHE / f"rows-{count}-{'deleted' if deleted else 'whole'}"
+    if not (root / ".done").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        rng = np.random.default_rng(1)
+        builder = DeltaBuilder(root)
+        names = pa.array([f"name-{number % 5000:05d}" for number in range(count)])
+        adds = []
+        for number in range(_FILES):
+            ids = np.arange(number * count, (number + 1) * count)
+            table = pa.table(
+                [
+                    pa.array(ids),
+                    pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
+                    pa.array(rng.random(count)),
+                    names,
+                    pa.array(1_700_000_000_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
+                    pa.array(rng.integers(0, 10**12, count)),
+                ],
+                schema=_SCHEMA,
+            )
+            gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
+            stats = {
+                "numRecords": count,
+                "minValues": {"id": int(ids[0])},
+                "maxValues": {"id": int(ids[-1])},
+                "nullCount": {"id": 0},
+                "tightBounds": not deleted,
+            }
+            vector = builder.vector(gone) if deleted else None
+            adds.append(builder.add(table, stats=stats, vector=vector, writer={"row_group_size": 1_000_000}))
+        builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors"))
+        (root / ".done").touch()
+    return root
