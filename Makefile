@@ -14,6 +14,8 @@ export PYSPARK_PYTHON := $(RUN)
 export PYSPARK_DRIVER_PYTHON := $(RUN)
 # Settings of the caller's own Spark would decide what runs here.
 unexport SPARK_HOME PYTHONPATH
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench wheel requirements grid clean java
 

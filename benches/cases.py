@@ -53,10 +53,10 @@ def _names(paths: Iterable[str]) -> list[int]:
 
 
 def _warm() -> Any:
-    """Import what the first call would import."""
+    """Import what the first call would import: pyarrow loads pandas, where it is installed, for its first scalar."""
     import deltaberg
 
-    pa.array([1])
+    pa.scalar(1)
     return deltaberg.open_table
 
 
