@@ -78,4 +78,3 @@ def _detect(location: str | os.PathLike[str], storage_options: StoreOptions | No
         hint="check the location, and the credentials that it needs",
         table=str(root),
     )
-

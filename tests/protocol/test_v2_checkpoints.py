@@ -58,7 +58,7 @@ def test_one_row_says_that_it_is_v2(builder: DeltaBuilder, kind: str) -> None:
         assert ids_of(open_table(builder.root, validate=True)) == [0, 1]
     (builder.log / name).unlink()
     builder.checkpoint(1, kind=kind, actions=[_mark(1), _mark(1), *actions])
-    with pytest.raises(CorruptCheckpointError, match="2 checkpointMetadata|it holds 2"):
+    with pytest.raises(CorruptCheckpointError, match=r"2 checkpointMetadata|it holds 2"):
         open_table(builder.root)
 
 
@@ -267,7 +267,7 @@ def test_v2_without_its_feature_is_a_violation(builder: DeltaBuilder, kind: str)
     builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(1, 2))
     builder.checkpoint(0, kind=kind, sidecars=1)
     assert ids_of(open_table(builder.root)) == [1]
-    with pytest.raises(SpecViolationError, match="follows V2.*v2Checkpoint"):
+    with pytest.raises(SpecViolationError, match=r"follows V2.*v2Checkpoint"):
         open_table(builder.root, validate=True)
     builder.commit(builder.features("v2Checkpoint"))
     assert ids_of(open_table(builder.root, validate=True)) == [1]
