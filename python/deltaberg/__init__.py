@@ -31,7 +31,7 @@ _HOMES = {
     "col": "deltaberg.expressions",
     "open_table": "deltaberg.api",
 }
-_MODULES = frozenset({"errors", "kernels"})
+_MODULES = frozenset({"errors", "kernels", "spark"})
 
 
 def __getattr__(name: str) -> Any:
