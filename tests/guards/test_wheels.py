@@ -129,7 +129,9 @@ def test_what_a_wheel_requires(pure: Path) -> None:
 
 
 def test_the_compiled_wheel_has_the_same_sources(tmp_path: Path) -> None:
-    wheel = _built("build_wheel", tmp_path)
+    # Installers put the programs of the build's packages on the path.
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    wheel = _built("build_wheel", tmp_path, PATH=programs)
     assert "-cp310-abi3-" in wheel.name
     names = set(zipfile.ZipFile(wheel).namelist())
     inside = {name for name in names if ".dist-info/" not in name}
