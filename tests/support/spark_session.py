@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 __all__ = ["REMOTE", "SETTINGS", "start_session"]
@@ -19,6 +20,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "America/New_York",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
 }
 
@@ -33,7 +35,11 @@ def start_session(**settings: str) -> Any:
     chosen = {**SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with warnings.catch_warnings():
+        if connect:
+            # The server was started with the settings; the client offers them once more, and it refuses.
+            warnings.simplefilter("ignore", UserWarning)
+        session = builder.getOrCreate()
     if not connect:
         session.sparkContext.setLogLevel("OFF")
     return session

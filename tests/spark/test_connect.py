@@ -1,0 +1,42 @@
+"""Spark Connect: the tests of the doors again, in a process whose session is remote."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.doors import needs_connect
+from tests.support.spark_session import REMOTE
+
+pytestmark = [pytest.mark.spark, needs_connect]
+
+_HERE = Path(__file__).parent
+_MODULES = ["test_types.py", "test_fused.py", "test_data_source.py", "test_tables.py"]
+_CHOSEN = (
+    "test_flat_types or test_nested_types or test_void or test_the_schema_is_text or test_errors_of_the_function"
+    " or test_columns or test_change_feed or test_views_and_joins or test_our_message"
+    " or test_vectors_mapping or test_rows_without_columns or test_a_table_without_rows or test_a_frame_is_used_twice"
+)
+
+
+def test_the_doors_over_connect() -> None:
+    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--color=no", "-k", _CHOSEN]
+    finished = subprocess.run(
+        [*command, *(str(_HERE / module) for module in _MODULES)],
+        cwd=_HERE.parents[1],
+        # The workers of the server import the functions that the tests define.
+        env={**os.environ, REMOTE: "1", "PYTHONPATH": str(_HERE.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert finished.returncode == 0, finished.stdout[-4000:] + finished.stderr[-4000:]
+    passed = re.search(r"(\d+) passed", finished.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= 25
