@@ -26,6 +26,7 @@ from deltaberg.expressions.tree import (
     Not,
     Or,
     Predicate,
+    quoted,
 )
 from deltaberg.schema import DataType, Field, Primitive, Struct, find_path
 
@@ -70,7 +71,7 @@ class BoundPredicate:
 def _shown(value: pa.Scalar) -> str:
     python = value.as_py()
     if isinstance(python, str):
-        return "'" + python.replace("'", "''") + "'"
+        return quoted(python)
     return f"'{python}'" if isinstance(python, (dt.date, dt.datetime)) else str(python)
 
 

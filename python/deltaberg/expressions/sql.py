@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaberg.errors import ExpressionError, MissingDependencyError
 from deltaberg.expressions.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
@@ -45,7 +46,7 @@ def parse_sql(text: str) -> Expression:
             "filters as SQL text need sqlglot", hint="pip install 'deltaberg[sql]', or build the filter with col()"
         ) from error
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
+        tree = sqlglot.parse_one(text, dialect=_dialect())
         return _condition(tree)
     except SqlglotError as error:
         raise ExpressionError(f"the filter {text!r} is no SQL condition: {_first_line(error)}") from None
@@ -53,6 +54,18 @@ def parse_sql(text: str) -> Expression:
         raise ExpressionError("the filter is nested too deeply") from None
     except ExpressionError as error:
         raise error.with_context(filter=text) from None
+
+
+@cache
+def _dialect() -> Any:
+    """Give Spark's SQL in which, as in the standard and in Spark 4, two quotes inside of a text are one."""
+    from sqlglot.dialects.spark import Spark
+
+    class Conditions(Spark):
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+
+    return Conditions
 
 
 def _first_line(error: Exception) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "all_of",
     "any_of",
     "col",
+    "quoted",
 ]
 
 #: The operators of predicates, each with its negation.
@@ -148,8 +149,13 @@ def _shown(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return quoted(value)
     return str(value)
+
+
+def quoted(text: str) -> str:
+    """Give text as a literal of SQL, as `parse_sql` reads it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 @dataclass(frozen=True, eq=False)
