@@ -227,8 +227,8 @@ _INTERRUPTED = """
 import sys, deltaberg
 batches = deltaberg.open_table(sys.argv[1]).scan(batch_size=1, threads=2).to_batches()
 next(batches)
-print("reading", flush=True)
 try:
+    print("reading", flush=True)
     while True:
         for _ in batches: pass
         batches = deltaberg.open_table(sys.argv[1]).scan(batch_size=1, threads=2).to_batches()
