@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
-from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = [
     "VARIANT",
@@ -12,6 +12,7 @@ __all__ = [
     "DataType",
     "Decimal",
     "Field",
+    "Fixed",
     "List",
     "Map",
     "Primitive",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from deltaberg.errors import SchemaError
-from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = ["VARIANT", "arrow_field", "arrow_schema", "arrow_type", "is_variant_field"]
 
@@ -22,6 +22,10 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "timestamp_ns": pa.timestamp("ns", "UTC"),
+    "timestamp_ntz_ns": pa.timestamp("ns"),
+    "time": pa.time64("us"),
+    "uuid": pa.binary(16),
     "void": pa.null(),
 }
 
@@ -37,7 +41,7 @@ _VARIANT_FIELD = {b"ARROW:extension:name": b"arrow.parquet.variant", b"ARROW:ext
 
 
 def arrow_type(table_type: DataType) -> pa.DataType:
-    """Give the Arrow type of a table type: timestamps in microseconds, variants as struct (metadata, value).
+    """Give the Arrow type of a table type; uuids are 16 bytes, variants a struct (metadata, value).
 
     Raises
     ------
@@ -52,6 +56,8 @@ def arrow_type(table_type: DataType) -> pa.DataType:
             return known
     elif isinstance(table_type, Decimal):
         return pa.decimal128(table_type.precision, table_type.scale)
+    elif isinstance(table_type, Fixed):
+        return pa.binary(table_type.length)
     elif isinstance(table_type, Struct):
         return pa.struct([arrow_field(child) for child in table_type])
     elif isinstance(table_type, List):

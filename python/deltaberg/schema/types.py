@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DataType", "Decimal", "Field", "List", "Map", "Primitive", "Struct"]
+__all__ = ["DataType", "Decimal", "Field", "Fixed", "List", "Map", "Primitive", "Struct"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class DataType:
 class Primitive(DataType):
     """A type without parameters.
 
-    ``name`` is one of boolean, byte, short, integer, long, float, double, string, binary, date, timestamp,
-    timestamp_ntz, void and variant.
+    ``name`` is one of boolean, byte, short, integer, long, float, double, string, binary, uuid, date, time (in
+    microseconds), timestamp, timestamp_ntz (both in microseconds), timestamp_ns, timestamp_ntz_ns, void and variant.
     """
 
     name: str
@@ -44,11 +44,22 @@ class Decimal(DataType):
 
 
 @dataclass(frozen=True)
+class Fixed(DataType):
+    """Bytes of one length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"fixed({self.length})"
+
+
+@dataclass(frozen=True)
 class Field:
     """A named part of a struct, the element of a list, or the key or value of a map.
 
     ``physical_name`` is the name in data files, partition values and statistics; ``id`` the one that files may
-    carry. ``metadata`` is what the format keeps of the field beyond that.
+    carry. ``default`` is the value of rows in files that were written before the field was added, as Arrow would
+    convert it. ``metadata`` is what the format keeps of the field beyond that.
     """
 
     name: str
@@ -57,6 +68,7 @@ class Field:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     id: int | None = None
     physical_name: str = ""
+    default: Any = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if not self.physical_name:
