@@ -1,6 +1,7 @@
 """The compiled kernels. `deltaberg.kernels.pure` has the same functions in Python."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,6 +11,14 @@ __version__: str
 ERROR_KINDS: list[tuple[str, str]]
 
 def bitmap_positions(bitmap: bytes) -> pa.UInt64Array: ...
+def decode_avro(
+    data: bytes,
+    blocks: Sequence[tuple[int, int, int]],
+    codec: str,
+    node: tuple[str, int, int | None, Sequence[Any], Sequence[int] | None],
+    schema: pa.Schema,
+    threads: int = 0,
+) -> pa.Table: ...
 def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes: ...
 def keep_mask(bitmap: bytes, start: int, length: int) -> pa.BooleanArray: ...
 def parse_log_stats(

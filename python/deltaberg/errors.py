@@ -12,6 +12,7 @@
      │   ├─ CorruptDeletionVectorError               a deletion vector
      │   │   └─ InvalidZ85Error                      its text
      │   ├─ CorruptDataFileError                     a data file
+     │   │   └─ CorruptAvroError                     an Avro file: a data file, a manifest or a manifest list
      │   └─ InvalidPartitionValueError               a partition value
      ├─ SpecViolationError (ValueError)              found by ``validate=True``: lists all of them
      ├─ DataFileNotFoundError (FileNotFoundError)    a live file is gone: vacuumed, or the table was moved
@@ -38,6 +39,7 @@ from typing import Any
 
 __all__ = [
     "ColumnNotFoundError",
+    "CorruptAvroError",
     "CorruptCheckpointError",
     "CorruptDataFileError",
     "CorruptDeletionVectorError",
@@ -148,6 +150,10 @@ class InvalidZ85Error(CorruptDeletionVectorError):
 
 class CorruptDataFileError(CorruptTableError):
     """A data file cannot be decoded."""
+
+
+class CorruptAvroError(CorruptDataFileError):
+    """An Avro file cannot be decoded: a data file, a manifest or a manifest list."""
 
 
 class InvalidPartitionValueError(CorruptTableError):

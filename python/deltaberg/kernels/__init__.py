@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # The stub of the compiled module is the type of both.
     from deltaberg._native import (
         bitmap_positions,
+        decode_avro,
         encode_bitmap,
         keep_mask,
         parse_log_stats,
@@ -33,6 +34,7 @@ __all__ = [
     "Replay",
     "backend",
     "bitmap_positions",
+    "decode_avro",
     "encode_bitmap",
     "keep_mask",
     "parse_log_stats",
@@ -49,6 +51,7 @@ __all__ = [
 #: The names of the kernels, which both backends have.
 FUNCTIONS = (
     "bitmap_positions",
+    "decode_avro",
     "encode_bitmap",
     "keep_mask",
     "parse_log_stats",

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     InvalidZ85,
     /// A partition value cannot be read as its column's type.
     InvalidPartitionValue,
+    /// Blocks of an Avro file are damaged or are not what its schema says.
+    CorruptAvro,
     /// The caller passed something that the kernel does not take.
     InvalidArgument,
     /// The result would not fit into the Arrow type that holds it.
@@ -25,11 +27,12 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for the test that proves each one is mapped.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CorruptLog,
         Self::CorruptDeletionVector,
         Self::InvalidZ85,
         Self::InvalidPartitionValue,
+        Self::CorruptAvro,
         Self::InvalidArgument,
         Self::TooLarge,
     ];

@@ -4,6 +4,7 @@
 //! and no thread that outlives a call. Every one of them has a twin in Python with the same
 //! results, in `deltaberg.kernels.pure`.
 
+pub mod avro;
 pub mod bitmap;
 pub mod deltalog;
 mod error;

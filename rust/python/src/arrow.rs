@@ -3,10 +3,11 @@
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray, make_array};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use deltaberg_core::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -43,6 +44,26 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InBatch {
     }
 }
 
+/// A schema, taken likewise.
+pub struct InSchema(pub SchemaRef);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for InSchema {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let capsule = object
+            .call_method0("__arrow_c_schema__")
+            .map_err(|_| refuse(py, "an object with the Arrow PyCapsule interface was expected"))?;
+        let capsule = capsule.cast_into::<PyCapsule>()?;
+        let schema: NonNull<FFI_ArrowSchema> = capsule.pointer_checked(Some(SCHEMA))?.cast();
+        #[expect(unsafe_code, reason = "the Arrow C data interface is made of pointers")]
+        // SAFETY: a capsule of this name holds this struct, and it lives until the end of this function.
+        let schema = Schema::try_from(unsafe { schema.as_ref() });
+        Ok(Self(Arc::new(schema.map_err(|error| refuse(py, &error.to_string()))?)))
+    }
+}
+
 /// Takes over an array and checks all of it: text read from files need not be UTF-8.
 fn import(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let py = object.py();
@@ -75,6 +96,16 @@ pub fn batch_to_python(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_,
 pub fn table_to_python(py: Python<'_>, batches: Vec<RecordBatch>) -> PyResult<Bound<'_, PyAny>> {
     let batches: Vec<_> = batches.into_iter().map(|batch| batch_to_python(py, batch)).collect::<PyResult<_>>()?;
     py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches,))
+}
+
+/// Batches as `pyarrow.Table` of a schema, of which there may be none.
+pub fn table_of_schema<'py>(
+    py: Python<'py>,
+    batches: Vec<RecordBatch>,
+    schema: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let batches: Vec<_> = batches.into_iter().map(|batch| batch_to_python(py, batch)).collect::<PyResult<_>>()?;
+    py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches, schema))
 }
 
 /// Masks as one `pyarrow.ChunkedArray`.

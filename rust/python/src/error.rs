@@ -12,6 +12,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::CorruptDeletionVector => "CorruptDeletionVectorError",
         ErrorKind::InvalidZ85 => "InvalidZ85Error",
         ErrorKind::InvalidPartitionValue => "InvalidPartitionValueError",
+        ErrorKind::CorruptAvro => "CorruptAvroError",
         ErrorKind::InvalidArgument => "InvalidArgumentError",
         ErrorKind::TooLarge => "TooLargeError",
         // `ErrorKind` may grow; a kind without a class of its own is still ours.

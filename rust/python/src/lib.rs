@@ -6,6 +6,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
 
 mod arrow;
+mod avro;
 mod bitmap;
 mod enter;
 mod error;
@@ -21,6 +22,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ERROR_KINDS", error::names())?;
+    module.add_function(wrap_pyfunction!(avro::decode_avro, module)?)?;
     module.add_function(wrap_pyfunction!(z85::z85_encode, module)?)?;
     module.add_function(wrap_pyfunction!(z85::z85_decode, module)?)?;
     module.add_function(wrap_pyfunction!(bitmap::unframe_bitmap, module)?)?;

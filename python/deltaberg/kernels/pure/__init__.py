@@ -6,6 +6,7 @@ plainness over speed, but stay within a small factor of what other pure readers 
 
 from __future__ import annotations
 
+from deltaberg.kernels.pure.avro import decode_avro
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.partition import parse_partition_values
 from deltaberg.kernels.pure.reconcile import reconcile
@@ -15,6 +16,7 @@ from deltaberg.kernels.pure.z85 import z85_decode, z85_encode
 
 __all__ = [
     "bitmap_positions",
+    "decode_avro",
     "encode_bitmap",
     "keep_mask",
     "parse_log_stats",

@@ -1,0 +1,145 @@
+"""Avro object container files: the header, the blocks, and the wanted columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from deltaberg import kernels
+from deltaberg.errors import CorruptAvroError, UnsupportedFeatureError
+from deltaberg.files.avro.plan import by_id, by_name
+from deltaberg.files.avro.schema import AvroType, parse_avro_schema
+
+__all__ = ["AvroFile", "Block"]
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_CODECS = {"null": "null", "deflate": "deflate", "snappy": "snappy", "zstandard": "zstandard", "zstd": "zstandard"}
+
+
+class Block(NamedTuple):
+    """Where the data of a block is in its file, its bytes, and its rows."""
+
+    offset: int
+    size: int
+    rows: int
+
+
+class AvroFile:
+    """An Avro file in memory.
+
+    ``metadata`` are the key-value pairs of the header, ``schema`` is the writer's.
+
+    Raises
+    ------
+    CorruptAvroError
+        Where the bytes are no whole Avro file.
+    UnsupportedFeatureError
+        Where its codec is not known.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise CorruptAvroError("this is no Avro file: it does not begin with Obj\\x01")
+        self._data = data
+        cursor = _Header(data, len(_MAGIC))
+        self.metadata: Mapping[str, bytes] = cursor.pairs()
+        self._sync = cursor.take(_SYNC_BYTES)
+        text = self.metadata.get("avro.schema")
+        if text is None:
+            raise CorruptAvroError("the Avro file has no schema")
+        self.schema: AvroType = parse_avro_schema(text)
+        codec = self.metadata.get("avro.codec", b"null").decode(errors="replace")
+        if codec not in _CODECS:
+            raise UnsupportedFeatureError(
+                f"the blocks of the Avro file are compressed by {codec!r}",
+                hint=f"known are {', '.join(_CODECS)}",
+                feature=codec,
+            )
+        self._codec = _CODECS[codec]
+        self.blocks: list[Block] = self._find_blocks(cursor)
+
+    def _find_blocks(self, cursor: _Header) -> list[Block]:
+        blocks = []
+        while cursor.at < len(self._data):
+            rows, size = cursor.long(), cursor.long()
+            if rows < 0 or size < 0:
+                raise CorruptAvroError("a block of the Avro file has a negative length", block=str(len(blocks)))
+            offset = cursor.at
+            cursor.take(size)
+            if cursor.take(_SYNC_BYTES) != self._sync:
+                raise CorruptAvroError("a block of the Avro file does not end with its marker", block=str(len(blocks)))
+            if rows:
+                blocks.append(Block(offset, size, rows))
+        return blocks
+
+    @property
+    def rows(self) -> int:
+        """How many rows the file holds."""
+        return sum(block.rows for block in self.blocks)
+
+    def read_by_id(
+        self, wanted: pa.Schema, keys: Mapping[int, Sequence[int]] | None = None, threads: int = 0
+    ) -> pa.Table:
+        """Read columns by the field ids in their metadata, whatever their names are in the file.
+
+        Parameters
+        ----------
+        wanted
+            Fields with ``PARQUET:field_id``; those that are not nullable must be in the file, others are null where it
+            lacks them.
+        keys
+            For the id of a map's key the keys that are wanted; entries with other keys are left out.
+
+        Raises
+        ------
+        CorruptAvroError
+            Where a required field is missing, or a block is damaged.
+        """
+        node = by_id(self.schema, wanted, keys or {})
+        return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
+
+    def read_by_name(self, wanted: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
+        """Read top-level columns, whose types are those that the file itself has, of some blocks."""
+        node = by_name(self.schema, wanted)
+        return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, threads)
+
+
+class _Header:
+    """Reads what stands outside of blocks."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def long(self) -> int:
+        value = shift = 0
+        while True:
+            if self.at >= len(self._data) or shift > 63:
+                raise CorruptAvroError("the Avro file ends inside of a number, or the number has more than 64 bits")
+            byte = self._data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value >> 1 ^ -(value & 1)
+            shift += 7
+
+    def take(self, length: int) -> bytes:
+        end = self.at + length
+        if length < 0 or end > len(self._data):
+            raise CorruptAvroError("the Avro file is cut off")
+        taken = self._data[self.at : end]
+        self.at = end
+        return taken
+
+    def pairs(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        while count := self.long():
+            if count < 0:
+                count, _ = -count, self.long()
+            for _ in range(count):
+                key = self.take(self.long()).decode(errors="replace")
+                found[key] = self.take(self.long())
+        return found

@@ -1,0 +1,92 @@
+"""From an Avro schema and wanted Arrow columns to the nodes that the kernel `decode_avro` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from deltaberg.errors import CorruptAvroError
+from deltaberg.files.avro.schema import FIELD_ID, AvroField, AvroType
+
+__all__ = ["Node", "by_id", "by_name"]
+
+#: Kind, size, slot, children, keys.
+Node = tuple[str, int, "int | None", "Sequence[Node]", "Sequence[int] | None"]
+_Keys = Mapping[int, Sequence[int]]
+#: Gives, for the fields of a record and the wanted ones, the slot of each field.
+_Match = Callable[[Sequence[AvroField], Sequence[pa.Field]], "list[int | None]"]
+
+
+def by_id(schema: AvroType, wanted: pa.Schema, keys: _Keys) -> Node:
+    """Resolve wanted columns by their ids.
+
+    Raises
+    ------
+    CorruptAvroError
+        Where the file lacks a field that is not nullable.
+    """
+    return _read(schema, pa.struct(list(wanted)), None, _match_ids, keys)
+
+
+def by_name(schema: AvroType, wanted: pa.Schema) -> Node:
+    """Resolve wanted top-level columns by name; what is in them is all of what the file has there."""
+    return _read(schema, pa.struct(list(wanted)), None, _match_names, {})
+
+
+def _match_ids(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
+    slots = {_id_of(child): slot for slot, child in enumerate(wanted)}
+    missing = [child for child in wanted if not child.nullable and _id_of(child) not in {part.id for part in found}]
+    if missing:
+        raise CorruptAvroError(
+            f"the Avro file has no field {missing[0].name} (id {_id_of(missing[0])}), which is required",
+            column=missing[0].name,
+        )
+    return [None if part.id is None else slots.get(part.id) for part in found]
+
+
+def _match_names(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
+    slots = {child.name: slot for slot, child in enumerate(wanted)}
+    return [slots.get(part.name) for part in found]
+
+
+def _id_of(child: pa.Field) -> int:
+    return int((child.metadata or {})[FIELD_ID])
+
+
+def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match, keys: _Keys) -> Node:
+    """Give the node of a type whose values go to a column of the target type."""
+    kind = found.kind
+    if kind == "union":
+        others = [_read(branch.type, target, None, match, keys) for branch in found.fields]
+        return (kind, 0, slot, others, None)
+    if kind == "record" and pt.is_struct(target):
+        return (kind, 0, slot, _fields(found.fields, list(target), match, keys), None)
+    if kind == "array" and pt.is_list(target):
+        return (kind, 0, slot, [_read(found.fields[0].type, target.value_type, None, match, keys)], None)
+    if kind == "pairs" and pt.is_map(target):
+        pair = found.fields[0].type.value
+        entry = [target.key_field, target.item_field]
+        children = [
+            _read(part.type, child.type, index, match, keys)
+            for index, (part, child) in enumerate(zip(pair.fields, entry, strict=True))
+        ]
+        chosen = None if pair.fields[0].id is None else keys.get(pair.fields[0].id)
+        return (kind, 0, slot, [("record", 0, None, children, None)], chosen)
+    if kind == "map" and pt.is_map(target):
+        return (kind, 0, slot, [_read(found.fields[0].type, target.item_type, None, match, keys)], None)
+    return _whole(found, slot)
+
+
+def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[Node]:
+    slots = match(found, wanted)
+    return [
+        _whole(part.type, None) if slot is None else _read(part.type, wanted[slot].type, slot, match, keys)
+        for part, slot in zip(found, slots, strict=True)
+    ]
+
+
+def _whole(found: AvroType, slot: int | None) -> Node:
+    """Give the node of a leaf, or of a type that is passed over."""
+    return (found.kind, found.size, slot, [_whole(child.type, None) for child in found.fields], None)

@@ -1,0 +1,92 @@
+//! The codecs of Avro blocks.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::cursor::corrupt;
+
+/// Bytes of a block at most, once it is decompressed.
+const MOST: u64 = 1 << 30;
+
+/// How blocks are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// They are not.
+    Null,
+    /// Raw deflate (RFC 1951).
+    Deflate,
+    /// Snappy, and the CRC-32 of what was compressed.
+    Snappy,
+    /// Zstandard.
+    Zstandard,
+}
+
+impl Codec {
+    /// The codec of this name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where none has it.
+    pub fn from_name(name: &str) -> Result<Self> {
+        match name {
+            "null" => Ok(Self::Null),
+            "deflate" => Ok(Self::Deflate),
+            "snappy" => Ok(Self::Snappy),
+            "zstandard" => Ok(Self::Zstandard),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, format!("there is no Avro codec {name:?}"))),
+        }
+    }
+
+    /// A block as it was before it was compressed.
+    pub(super) fn decompress<'a>(self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Result<Cow<'a, [u8]>> {
+        buffer.clear();
+        match self {
+            Self::Null => return Ok(Cow::Borrowed(bytes)),
+            Self::Deflate => {
+                let source = flate2::read::DeflateDecoder::new(bytes);
+                read_all(source, buffer)?;
+            }
+            Self::Zstandard => {
+                let source = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| broken(&error))?;
+                read_all(source, buffer)?;
+            }
+            Self::Snappy => snappy(bytes, buffer)?,
+        }
+        Ok(Cow::Borrowed(buffer))
+    }
+}
+
+fn read_all(source: impl Read, buffer: &mut Vec<u8>) -> Result<()> {
+    let read = source.take(MOST.saturating_add(1)).read_to_end(buffer).map_err(|error| broken(&error))?;
+    check_size(u64::try_from(read).unwrap_or(u64::MAX))
+}
+
+fn snappy(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
+    let (compressed, checksum) =
+        bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("a snappy block has no checksum"))?;
+    let size = snap::raw::decompress_len(compressed).map_err(|error| broken(&error))?;
+    check_size(u64::try_from(size).unwrap_or(u64::MAX))?;
+    // Snappy copies at most 64 bytes for each 3 of input: a length beyond that is a lie.
+    if size / 32 > compressed.len() {
+        return Err(corrupt("a snappy block is shorter than its length says"));
+    }
+    buffer.resize(size, 0);
+    let written = snap::raw::Decoder::new().decompress(compressed, buffer).map_err(|error| broken(&error))?;
+    buffer.truncate(written);
+    if crc32fast::hash(buffer) != u32::from_be_bytes(*checksum) {
+        return Err(corrupt("the checksum of a snappy block is wrong"));
+    }
+    Ok(())
+}
+
+fn check_size(size: u64) -> Result<()> {
+    if size > MOST {
+        return Err(Error::new(ErrorKind::TooLarge, "an Avro block has more than 1 GiB"));
+    }
+    Ok(())
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    corrupt(format!("a block cannot be decompressed: {error}"))
+}

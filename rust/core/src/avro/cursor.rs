@@ -1,0 +1,122 @@
+//! Reading Avro's binary encoding from a block, never past its end.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The rest of a block.
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// A zigzag varint of up to 64 bits.
+    #[inline]
+    pub fn long(&mut self) -> Result<i64> {
+        if let Some((first, rest)) = self.rest.split_first()
+            && *first < 0x80
+        {
+            self.rest = rest;
+            return Ok(zigzag(u64::from(*first)));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<i64> {
+        let mut value = 0_u64;
+        for shift in (0_u32..70).step_by(7) {
+            let Some((byte, rest)) = self.rest.split_first() else { return Err(ends()) };
+            self.rest = rest;
+            let bits = u64::from(*byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if *byte < 0x80 {
+                return Ok(zigzag(value));
+            }
+        }
+        Err(corrupt("an integer has more than 64 bits"))
+    }
+
+    /// Passes over a varint without making its value, yet refuses what [`Self::long`] refuses.
+    #[inline]
+    pub fn skip_long(&mut self) -> Result<()> {
+        if let Some((first, rest)) = self.rest.split_first()
+            && *first < 0x80
+        {
+            self.rest = rest;
+            return Ok(());
+        }
+        self.long_varint().map(|_| ())
+    }
+
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(ends)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ends)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// Bytes with their length in front.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.long()?;
+        self.take(usize::try_from(length).map_err(|_| corrupt("a length is negative"))?)
+    }
+
+    pub fn boolean(&mut self) -> Result<bool> {
+        match self.array::<1>()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(corrupt("a boolean is neither 0 nor 1")),
+        }
+    }
+
+    /// The number of items in the next part of an array or a map, and the bytes of them where they are told; None at
+    /// its end. `least` is how many bytes an item takes at the least.
+    #[inline]
+    pub fn items(&mut self, least: usize) -> Result<Option<(usize, Option<usize>)>> {
+        let count = self.long()?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let bytes = if count < 0 {
+            Some(usize::try_from(self.long()?).map_err(|_| corrupt("a length is negative"))?)
+        } else {
+            None
+        };
+        let count = usize::try_from(count.unsigned_abs()).map_err(|_| ends())?;
+        if count.checked_mul(least).is_none_or(|needed| needed > self.rest.len()) {
+            return Err(ends());
+        }
+        Ok(Some((count, bytes)))
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_wrap, reason = "zigzag is defined on the bits")]
+fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ ((value & 1) as i64).wrapping_neg()
+}
+
+pub fn corrupt(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::CorruptAvro, message)
+}
+
+fn ends() -> Error {
+    corrupt("the block ends inside of a value")
+}

@@ -1,0 +1,250 @@
+//! From the writer's schema and the wanted columns to the steps that a block is read by.
+
+use arrow_schema::DataType;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::cursor::{Cursor, corrupt};
+
+/// Levels of nesting at most.
+const DEEPEST: usize = 100;
+
+/// A type of the writer's schema, and where its values go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// `null`, `boolean`, `int` (32 bits), `long`, `float`, `double`, `bytes`, `string`, `fixed`, `record`, `array`,
+    /// `map` or `union`; `pairs` is an array of records of a key and a value that stands for a map.
+    pub kind: String,
+    /// The bytes of a `fixed`.
+    pub size: usize,
+    /// The number of the wanted child of the parent that takes the values; None skips them.
+    pub slot: Option<usize>,
+    /// The parts, in the order of the writer: fields, the element, the value of a `map`, the branches.
+    pub children: Vec<Node>,
+    /// Of a `pairs` with integer keys those that are wanted; all by default.
+    pub keys: Option<Vec<i64>>,
+}
+
+/// How values of an unwanted type are passed over.
+#[derive(Debug)]
+pub enum Skip {
+    Nothing,
+    Varint,
+    Bytes,
+    Fixed(usize),
+    Boolean,
+    Record(Vec<Skip>),
+    Union(Vec<Skip>),
+    /// An array, with how many bytes an item takes at the least.
+    Items(Box<Skip>, usize),
+}
+
+/// How values of a wanted type are read; each step has its column.
+#[derive(Debug)]
+pub enum Plan {
+    Null,
+    Boolean,
+    Int32,
+    Int64,
+    Float32,
+    Float32As64,
+    Float64,
+    Bytes,
+    Text,
+    Fixed(usize),
+    DecimalBytes,
+    DecimalFixed(usize),
+    Record(Vec<Step>),
+    List(Box<Plan>, usize),
+    /// Keys are wanted only where they are among these.
+    Pairs { fields: Vec<Step>, keys: Option<Vec<i64>>, least: usize },
+    Map(Box<Plan>),
+    /// A union with null: the number of its other branch.
+    Optional { null: i64, value: i64, plan: Box<Plan> },
+}
+
+/// A field of a record.
+#[derive(Debug)]
+pub enum Step {
+    Skip(Skip),
+    Read(usize, Plan),
+}
+
+/// Compiles a node whose values go to a column of this type.
+pub fn compile(node: &Node, target: &DataType, depth: usize) -> Result<Plan> {
+    if depth > DEEPEST {
+        return Err(corrupt("the schema is nested too deeply"));
+    }
+    let inner = depth.saturating_add(1);
+    Ok(match (node.kind.as_str(), target) {
+        ("null", _) => Plan::Null,
+        ("union", _) => return optional(node, target, inner),
+        ("boolean", DataType::Boolean) => Plan::Boolean,
+        ("int" | "long", DataType::Int32 | DataType::Date32 | DataType::Time32(_)) => Plan::Int32,
+        ("int" | "long", DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_)) => Plan::Int64,
+        ("float", DataType::Float32) => Plan::Float32,
+        ("float", DataType::Float64) => Plan::Float32As64,
+        ("double", DataType::Float64) => Plan::Float64,
+        ("bytes" | "string", DataType::Utf8) => Plan::Text,
+        ("bytes" | "string", DataType::Binary) => Plan::Bytes,
+        ("bytes", DataType::Decimal128(..)) => Plan::DecimalBytes,
+        ("fixed", DataType::FixedSizeBinary(width)) if usize::try_from(*width).ok() == Some(node.size) => {
+            Plan::Fixed(node.size)
+        }
+        ("fixed", DataType::Decimal128(..)) if (1..=16).contains(&node.size) => Plan::DecimalFixed(node.size),
+        ("record", DataType::Struct(fields)) => {
+            let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
+            Plan::Record(steps(&node.children, &types, inner)?)
+        }
+        ("array", DataType::List(field)) => {
+            let element = only_child(node)?;
+            let least = least_of_items(element, inner)?;
+            Plan::List(Box::new(compile(element, field.data_type(), inner)?), least)
+        }
+        ("pairs", DataType::Map(entries, _)) => {
+            let record = only_child(node)?;
+            let DataType::Struct(fields) = entries.data_type() else { return Err(mismatch(node, target)) };
+            let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
+            let least = least_of_items(record, inner)?;
+            let mut fields = steps(&record.children, &types, inner)?;
+            fields.iter_mut().for_each(require_key);
+            Plan::Pairs { fields, keys: node.keys.clone(), least }
+        }
+        ("map", DataType::Map(entries, _)) => match entries.data_type() {
+            DataType::Struct(fields) => match fields.iter().as_slice() {
+                [key, value] if *key.data_type() == DataType::Utf8 => {
+                    Plan::Map(Box::new(compile(only_child(node)?, value.data_type(), inner)?))
+                }
+                _ => return Err(mismatch(node, target)),
+            },
+            _ => return Err(mismatch(node, target)),
+        },
+        _ => return Err(mismatch(node, target)),
+    })
+}
+
+fn optional(node: &Node, target: &DataType, depth: usize) -> Result<Plan> {
+    let is_null = |branch: &&Node| branch.kind == "null";
+    let plan = |branch: &Node| compile(branch, target, depth).map(Box::new);
+    match node.children.as_slice() {
+        [null, value] if is_null(&null) => Ok(Plan::Optional { null: 0, value: 1, plan: plan(value)? }),
+        [value, null] if is_null(&null) => Ok(Plan::Optional { null: 1, value: 0, plan: plan(value)? }),
+        [value] => Ok(Plan::Optional { null: -1, value: 0, plan: plan(value)? }),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, "a wanted union has other branches than null and one type")),
+    }
+}
+
+/// A key is never null, even where its type allows it.
+fn require_key(step: &mut Step) {
+    if let Step::Read(0, Plan::Optional { null, .. }) = step {
+        *null = i64::MIN;
+    }
+}
+
+fn steps(children: &[Node], types: &[&DataType], depth: usize) -> Result<Vec<Step>> {
+    let step = |child: &Node| match child.slot {
+        None => Ok(Step::Skip(skip(child, depth)?)),
+        Some(slot) => {
+            let target = types.get(slot).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, format!("there is no wanted column {slot}"))
+            })?;
+            Ok(Step::Read(slot, compile(child, target, depth)?))
+        }
+    };
+    children.iter().map(step).collect()
+}
+
+/// Compiles a node whose values nobody wants.
+pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
+    if depth > DEEPEST {
+        return Err(corrupt("the schema is nested too deeply"));
+    }
+    let inner = depth.saturating_add(1);
+    let all = |children: &[Node]| children.iter().map(|child| skip(child, inner)).collect::<Result<Vec<_>>>();
+    Ok(match node.kind.as_str() {
+        "null" => Skip::Nothing,
+        "boolean" => Skip::Boolean,
+        "int" | "long" => Skip::Varint,
+        "float" => Skip::Fixed(4),
+        "double" => Skip::Fixed(8),
+        "bytes" | "string" => Skip::Bytes,
+        "fixed" => Skip::Fixed(node.size),
+        "record" => Skip::Record(all(&node.children)?),
+        "union" => Skip::Union(all(&node.children)?),
+        "array" | "pairs" => {
+            let element = only_child(node)?;
+            Skip::Items(Box::new(skip(element, inner)?), least_of_items(element, inner)?)
+        }
+        "map" => {
+            let value = skip(only_child(node)?, inner)?;
+            Skip::Items(Box::new(Skip::Record(vec![Skip::Bytes, value])), 1)
+        }
+        _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no Avro type {:?}", node.kind))),
+    })
+}
+
+/// How many bytes a value takes at the least.
+pub fn least_bytes(node: &Node, depth: usize) -> usize {
+    let inner = depth.saturating_add(1);
+    match node.kind.as_str() {
+        "null" => 0,
+        "float" => 4,
+        "double" => 8,
+        "fixed" => node.size,
+        "record" if depth <= DEEPEST => {
+            node.children.iter().fold(0, |sum: usize, child| sum.saturating_add(least_bytes(child, inner)))
+        }
+        _ => 1,
+    }
+}
+
+/// Items without bytes could be told to be endless in number.
+fn least_of_items(element: &Node, depth: usize) -> Result<usize> {
+    match least_bytes(element, depth) {
+        0 => Err(corrupt("the items of an array have no bytes")),
+        least => Ok(least),
+    }
+}
+
+fn only_child(node: &Node) -> Result<&Node> {
+    match node.children.as_slice() {
+        [child] => Ok(child),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("a node of kind {:?} has one child", node.kind))),
+    }
+}
+
+fn mismatch(node: &Node, target: &DataType) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("an Avro {} is not read as {target}", node.kind))
+}
+
+impl Skip {
+    pub fn run(&self, cursor: &mut Cursor<'_>) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Varint => cursor.skip_long(),
+            Self::Bytes => cursor.bytes().map(|_| ()),
+            Self::Fixed(size) => cursor.take(*size).map(|_| ()),
+            Self::Boolean => cursor.boolean().map(|_| ()),
+            Self::Record(parts) => parts.iter().try_for_each(|part| part.run(cursor)),
+            Self::Union(branches) => {
+                let branch = cursor.long()?;
+                let chosen = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
+                chosen.ok_or_else(|| no_branch(branch))?.run(cursor)
+            }
+            Self::Items(item, least) => {
+                while let Some((count, bytes)) = cursor.items(*least)? {
+                    match bytes {
+                        Some(bytes) => cursor.take(bytes).map(|_| ())?,
+                        None => (0..count).try_for_each(|_| item.run(cursor))?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+pub fn no_branch(branch: i64) -> Error {
+    corrupt(format!("a union has no branch {branch}"))
+}
+

@@ -1,0 +1,278 @@
+//! Blocks to batches, on several threads.
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, SchemaRef};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::parallel;
+
+use super::codec::Codec;
+use super::column::{Column, Values, batch_of, push_offset, wrong_type};
+use super::cursor::{Cursor, corrupt};
+use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch};
+
+/// Rows of a block at most, where a row has no bytes that bound them.
+const MOST_EMPTY_ROWS: usize = 1 << 24;
+/// Bytes of values from which on a new batch begins.
+const BATCH_BYTES: usize = 256 << 20;
+
+/// Where a block is: the place of its data in the file, their bytes, and how many rows they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first byte of the data.
+    pub offset: usize,
+    /// The bytes of the data, as they are compressed.
+    pub size: usize,
+    /// The rows of the block.
+    pub rows: usize,
+}
+
+/// Decodes blocks into batches of `schema`, in the order of the blocks.
+///
+/// `node` is the record of the writer's schema; the slots of its fields are columns of `schema`, and so on inside.
+/// Columns that no node names are null.
+///
+/// # Errors
+/// `CorruptAvro` where a block is damaged or does not fit the node, with the number of the block; `TooLarge` where one
+/// exceeds 1 GiB; `InvalidArgument` where node and schema do not fit each other.
+pub fn decode_avro(
+    data: &[u8],
+    blocks: &[Block],
+    codec: Codec,
+    node: &Node,
+    schema: &SchemaRef,
+    threads: usize,
+) -> Result<Vec<RecordBatch>> {
+    if node.kind != "record" {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the rows of an Avro file are records"));
+    }
+    let plan = compile(node, &DataType::Struct(schema.fields().clone()), 0)?;
+    let job = Job { data, codec, plan, least: least_bytes(node, 0), schema };
+    let shares = shares_of(blocks, threads);
+    let batches = parallel::map(&shares, threads, |(first, share)| job.run(*first, share));
+    let batches: Vec<Vec<RecordBatch>> = batches.into_iter().collect::<Result<_>>()?;
+    Ok(batches.into_iter().flatten().collect())
+}
+
+/// Neighbouring blocks with about as many bytes as each other, each share with the number of its first block.
+fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
+    let total = blocks.iter().fold(0_usize, |sum, block| sum.saturating_add(block.size));
+    let target = total.checked_div(threads).unwrap_or(total).max(1);
+    let (mut shares, mut first, mut size) = (Vec::new(), 0_usize, 0_usize);
+    for (index, block) in blocks.iter().enumerate() {
+        size = size.saturating_add(block.size);
+        let next = index.saturating_add(1);
+        if size >= target || next == blocks.len() {
+            shares.push((first, blocks.get(first..next).unwrap_or(&[])));
+            (first, size) = (next, 0);
+        }
+    }
+    shares
+}
+
+struct Job<'a> {
+    data: &'a [u8],
+    codec: Codec,
+    plan: Plan,
+    least: usize,
+    schema: &'a SchemaRef,
+}
+
+impl Job<'_> {
+    fn root(&self) -> Column {
+        Column::new(Some(&self.plan), &DataType::Struct(self.schema.fields().clone()))
+    }
+
+    fn run(&self, first: usize, blocks: &[Block]) -> Result<Vec<RecordBatch>> {
+        let (mut batches, mut root, mut buffer) = (Vec::new(), self.root(), Vec::new());
+        for (index, block) in blocks.iter().enumerate() {
+            let number = first.saturating_add(index);
+            self.block(*block, &mut root, &mut buffer).map_err(|error| error.with("block", number))?;
+            if root.bytes() > BATCH_BYTES {
+                let full = std::mem::replace(&mut root, self.root());
+                batches.push(batch_of(full, self.schema).map_err(|error| error.with("block", number))?);
+            }
+        }
+        if root.len() > 0 {
+            let number = first.saturating_add(blocks.len()).saturating_sub(1);
+            batches.push(batch_of(root, self.schema).map_err(|error| error.with("block", number))?);
+        }
+        Ok(batches)
+    }
+
+    fn block(&self, block: Block, root: &mut Column, buffer: &mut Vec<u8>) -> Result<()> {
+        let end = block.offset.checked_add(block.size);
+        let bytes = end.and_then(|end| self.data.get(block.offset..end));
+        let bytes = bytes.ok_or_else(|| corrupt("the file ends inside of a block"))?;
+        let raw = self.codec.decompress(bytes, buffer)?;
+        let needed = block.rows.checked_mul(self.least);
+        if needed.is_none_or(|needed| needed > raw.len()) || (self.least == 0 && block.rows > MOST_EMPTY_ROWS) {
+            return Err(corrupt("a block has fewer bytes than its rows need"));
+        }
+        let mut cursor = Cursor::new(&raw);
+        for _ in 0..block.rows {
+            read(&self.plan, root, &mut cursor)?;
+        }
+        if cursor.remaining() > 0 {
+            return Err(corrupt(format!("{} bytes are left behind the last row of a block", cursor.remaining())));
+        }
+        Ok(())
+    }
+}
+
+fn record(steps: &[Step], column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
+    let Values::Struct(children) = &mut column.values else { return Err(wrong_type()) };
+    for step in steps {
+        match step {
+            Step::Skip(skip) => skip.run(cursor)?,
+            Step::Read(slot, plan) => read(plan, children.get_mut(*slot).ok_or_else(wrong_type)?, cursor)?,
+        }
+    }
+    column.valid.append_non_null();
+    Ok(())
+}
+
+fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
+    match plan {
+        Plan::Null => {
+            column.push_null();
+            return Ok(());
+        }
+        Plan::Optional { null, value, plan } => {
+            let branch = cursor.long()?;
+            if branch == *value {
+                return read(plan, column, cursor);
+            }
+            if branch != *null {
+                return Err(no_branch(branch));
+            }
+            column.push_null();
+            return Ok(());
+        }
+        Plan::Record(steps) => return record(steps, column, cursor),
+        _ => {}
+    }
+    match (plan, &mut column.values) {
+        (Plan::Int64, Values::Int64(values)) => values.push(cursor.long()?),
+        (Plan::Int32, Values::Int32(values)) => values.push(int32(cursor.long()?)?),
+        (Plan::Bytes, Values::Bytes { offsets, data }) => {
+            let bytes = cursor.bytes()?;
+            push_offset(offsets, bytes.len())?;
+            data.extend_from_slice(bytes);
+        }
+        (Plan::Text, Values::Bytes { offsets, data }) => {
+            let bytes = cursor.bytes()?;
+            std::str::from_utf8(bytes).map_err(|error| corrupt(format!("text is not UTF-8: {error}")))?;
+            push_offset(offsets, bytes.len())?;
+            data.extend_from_slice(bytes);
+        }
+        (Plan::Boolean, Values::Boolean(values)) => values.append(cursor.boolean()?),
+        (Plan::Float32, Values::Float32(values)) => values.push(f32::from_le_bytes(cursor.array()?)),
+        (Plan::Float32As64, Values::Float64(values)) => values.push(f64::from(f32::from_le_bytes(cursor.array()?))),
+        (Plan::Float64, Values::Float64(values)) => values.push(f64::from_le_bytes(cursor.array()?)),
+        (Plan::Fixed(size), Values::Fixed { data, .. }) => data.extend_from_slice(cursor.take(*size)?),
+        (Plan::DecimalBytes, Values::Int128(values)) => values.push(unscaled(cursor.bytes()?, &column.data_type)?),
+        (Plan::DecimalFixed(size), Values::Int128(values)) => {
+            values.push(unscaled(cursor.take(*size)?, &column.data_type)?);
+        }
+        (Plan::List(item, least), Values::List { offsets, items }) => {
+            let before = items.len();
+            while let Some((count, _)) = cursor.items(*least)? {
+                (0..count).try_for_each(|_| read(item, items, cursor))?;
+            }
+            push_offset(offsets, items.len().saturating_sub(before))?;
+        }
+        (Plan::Pairs { fields, keys, least }, Values::List { offsets, items }) => {
+            let before = items.len();
+            while let Some((count, _)) = cursor.items(*least)? {
+                (0..count).try_for_each(|_| pair(fields, keys.as_deref(), items, cursor))?;
+            }
+            push_offset(offsets, items.len().saturating_sub(before))?;
+        }
+        (Plan::Map(value), Values::List { offsets, items }) => {
+            let before = items.len();
+            while let Some((count, _)) = cursor.items(1)? {
+                (0..count).try_for_each(|_| entry(value, items, cursor))?;
+            }
+            push_offset(offsets, items.len().saturating_sub(before))?;
+        }
+        _ => return Err(wrong_type()),
+    }
+    column.valid.append_non_null();
+    Ok(())
+}
+
+/// Reads a record of key and value, and keeps it only where its key is wanted.
+fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
+    let Some(wanted) = keys else { return record(fields, pairs, cursor) };
+    // Keys come first in what writers make of maps, so that the value of another key can be passed over.
+    if let [Step::Read(0, Plan::Int32 | Plan::Int64), Step::Read(1, value)] = fields {
+        let key = cursor.long()?;
+        let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type()) };
+        let [keys, values] = children.as_mut_slice() else { return Err(wrong_type()) };
+        if !wanted.contains(&key) {
+            return pass_over(value, cursor);
+        }
+        match &mut keys.values {
+            Values::Int32(values) => values.push(int32(key)?),
+            Values::Int64(values) => values.push(key),
+            _ => return Err(wrong_type()),
+        }
+        keys.valid.append_non_null();
+        read(value, values, cursor)?;
+        pairs.valid.append_non_null();
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidArgument, "keys can be chosen where a key and a value are all of a pair"))
+}
+
+/// Passes over a value that would have been read.
+fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Result<()> {
+    match plan {
+        Plan::Int32 | Plan::Int64 => cursor.skip_long(),
+        Plan::Bytes | Plan::Text => cursor.bytes().map(|_| ()),
+        Plan::Optional { null, value, plan } => {
+            let branch = cursor.long()?;
+            if branch == *value {
+                pass_over(plan, cursor)
+            } else if branch == *null {
+                Ok(())
+            } else {
+                Err(no_branch(branch))
+            }
+        }
+        _ => Err(Error::new(ErrorKind::InvalidArgument, "keys can be chosen where values are integers or bytes")),
+    }
+}
+
+fn entry(value: &Plan, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
+    let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type()) };
+    let [keys, values] = children.as_mut_slice() else { return Err(wrong_type()) };
+    read(&Plan::Text, keys, cursor)?;
+    read(value, values, cursor)?;
+    pairs.valid.append_non_null();
+    Ok(())
+}
+
+fn int32(value: i64) -> Result<i32> {
+    i32::try_from(value).map_err(|_| corrupt(format!("{value} does not fit into 32 bits")))
+}
+
+/// A big-endian integer in two's complement, of no more digits than the type has.
+fn unscaled(bytes: &[u8], data_type: &DataType) -> Result<i128> {
+    let DataType::Decimal128(precision, _) = data_type else { return Err(wrong_type()) };
+    let (first, rest) = bytes.split_first().ok_or_else(|| corrupt("a decimal has no bytes"))?;
+    let sign = if *first >= 0x80 { -1_i128 } else { 0 };
+    let mut value = sign.wrapping_shl(8) | i128::from(*first);
+    for byte in rest {
+        if value >> 119 != sign {
+            return Err(corrupt("a decimal has more than 128 bits"));
+        }
+        value = value.wrapping_shl(8) | i128::from(*byte);
+    }
+    let limit = 10_u128.checked_pow(u32::from(*precision)).unwrap_or(u128::MAX);
+    if value.unsigned_abs() >= limit {
+        return Err(corrupt(format!("a decimal has more than {precision} digits")));
+    }
+    Ok(value)
+}

@@ -1,0 +1,42 @@
+//! Avro files.
+
+use deltaberg_core::avro::{self, Block, Codec, Node};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::arrow::{self, InSchema};
+use crate::enter::{enter, threads as thread_count};
+
+/// A node as a tuple: kind, size, slot, children, keys.
+pub struct InNode(Node);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for InNode {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let (kind, size, slot, children, keys) =
+            object.extract::<(String, usize, Option<usize>, Vec<Self>, Option<Vec<i64>>)>()?;
+        Ok(Self(Node { kind, size, slot, children: children.into_iter().map(|child| child.0).collect(), keys }))
+    }
+}
+
+/// Decodes blocks of an Avro file.
+#[pyfunction]
+#[pyo3(signature = (data, blocks, codec, node, schema, threads=0))]
+pub fn decode_avro<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    blocks: Vec<(usize, usize, usize)>,
+    codec: &str,
+    node: InNode,
+    schema: &Bound<'py, PyAny>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let InSchema(wanted) = schema.extract()?;
+    let batches = enter(py, || {
+        let blocks: Vec<Block> =
+            blocks.into_iter().map(|(offset, size, rows)| Block { offset, size, rows }).collect();
+        avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, thread_count(threads))
+    })?;
+    arrow::table_of_schema(py, batches, schema)
+}
