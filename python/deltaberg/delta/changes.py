@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,7 @@ from deltaberg.delta.partition import read_partition_values
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.source import DeltaFiles
 from deltaberg.errors import CorruptLogError, DeltabergError, InvalidArgumentError, SchemaError, VersionNotFoundError
-from deltaberg.files import constant_column
+from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import PathResolver, StoreSpec
@@ -99,9 +100,9 @@ class ChangesSource(DeltaFiles):
         return Struct((*self.snapshot.schema, *CHANGE_COLUMNS))
 
     @property
-    def metadata(self) -> Field | None:
-        """Row ids and the like cannot be read from change data files."""
-        return None
+    def hidden(self) -> Struct:
+        """No columns: row ids and the like cannot be read from change data files."""
+        return Struct()
 
     @property
     def constants(self) -> Struct:
@@ -109,28 +110,14 @@ class ChangesSource(DeltaFiles):
         return Struct((*self.snapshot.partition_fields, *CHANGE_COLUMNS))
 
     @property
-    def stored(self) -> frozenset[str]:
-        """Change data files hold the type of each change themselves."""
-        return frozenset({_CHANGE_TYPE})
-
-    @property
-    def row_id_column(self) -> str | None:
-        """Change data files hold no row ids."""
-        return None
-
-    @property
-    def row_commit_version_column(self) -> str | None:
-        """Change data files hold no row commit versions."""
-        return None
+    def layout(self) -> FileLayout:
+        """How data files hold the columns: change data files hold the type of each change themselves."""
+        return replace(super().layout, stored=frozenset({_CHANGE_TYPE}))
 
     def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
         """Give no statistics: change data files have none."""
-        count = len(self.files()) if rows is None else len(rows)
+        count = len(self._files) if rows is None else len(rows)
         return FileStats(count, pa.nulls(count, pa.int64()))
-
-    def files(self) -> pa.Table:
-        """Give the file table."""
-        return self._files
 
     @cached_property
     def _files(self) -> pa.Table:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,11 +15,12 @@ from deltaberg.delta.partition import read_partition_values
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.statistics import read_statistics
 from deltaberg.errors import CorruptLogError, DeltabergError
-from deltaberg.files import BITMAP, constant_column, metadata_field
+from deltaberg.expressions import Bound
+from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
 from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Struct
+from deltaberg.schema import Field, Primitive, Struct, arrow_schema
 from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import ROW
+from deltaberg.table import ROW, FileSelection, PruneStep
 
 __all__ = ["DeltaFiles", "SnapshotSource", "locate_files"]
 
@@ -28,7 +31,7 @@ _PLAIN_PATH = r"^[^/%:.][^%:]*$"
 _UNTIDY_PATH = r"(^|/)\.{0,2}(/|$)"
 
 
-class DeltaFiles:
+class DeltaFiles(ABC):
     """What scans of snapshots and of changes have in common: the table, and how its files are found."""
 
     def __init__(self, snapshot: Snapshot, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
@@ -43,14 +46,28 @@ class DeltaFiles:
         return str(self.snapshot.log.root)
 
     @property
-    def by_id(self) -> bool:
-        """Whether columns of files are found by field id."""
-        return self.snapshot.mapping_mode == "id"
+    def layout(self) -> FileLayout:
+        """How data files hold the columns."""
+        return FileLayout(by_id=self.snapshot.mapping_mode == "id")
 
     @property
-    def partition_columns(self) -> Sequence[str]:
-        """The columns by which the table is partitioned."""
-        return [field.name for field in self.snapshot.partition_fields]
+    @abstractmethod
+    def _files(self) -> pa.Table:
+        """Give the file table."""
+
+    def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002
+        """Give all files: what prunes them is what each of them says of itself."""
+        files = self._files
+        size: int = pc.sum(files.column("size")).as_py() or 0
+        return FileSelection(files, [PruneStep("files", len(files), size)])
+
+    def partition_values(self, files: pa.Table) -> pa.StructArray:
+        """Give typed partition values for rows of the file table."""
+        fields = list(arrow_schema(Struct(self.snapshot.partition_fields)))
+        if not fields:
+            return pa.Array.from_buffers(pa.struct([]), len(files), [None], children=[])
+        values = [files.column(constant_column(child.name)).combine_chunks() for child in fields]
+        return pa.StructArray.from_arrays(values, fields=fields)
 
     def locate(self, files: pa.Table) -> pa.Table:
         """Give ``location``, ``exclude`` and ``include`` for rows of the file table."""
@@ -80,11 +97,11 @@ class SnapshotSource(DeltaFiles):
         return self.snapshot.schema
 
     @property
-    def metadata(self) -> Field | None:
+    def hidden(self) -> Struct:
         """The ``_metadata`` column."""
-        if self.snapshot.schema.get("_metadata") is not None:
-            return None
-        return metadata_field(row_tracking=self._tracks_rows)
+        if self.snapshot.schema.get(METADATA) is not None:
+            return Struct()
+        return Struct((metadata_field(row_tracking=self._tracks_rows),))
 
     @property
     def constants(self) -> Struct:
@@ -92,27 +109,24 @@ class SnapshotSource(DeltaFiles):
         return Struct(self.snapshot.partition_fields)
 
     @property
-    def stored(self) -> frozenset[str]:
-        """No constant is stored in files: the log is authoritative."""
-        return frozenset()
+    def layout(self) -> FileLayout:
+        """How data files hold the columns. No constant is stored in them: the log is authoritative."""
+        return replace(
+            super().layout,
+            computed=frozenset(self.hidden.names),
+            row_id=self._materialized(_ROW_ID_COLUMN),
+            row_version=self._materialized(_ROW_VERSION_COLUMN),
+            all_rows_have_ids=self._tracks_rows,
+        )
 
     @property
     def _tracks_rows(self) -> bool:
         return "rowTracking" in self.snapshot.active_features
 
-    @property
-    def row_id_column(self) -> str | None:
-        """The hidden column of materialized row ids."""
-        return self.snapshot.metadata.configuration.get(_ROW_ID_COLUMN) if self._tracks_rows else None
-
-    @property
-    def row_commit_version_column(self) -> str | None:
-        """The hidden column of materialized row commit versions."""
-        return self.snapshot.metadata.configuration.get(_ROW_VERSION_COLUMN) if self._tracks_rows else None
-
-    def files(self) -> pa.Table:
-        """Give the file table."""
-        return self._files
+    def _materialized(self, key: str) -> Field | None:
+        """Give the hidden column that a property names; it has no id."""
+        name = self.snapshot.metadata.configuration.get(key) if self._tracks_rows else None
+        return None if name is None else Field(name, Primitive("long"))
 
     @cached_property
     def _files(self) -> pa.Table:

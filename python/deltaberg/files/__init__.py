@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from deltaberg.files.bitmaps import RowSelection, load_bitmap
-from deltaberg.files.metadata import METADATA, metadata_field
+from deltaberg.files.layout import FileLayout
+from deltaberg.files.metadata import LINEAGE_COLUMNS, METADATA, ROW_COLUMNS, metadata_field
 from deltaberg.files.read import ReadCounters, ReadSpec, read_task
 from deltaberg.files.task import (
     BITMAP,
+    DELETE_FILES,
     BitmapRef,
+    DeleteFile,
     FileTask,
     constant_column,
     pack_tasks,
@@ -18,8 +21,13 @@ from deltaberg.files.task import (
 
 __all__ = [
     "BITMAP",
+    "DELETE_FILES",
+    "LINEAGE_COLUMNS",
     "METADATA",
+    "ROW_COLUMNS",
     "BitmapRef",
+    "DeleteFile",
+    "FileLayout",
     "FileTask",
     "ReadCounters",
     "ReadSpec",

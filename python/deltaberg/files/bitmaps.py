@@ -7,8 +7,9 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import CorruptDeletionVectorError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
+from deltaberg.files.deletes import position_deletes
 from deltaberg.files.task import BitmapRef, FileTask
-from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
 __all__ = ["RowSelection", "load_bitmap"]
 
@@ -71,15 +72,19 @@ def _framed(ref: BitmapRef, store: StoreSpec) -> bytes:
 class RowSelection:
     """Which rows of a file are wanted, by physical position."""
 
-    def __init__(self, task: FileTask, store: StoreSpec) -> None:
-        self._exclude = None if task.exclude is None else load_bitmap(task.exclude, store)
+    def __init__(self, task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> None:
+        self._excluded = [] if task.exclude is None else [load_bitmap(task.exclude, store)]
+        deleted = position_deletes(task, store, resolver)
+        if deleted is not None:
+            self._excluded.append(deleted)
         self._include = None if task.include is None else load_bitmap(task.include, store)
 
     def mask(self, start: int, rows: int) -> pa.BooleanArray | None:
         """Give a mask of the wanted rows from position ``start`` on; None where all are."""
         mask = None
-        if self._exclude is not None:
-            mask = kernels.keep_mask(self._exclude, start, rows)
+        for bitmap in self._excluded:
+            kept = kernels.keep_mask(bitmap, start, rows)
+            mask = kept if mask is None else pc.and_(mask, kept)
         if self._include is not None:
             wanted = pc.invert(kernels.keep_mask(self._include, start, rows))
             mask = wanted if mask is None else pc.and_(mask, wanted)

@@ -1,7 +1,9 @@
-"""The ``_metadata`` column: where a row comes from, and which row it is (Delta protocol, "Row Tracking").
+"""Columns that no file stores as they are: where a row comes from, and which row it is.
 
-One struct with a field for each: ``file_path``, ``file_name``, ``file_size``, ``file_modification_time``,
-``row_index`` (the physical position in the file), ``row_id`` and ``row_commit_version``.
+Delta has one struct, ``_metadata`` (Delta protocol, "Row Tracking"), with a field for each: ``file_path``,
+``file_name``, ``file_size``, ``file_modification_time``, ``row_index`` (the physical position in the file), ``row_id``
+and ``row_commit_version``. Iceberg has columns of reserved ids: ``_pos`` (the physical position), ``_deleted``,
+``_row_id`` and ``_last_updated_sequence_number`` (Iceberg spec, "Reserved Field IDs" and "Row Lineage").
 """
 
 from __future__ import annotations
@@ -12,13 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CorruptDataFileError
+from deltaberg.files.layout import FileLayout
 from deltaberg.files.task import FileTask
 from deltaberg.schema import Field, Primitive, Struct, arrow_field
 
-__all__ = ["METADATA", "MetadataColumns", "metadata_field"]
+__all__ = ["DELETED", "LINEAGE_COLUMNS", "METADATA", "ROW_COLUMNS", "ComputedColumns", "metadata_field"]
 
-#: The name of the column.
+#: The name of Delta's column.
 METADATA = "_metadata"
+#: Iceberg's column that says whether a row is deleted; where it is wanted, deleted rows are given too.
+DELETED = "_deleted"
+#: Iceberg's columns that are made for every table.
+ROW_COLUMNS = (
+    Field("_pos", Primitive("long"), nullable=False, id=2147483645),
+    Field(DELETED, Primitive("boolean"), nullable=False, id=2147483644),
+)
+#: Iceberg's columns of tables whose rows have ids.
+LINEAGE_COLUMNS = (
+    Field("_row_id", Primitive("long"), id=2147483540),
+    Field("_last_updated_sequence_number", Primitive("long"), id=2147483539),
+)
 
 _FILE_FIELDS = (
     Field("file_path", Primitive("string")),
@@ -28,71 +43,87 @@ _FILE_FIELDS = (
     Field("row_index", Primitive("long")),
 )
 _ROW_FIELDS = (Field("row_id", Primitive("long")), Field("row_commit_version", Primitive("long")))
+_ROW_ID = frozenset({"row_id", "_row_id"})
+_ROW_VERSION = frozenset({"row_commit_version", "_last_updated_sequence_number"})
 
 
 def metadata_field(row_tracking: bool) -> Field:
-    """Give the column, with row ids and row commit versions only where a table tracks rows."""
+    """Give Delta's column, with row ids and row commit versions only where a table tracks rows."""
     return Field(METADATA, Struct(_FILE_FIELDS + (_ROW_FIELDS if row_tracking else ())))
 
 
-class MetadataColumns:
-    """Builds the wanted part of the column for one task.
+class ComputedColumns:
+    """Builds the wanted computed columns for one task.
 
-    ``row_id`` and ``row_commit_version`` are the names of the columns that may hold materialized ones.
+    Parameters
+    ----------
+    wanted
+        Columns whose names are among those that ``layout`` says are computed.
     """
 
-    def __init__(
-        self, table: str, task: FileTask, wanted: Field | None, row_id: str | None, row_commit_version: str | None
-    ) -> None:
+    def __init__(self, table: str, task: FileTask, wanted: Sequence[Field], layout: FileLayout) -> None:
         self._table = table
         self._task = task
-        self._fields = tuple(wanted.type) if wanted is not None and isinstance(wanted.type, Struct) else ()
-        names = {child.name for child in self._fields}
-        self._hidden = {
-            name: column
-            for name, column in (("row_id", row_id), ("row_commit_version", row_commit_version))
-            if name in names and column is not None
-        }
+        self._layout = layout
+        self._wanted = wanted
+        inner = [part for child in wanted for part in (child.type if isinstance(child.type, Struct) else (child,))]
+        names = {part.name for part in inner}
+        materialized = ((_ROW_ID, layout.row_id), (_ROW_VERSION, layout.row_version))
+        self._hidden = {kind: column for kind, column in materialized if column is not None and names & kind}
 
     @property
     def file_fields(self) -> list[Field]:
         """The hidden columns of the file that are needed."""
-        return [Field(column, Primitive("long")) for column in self._hidden.values()]
+        return list(self._hidden.values())
 
-    def build(self, start: int, count: int, hidden: Sequence[pa.Array]) -> pa.StructArray | None:
-        """Give the column for ``count`` rows from physical position ``start`` on."""
-        if not self._fields:
-            return None
-        materialized = dict(zip(self._hidden, hidden, strict=True))
-        children = [self._child(child.name, start, count, materialized) for child in self._fields]
-        return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in self._fields])
+    def build(
+        self, start: int, count: int, hidden: Sequence[pa.Array], keep: pa.BooleanArray | None
+    ) -> dict[Field, pa.Array]:
+        """Give the columns for ``count`` rows from physical position ``start`` on.
 
-    def _child(self, name: str, start: int, count: int, materialized: dict[str, pa.Array]) -> pa.Array:
+        ``keep`` says which rows are not deleted; None means all.
+        """
+        stored = dict(zip(self._hidden, hidden, strict=True))
+        found: dict[Field, pa.Array] = {}
+        for child in self._wanted:
+            if child.name == DELETED:
+                found[child] = pa.repeat(False, count) if keep is None else pc.invert(keep)
+            elif isinstance(child.type, Struct):
+                parts = [self._part(part.name, start, count, stored) for part in child.type]
+                found[child] = pa.StructArray.from_arrays(parts, fields=[arrow_field(part) for part in child.type])
+            else:
+                found[child] = self._part(child.name, start, count, stored)
+        return found
+
+    def _part(self, name: str, start: int, count: int, stored: dict[frozenset[str], pa.Array]) -> pa.Array:
         task = self._task
-        if name == "row_index":
+        if name in ("row_index", "_pos"):
             return _range(start, count)
-        if name == "row_id":
-            first = self._required(task.base_row_id, "baseRowId") + start
-            return _coalesce(materialized.get(name), _range(first, count))
-        if name == "row_commit_version":
+        if name in _ROW_ID:
+            base = self._required(task.base_row_id, "baseRowId")
+            made = pa.nulls(count, pa.int64()) if base is None else _range(base + start, count)
+            return _coalesce(stored.get(_ROW_ID), made)
+        if name in _ROW_VERSION:
             version = self._required(task.row_commit_version, "defaultRowCommitVersion")
-            return _coalesce(materialized.get(name), pa.repeat(pa.scalar(version, pa.int64()), count))
+            return _coalesce(stored.get(_ROW_VERSION), _repeated(pa.scalar(version, pa.int64()), count))
         if name == "file_modification_time":
             modified = None if task.modified is None else task.modified * 1000
-            value = pa.scalar(modified, pa.int64()).cast(pa.timestamp("us", "UTC"))
-        elif name == "file_size":
-            value = pa.scalar(task.size, pa.int64())
-        else:
-            path = task.location if name == "file_path" else task.location.rpartition("/")[2]
-            value = pa.scalar(path, pa.string())
-        return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)
+            return _repeated(pa.scalar(modified, pa.int64()).cast(pa.timestamp("us", "UTC")), count)
+        if name == "file_size":
+            return _repeated(pa.scalar(task.size, pa.int64()), count)
+        path = task.location if name == "file_path" else task.location.rpartition("/")[2]
+        return _repeated(pa.scalar(path, pa.string()), count)
 
-    def _required(self, value: int | None, name: str) -> int:
-        if value is None:
+    def _required(self, value: int | None, name: str) -> int | None:
+        if value is None and self._layout.all_rows_have_ids:
             raise CorruptDataFileError(
                 f"the table tracks rows, and the file has no {name}", table=self._table, file=self._task.location
             )
         return value
+
+
+def _repeated(value: pa.Scalar, count: int) -> pa.Array:
+    return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)
 
 
 def _range(first: int, count: int) -> pa.Array:
@@ -100,5 +131,5 @@ def _range(first: int, count: int) -> pa.Array:
     return pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
 
 
-def _coalesce(materialized: pa.Array | None, generated: pa.Array) -> pa.Array:
-    return generated if materialized is None else pc.coalesce(materialized, generated)
+def _coalesce(stored: pa.Array | None, made: pa.Array) -> pa.Array:
+    return made if stored is None else pc.coalesce(stored, made)

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal as PyDecimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from deltaberg.expressions import Bound, bound_paths
-from deltaberg.files.metadata import METADATA
+from deltaberg.files.layout import FileLayout
+from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, stats_key
-from deltaberg.schema import Field
+from deltaberg.schema import Field, NameMapping, field_id, with_mapped_ids
 from deltaberg.schema.convert import convert_leaf, is_promotable
 from deltaberg.schema.projection import Leaf, find_leaf
 
-__all__ = ["ParquetSource", "PositionedBatch"]
-
-
-class PositionedBatch(NamedTuple):
-    """Rows of a file: ``start`` is the physical position of the first one."""
-
-    start: int
-    rows: int
-    batch: pa.RecordBatch
-
-
-class _RowGroup(NamedTuple):
-    number: int
-    start: int
-    rows: int
+__all__ = ["ParquetSource"]
 
 
 class ParquetSource:
@@ -52,11 +39,17 @@ class ParquetSource:
         self.metadata = self._parquet.metadata
         self.schema: pa.Schema = self._parquet.schema_arrow
 
+    def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
+        """Give the schema, with ids by name where the file has none."""
+        if mapping is not None and not any(field_id(child) is not None for child in self.schema):
+            self.schema = with_mapped_ids(self.schema, mapping)
+        return self.schema
+
     def close(self) -> None:
         """Close the file."""
         self._parquet.close(force=True)
 
-    def row_groups(self, start: int, stop: int) -> list[_RowGroup]:
+    def row_groups(self, start: int, stop: int) -> list[RowGroup]:
         """Give the row groups whose middle lies in bytes ``start`` to ``stop`` of the file.
 
         The metadata of columns is looked at only where the bytes are not all of the file: pyarrow ends the process
@@ -68,25 +61,26 @@ class ParquetSource:
         for index in range(self.metadata.num_row_groups):
             group = self.metadata.row_group(index)
             if is_whole or start <= _middle(group) < stop:
-                groups.append(_RowGroup(index, position, group.num_rows))
+                groups.append(RowGroup(index, position, group.num_rows))
             position += group.num_rows
         return groups
 
     def prune(
-        self, groups: Sequence[_RowGroup], condition: Bound, constants: Mapping[StatsKey, pa.Scalar], by_id: bool
-    ) -> list[_RowGroup]:
+        self, groups: Sequence[RowGroup], condition: Bound, constants: Mapping[StatsKey, pa.Scalar], layout: FileLayout
+    ) -> list[RowGroup]:
         """Give the row groups in which a row can match, by their statistics.
 
-        ``constants`` holds the columns that have one value in the whole file, whatever the file itself stores.
+        ``constants`` holds the columns that have one value in the whole file, whatever the file itself stores; of
+        computed columns nothing is known.
         """
         if not groups:
             return []
-        stats = self._group_stats(groups, condition, constants, by_id)
+        stats = self._group_stats(groups, condition, constants, layout)
         keep = may_match(condition, stats).to_pylist()
         return [group for group, kept in zip(groups, keep, strict=True) if kept]
 
     def batches(
-        self, groups: Sequence[_RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
+        self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
     ) -> Iterator[PositionedBatch]:
         """Read the leaves of some row groups; without leaves, batches hold rows alone."""
         for run in _runs(groups):
@@ -95,7 +89,7 @@ class ParquetSource:
                 rows = sum(group.rows for group in run)
                 for first in range(0, rows, batch_size):
                     size = min(batch_size, rows - first)
-                    yield PositionedBatch(position + first, size, _empty_batch(size))
+                    yield PositionedBatch(position + first, size, empty_batch(size))
                 continue
             reader = self._parquet.reader.iter_batches(
                 batch_size, row_groups=[group.number for group in run], column_indices=list(leaves), use_threads=threads
@@ -104,7 +98,7 @@ class ParquetSource:
                 yield PositionedBatch(position, batch.num_rows, batch)
                 position += batch.num_rows
 
-    def compressed_bytes(self, groups: Sequence[_RowGroup], leaves: Sequence[int]) -> int:
+    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Give how many bytes the leaves of some row groups have in the file."""
         return sum(
             self.metadata.row_group(group.number).column(leaf).total_compressed_size
@@ -112,7 +106,7 @@ class ParquetSource:
             for leaf in leaves
         )
 
-    def row_bytes(self, groups: Sequence[_RowGroup], leaves: Sequence[int]) -> int:
+    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Estimate how many bytes a row of the leaves has in memory."""
         rows = sum(group.rows for group in groups) or 1
         total: int = sum(
@@ -124,19 +118,19 @@ class ParquetSource:
         return max(total // rows, 8 * len(leaves), 1)
 
     def _group_stats(
-        self, groups: Sequence[_RowGroup], condition: Bound, constants: Mapping[StatsKey, pa.Scalar], by_id: bool
+        self, groups: Sequence[RowGroup], condition: Bound, constants: Mapping[StatsKey, pa.Scalar], layout: FileLayout
     ) -> FileStats:
         counts = pa.array([group.rows for group in groups], pa.int64())
         columns: dict[StatsKey, ColumnStats] = {}
         for path in bound_paths(condition):
             key = stats_key(path)
-            if key not in columns and key not in constants and path[0].name != METADATA:
-                columns[key] = self._column_stats(groups, path, counts, by_id)
+            if key not in columns and key not in constants and path[0].name not in layout.computed:
+                columns[key] = self._column_stats(groups, path, counts, layout.by_id)
         values = {key: pa.repeat(value, len(groups)) for key, value in constants.items()}
         return FileStats(len(groups), counts, columns, values)
 
     def _column_stats(
-        self, groups: Sequence[_RowGroup], path: tuple[Field, ...], counts: pa.Array, by_id: bool
+        self, groups: Sequence[RowGroup], path: tuple[Field, ...], counts: pa.Array, by_id: bool
     ) -> ColumnStats:
         leaf = find_leaf(path, self.schema, by_id)
         if leaf is None:
@@ -164,9 +158,9 @@ def _middle(group: Any) -> int:
     return middle
 
 
-def _runs(groups: Sequence[_RowGroup]) -> Iterator[list[_RowGroup]]:
+def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
     """Give runs of neighbouring row groups: inside a run, positions go on without a gap."""
-    run: list[_RowGroup] = []
+    run: list[RowGroup] = []
     for group in groups:
         if run and group.number != run[-1].number + 1:
             yield run
@@ -174,10 +168,6 @@ def _runs(groups: Sequence[_RowGroup]) -> Iterator[list[_RowGroup]]:
         run.append(group)
     if run:
         yield run
-
-
-def _empty_batch(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
 
 
 def _bounds(raw: list[Any], leaf: Leaf, wanted: Field) -> pa.Array | None:

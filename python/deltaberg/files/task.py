@@ -15,7 +15,9 @@ import pyarrow as pa
 
 __all__ = [
     "BITMAP",
+    "DELETE_FILES",
     "BitmapRef",
+    "DeleteFile",
     "FileTask",
     "constant_column",
     "pack_tasks",
@@ -35,6 +37,17 @@ BITMAP = pa.struct(
         pa.field("cardinality", pa.int64()),
     ]
 )
+#: Delete files that apply to a data file; ``keys`` are the field ids of an equality delete file, null of another.
+DELETE_FILES = pa.list_(
+    pa.struct(
+        [
+            pa.field("location", pa.string()),
+            pa.field("format", pa.string()),
+            pa.field("size", pa.int64()),
+            pa.field("keys", pa.list_(pa.int32())),
+        ]
+    )
+)
 _CONSTANT = "="
 _COMPRESSION = 6
 
@@ -53,15 +66,26 @@ class BitmapRef(NamedTuple):
     cardinality: int
 
 
+class DeleteFile(NamedTuple):
+    """A delete file: ``keys`` are the field ids by which it compares rows; None where it names positions."""
+
+    location: str
+    format: str
+    size: int
+    keys: tuple[int, ...] | None
+
+
 @dataclass(frozen=True)
 class FileTask:
     """A part of a data file to read: the row groups whose middle lies in bytes ``start`` to ``stop``.
 
-    Rows in ``exclude`` are deleted; where ``include`` is given, no other row is wanted. ``constants`` are columns
-    with one value for the whole file. ``filtered`` says that a filter remains to be applied.
+    Rows in ``exclude`` are deleted, as are those that ``deletes`` name; where ``include`` is given, no other row is
+    wanted. ``constants`` are columns with one value for the whole file. ``filtered`` says that a filter remains to be
+    applied. ``recorded_path`` is the path as the metadata spells it, where delete files name it.
     """
 
     location: str
+    format: str
     size: int
     modified: int | None
     start: int
@@ -70,6 +94,8 @@ class FileTask:
     filtered: bool
     exclude: BitmapRef | None = None
     include: BitmapRef | None = None
+    deletes: tuple[DeleteFile, ...] = ()
+    recorded_path: str | None = None
     base_row_id: int | None = None
     row_commit_version: int | None = None
     limit: int | None = None
@@ -86,6 +112,7 @@ def task_schema(constants: pa.Schema) -> pa.Schema:
     return pa.schema(
         [
             pa.field("location", pa.string()),
+            pa.field("format", pa.string()),
             pa.field("size", pa.int64()),
             pa.field("modified", pa.int64()),
             pa.field("start", pa.int64()),
@@ -94,6 +121,8 @@ def task_schema(constants: pa.Schema) -> pa.Schema:
             pa.field("filtered", pa.bool_()),
             pa.field("exclude", BITMAP),
             pa.field("include", BITMAP),
+            pa.field("deletes", DELETE_FILES),
+            pa.field("recorded_path", pa.string()),
             pa.field("base_row_id", pa.int64()),
             pa.field("row_commit_version", pa.int64()),
             pa.field("limit", pa.int64()),
@@ -118,8 +147,14 @@ def tasks_of(tasks: pa.RecordBatch) -> Iterator[FileTask]:
     plain = tasks.select([name for name in tasks.schema.names if not name.startswith(_CONSTANT)])
     for index, row in enumerate(plain.to_pylist()):
         values: dict[str, Any] = {**row, "exclude": _bitmap(row["exclude"]), "include": _bitmap(row["include"])}
+        values["deletes"] = tuple(_delete_file(file) for file in row["deletes"] or ())
         scalars = {name.removeprefix(_CONSTANT): tasks.column(name)[index] for name in constants}
         yield FileTask(**values, constants=scalars)
+
+
+def _delete_file(row: dict[str, Any]) -> DeleteFile:
+    keys = row["keys"]
+    return DeleteFile(row["location"], row["format"], row["size"], None if keys is None else tuple(keys))
 
 
 def _bitmap(row: dict[str, Any] | None) -> BitmapRef | None:

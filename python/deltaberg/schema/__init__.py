@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
+from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = [
+    "FIELD_ID",
     "VARIANT",
     "ColumnName",
     "DataType",
@@ -15,15 +17,19 @@ __all__ = [
     "Fixed",
     "List",
     "Map",
+    "MappedField",
+    "NameMapping",
     "Primitive",
     "Struct",
     "arrow_field",
     "arrow_schema",
     "arrow_type",
+    "field_id",
     "find_column",
     "find_path",
     "is_variant_field",
     "join_name",
     "select_columns",
     "split_name",
+    "with_mapped_ids",
 ]

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 
 from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_type
-from deltaberg.schema.types import DataType, Decimal, Primitive
+from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 
 __all__ = ["convert_leaf", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
 
@@ -31,6 +31,8 @@ def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
         return is_promotable(found.value_type, wanted)
     if isinstance(wanted, Decimal):
         return _is_promotable_decimal(found, wanted)
+    if isinstance(wanted, Fixed):
+        return _is_bytes_of(found, wanted.length)
     if not isinstance(wanted, Primitive):
         return False
     if wanted.name in _INTEGER_BITS:
@@ -53,6 +55,17 @@ def _is_bytes(found: pa.DataType) -> bool:
     return any(kind(found) for kind in kinds) or found in (pa.string_view(), pa.binary_view())
 
 
+def _is_bytes_of(found: pa.DataType, length: int) -> bool:
+    """Say whether values may have a length; of binary ones each has to show it."""
+    if pt.is_fixed_size_binary(found):
+        return bool(found.byte_width == length)
+    return bool(pt.is_binary(found) or pt.is_large_binary(found))
+
+
+def _is_instant(found: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(found) or pt.is_date(found))
+
+
 def _is_small_number(found: pa.DataType) -> bool:
     return bool(pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32))
 
@@ -64,8 +77,13 @@ _FITS: dict[str, Callable[[pa.DataType], bool]] = {
     "string": _is_bytes,
     "binary": _is_bytes,
     "date": lambda found: bool(pt.is_date(found)),
-    "timestamp_ntz": lambda found: bool(pt.is_timestamp(found) or pt.is_date(found)),
+    "timestamp_ntz": _is_instant,
+    "timestamp_ntz_ns": _is_instant,
     "timestamp": lambda found: bool(pt.is_timestamp(found)),
+    "timestamp_ns": lambda found: bool(pt.is_timestamp(found)),
+    # ORC has no type for times, and annotates 64-bit integers.
+    "time": lambda found: bool(pt.is_time(found) or pt.is_int64(found)),
+    "uuid": lambda found: _is_bytes_of(found, 16),
     "boolean": lambda found: bool(pt.is_boolean(found)),
 }
 
@@ -92,9 +110,11 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
         if pt.is_dictionary(found):
             return convert_leaf(array.dictionary_decode(), wanted)
         if pt.is_timestamp(found):
-            return _micros(array).view(target)
+            return _in_unit(array, target.unit).view(target)
         if pt.is_date(found) and pt.is_timestamp(target):
-            return array.cast(pa.date32()).cast(pa.timestamp("us")).view(target)
+            return array.cast(pa.date32()).cast(pa.timestamp(target.unit)).view(target)
+        if pt.is_int64(found) and pt.is_time(target):
+            return array.view(target)
         if isinstance(wanted, Decimal) and pt.is_integer(found):
             return array.cast(pa.decimal128(_INTEGER_DIGITS[found.bit_width], 0)).cast(target)
         return array.cast(target)
@@ -102,17 +122,20 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
         raise CorruptDataFileError(f"a value stored as {found} does not fit {wanted}: {error}") from error
 
 
-def _micros(array: pa.Array) -> pa.Array:
-    """Bring timestamps to microseconds, finer ones rounded down, as 64-bit integers."""
-    unit, values = array.type.unit, array.view(pa.int64())
-    if unit == "us":
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def _in_unit(array: pa.Array, unit: str) -> pa.Array:
+    """Bring timestamps to a unit, finer ones rounded down, as 64-bit integers."""
+    found, values = array.type.unit, array.view(pa.int64())
+    if found == unit:
         return values
-    if unit != "ns":
-        factor = {"s": 1_000_000, "ms": 1_000}[unit]
+    if _PER_SECOND[found] < _PER_SECOND[unit]:
+        factor = _PER_SECOND[unit] // _PER_SECOND[found]
         return pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
-    thousand = pa.scalar(1_000, pa.int64())
-    quotient = pc.divide(values, thousand)
-    below = pc.less(values, pc.multiply(quotient, thousand))
+    divisor = pa.scalar(_PER_SECOND[found] // _PER_SECOND[unit], pa.int64())
+    quotient = pc.divide(values, divisor)
+    below = pc.less(values, pc.multiply(quotient, divisor))
     return pc.subtract(quotient, below.cast(pa.int64()))
 
 

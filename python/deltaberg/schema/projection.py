@@ -17,12 +17,12 @@ import pyarrow.types as pt
 from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_field, arrow_type
 from deltaberg.schema.convert import convert_leaf, is_promotable, list_with_values, struct_of
+from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.shredding import VariantLayout, unshred
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["Leaf", "Projection", "find_leaf", "plan_projection"]
+__all__ = ["Leaf", "Projection", "find_leaf", "leaf_offsets", "plan_projection"]
 
-_FIELD_ID = b"PARQUET:field_id"
 #: Columns that hold nothing: writers leave them out of files.
 _VOID = Primitive("void")
 _Convert = Callable[[pa.Array], pa.Array]
@@ -33,16 +33,17 @@ class Projection:
     """The plan of one file: ``leaves`` are the numbers of the Parquet columns to read."""
 
     leaves: list[int]
-    #: Each wanted field, with the name of the top-level field of the file and how its array is converted; None
-    #: where the file lacks it.
-    _columns: list[tuple[Field, tuple[str, _Convert] | None]]
+    #: The wanted fields, and for each the name of the top-level field of the file and how its array is converted;
+    #: None where the file lacks it.
+    wanted: Sequence[Field]
+    sources: list[tuple[str, _Convert] | None]
 
     def apply(self, batch: pa.RecordBatch, rows: int) -> list[pa.Array]:
         """Give an array for each wanted field from a batch of the leaves that were read."""
         arrays = []
-        for wanted, source in self._columns:
+        for wanted, source in zip(self.wanted, self.sources, strict=True):
             if source is None:
-                arrays.append(pa.nulls(rows, arrow_type(wanted.type)))
+                arrays.append(_missing(wanted, rows))
                 continue
             name, convert = source
             try:
@@ -72,22 +73,30 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
     if by_id and wanted and not _has_ids(file_schema):
         raise SchemaError(
             "the data file has no field ids, and the table resolves its columns by id",
-            hint="the file was written without delta.columnMapping's ids; rewrite it",
+            hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
         )
     planner = _Planner(by_id)
-    offsets = _leaf_offsets(file_schema, 0)
-    columns: list[tuple[Field, tuple[str, _Convert] | None]] = []
+    offsets = leaf_offsets(file_schema, 0)
+    sources: list[tuple[str, _Convert] | None] = []
     for want in wanted:
         index = None if want.type == _VOID else planner.find(want, list(file_schema))
         if index is None:
-            columns.append((want, None))
+            sources.append(None)
             continue
         try:
             convert = planner.plan(want.type, file_schema.field(index).type, offsets[index])
         except SchemaError as error:
             raise error.with_context(column=want.name) from None
-        columns.append((want, (file_schema.field(index).name, convert)))
-    return Projection(sorted(set(planner.leaves)), columns)
+        sources.append((file_schema.field(index).name, convert))
+    return Projection(sorted(set(planner.leaves)), wanted, sources)
+
+
+def _missing(wanted: Field, rows: int) -> pa.Array:
+    """Give the values of a field that the file lacks: those that its rows had when the field was added."""
+    target = arrow_type(wanted.type)
+    if wanted.default is None:
+        return pa.nulls(rows, target)
+    return pa.repeat(pa.scalar(wanted.default, target), rows)
 
 
 class Leaf(NamedTuple):
@@ -107,7 +116,7 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
         index = planner.find(part, children)
         if index is None:
             return None
-        first = _leaf_offsets(children, first)[index]
+        first = leaf_offsets(children, first)[index]
         found = children[index].type
         children = list(found) if pt.is_struct(found) else []
     return Leaf(first, found, _leaf_count(found) == 1 and not pt.is_nested(found))
@@ -115,7 +124,7 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
 
 def _has_ids(fields: pa.Schema | pa.StructType) -> bool:
     for child in fields:
-        if _field_id(child) is not None:
+        if field_id(child) is not None:
             return True
         inner = child.type
         if pt.is_list(inner) or pt.is_map(inner):
@@ -125,12 +134,7 @@ def _has_ids(fields: pa.Schema | pa.StructType) -> bool:
     return False
 
 
-def _field_id(child: pa.Field) -> int | None:
-    text = (child.metadata or {}).get(_FIELD_ID)
-    return None if text is None else int(text)
-
-
-def _leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first: int) -> list[int]:
+def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first: int) -> list[int]:
     """Give the number of the first leaf of each child."""
     offsets = []
     for child in children:
@@ -162,7 +166,7 @@ class _Planner:
         """Find the file's field for a wanted one."""
         # A field without an id is a hidden one, which the format knows by its name alone.
         if self._by_id and want.id is not None:
-            places = [index for index, child in enumerate(candidates) if _field_id(child) == want.id]
+            places = [index for index, child in enumerate(candidates) if field_id(child) == want.id]
             return places[0] if places else None
         name = want.physical_name
         for index, child in enumerate(candidates):
@@ -195,7 +199,7 @@ class _Planner:
     def _struct(self, want: Struct, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_struct(found):
             raise SchemaError(f"the file stores {found}, the table says {want}")
-        offsets = _leaf_offsets(found, first)
+        offsets = leaf_offsets(found, first)
         sources: list[tuple[str, _Convert] | None] = []
         for child in want:
             index = None if child.type == _VOID else self.find(child, list(found))
@@ -211,8 +215,8 @@ class _Planner:
 
         def convert(array: pa.StructArray) -> pa.StructArray:
             children = [
-                pa.nulls(len(array), target.type) if source is None else source[1](array.field(source[0]))
-                for source, target in zip(sources, fields, strict=True)
+                _missing(child, len(array)) if source is None else source[1](array.field(source[0]))
+                for source, child in zip(sources, want, strict=True)
             ]
             return struct_of(array, children, fields)
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from deltaberg.table.scan import Scan, ScanMetrics, ScanOptions
-from deltaberg.table.source import ROW, ScanSource
+from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
 
-__all__ = ["ROW", "Scan", "ScanMetrics", "ScanOptions", "ScanSource"]
+__all__ = ["ROW", "FileSelection", "PruneStep", "Scan", "ScanMetrics", "ScanOptions", "ScanSource"]

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE
 from deltaberg.schema import Struct
-from deltaberg.table.plan import Plan, PruneStep, count_splits
+from deltaberg.table.plan import Plan, count_splits
+from deltaberg.table.source import PruneStep
 
 __all__ = ["Explanation", "explain_plan"]
 

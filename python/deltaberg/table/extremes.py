@@ -66,7 +66,7 @@ class Extremes:
     def _is_constant(self, plan: Plan) -> bool:
         source = plan.source
         name = self._path[0].name
-        return name in source.constants.names and name not in source.stored
+        return name in source.constants.names and name not in source.layout.stored
 
     def _constants(self, plan: Plan) -> tuple[pa.Array, pa.BooleanArray]:
         """Give the value of each file, null where it has no row, and where that is known."""

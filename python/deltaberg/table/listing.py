@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.files import constant_column
 from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import Field, Struct, arrow_schema, arrow_type, join_name
+from deltaberg.schema import Field, Struct, arrow_type, join_name
 from deltaberg.table.extremes import has_order
-from deltaberg.table.plan import Plan, file_rows
+from deltaberg.table.plan import Plan, file_formats, file_rows
 
 __all__ = ["list_files"]
 
@@ -30,19 +29,16 @@ def list_files(plan: Plan, described: Struct | None) -> pa.Table:
 
     ``described`` are the columns whose statistics are wanted too; None for no statistics.
     """
-    source, rows = plan.source, len(plan.files)
-    names = list(source.partition_columns)
-    types = arrow_schema(source.constants)
-    values = [plan.files.column(constant_column(name)).combine_chunks() for name in names]
+    source = plan.source
     columns = {
         "file_path": plan.located.column("location"),
-        "file_format": pa.repeat(pa.scalar("parquet"), rows),
+        "file_format": file_formats(plan.files),
         "file_size_in_bytes": plan.files.column("size"),
         "modification_time": plan.files.column("modified").cast(pa.timestamp("ms", "UTC")),
         "record_count": plan.record_counts,
         "deleted_record_count": plan.deleted_counts,
         "deletion_vector": _vectors(plan),
-        "partition": _struct([types.field(name) for name in names], values, rows),
+        "partition": source.partition_values(plan.files),
         "residual": plan.filtered,
     }
     if described is not None:
@@ -58,7 +54,8 @@ def _vectors(plan: Plan) -> pa.StructArray:
 
 
 def _statistics(plan: Plan, described: Struct) -> dict[str, pa.Array]:
-    recorded = set(plan.source.schema.names) - set(plan.source.constants.names)
+    constants = set(plan.source.constants.names) - plan.source.layout.stored
+    recorded = set(plan.source.schema.names) - constants
     paths = [path for path in _leaves(described) if path[0].name in recorded]
     # Without columns a source need not look into statistics at all.
     known = plan.source.statistics(file_rows(plan.files), paths).columns if paths else {}

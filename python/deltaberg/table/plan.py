@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE, Bound, bound_paths
-from deltaberg.files import METADATA, constant_column, task_schema
+from deltaberg.files import DELETE_FILES, constant_column, task_schema
 from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
-from deltaberg.table.source import ROW, ScanSource
+from deltaberg.table.source import ROW, PruneStep, ScanSource
 
-__all__ = ["Plan", "PruneStep", "count_splits", "file_rows", "group_tasks", "make_plan", "split_files"]
+__all__ = ["Plan", "count_splits", "file_formats", "file_rows", "group_tasks", "make_plan", "split_files"]
 
 #: The end of the last split: whatever the log says of a file's size, all of it is read.
 _TO_THE_END = (1 << 63) - 1
@@ -26,15 +26,6 @@ _TO_THE_END = (1 << 63) - 1
 _MOST_SPLITS = 1024
 #: What opening a file costs, as bytes that could be read meanwhile.
 _OPEN_COST = 4 << 20
-
-
-@dataclass(frozen=True)
-class PruneStep:
-    """How many files, and bytes of them, a step of planning left."""
-
-    name: str
-    files: int
-    size: int
 
 
 @dataclass
@@ -73,8 +64,16 @@ class Plan:
         included = self.files.column("include").combine_chunks().is_valid()
         # Both numbers are what the log says, and need not be true.
         lies = pc.or_(pc.less(deleted, 0), pc.greater(deleted, self.record_counts))
+        included = pc.or_(included, self._has_delete_files())
         unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
         return pc.if_else(unknown, pa.scalar(None, pa.int64()), live)
+
+    def _has_delete_files(self) -> pa.BooleanArray:
+        """Say of each file whether its deleted rows are in files that were not read."""
+        if "deletes" not in self.files.column_names:
+            return pa.repeat(False, len(self.files))
+        lengths = pc.list_value_length(self.files.column("deletes").combine_chunks())
+        return pc.greater(lengths.fill_null(0), 0)
 
     @property
     def located(self) -> pa.Table:
@@ -86,20 +85,24 @@ class Plan:
 
 def make_plan(source: ScanSource, condition: Bound) -> Plan:
     """Find the files in which rows can match: first by constants such as partition values, then by statistics."""
-    files = source.files()
-    steps = [PruneStep("files", len(files), _total_size(files))]
+    selection = source.select_files(condition)
+    files, steps = selection.files, list(selection.steps)
     if condition == TRUE:
         return Plan(source, condition, files, pa.repeat(False, len(files)), steps)
-    known = [child for child in source.constants if child.name not in source.stored]
-    files, _ = _keep(files, may_match(condition, _constant_stats(files, known)))
-    steps.append(PruneStep("partition values", len(files), _total_size(files)))
-    names = {child.name for child in known}
-    columns = [path for path in bound_paths(condition) if path[0].name not in names and path[0].name != METADATA]
+    known = [child for child in source.constants if child.name not in source.layout.stored]
+    files, proven = _keep(files, may_match(condition, _constant_stats(files, known)), selection.proven)
+    if len(steps) == 1:
+        # Else the source has pruned by partitions, and said so.
+        steps.append(PruneStep("partition values", len(files), _total_size(files)))
+    names = {child.name for child in known} | source.layout.computed
+    columns = [path for path in bound_paths(condition) if path[0].name not in names]
     stats = _constant_stats(files, known)
     if columns:
         found = source.statistics(file_rows(files), columns)
         stats = replace(found, values=stats.values)
     may, must = may_match(condition, stats), must_match(condition, stats)
+    if proven is not None:
+        must = pc.or_(must, proven)
     files, record_counts = _keep(files, may, stats.record_count if columns else None)
     steps.append(PruneStep("statistics", len(files), _total_size(files)))
     return Plan(source, condition, files, pc.invert(must.filter(may)), steps, record_counts)
@@ -154,14 +157,18 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     starts = [piece * width for width, piece, _ in parts]
     stops = [(piece + 1) * width if piece + 1 < count else _TO_THE_END for width, piece, count in parts]
     schema = task_schema(arrow_schema(constants))
+    has_deletes = "deletes" in located.column_names
     columns = {
         "location": located.column("location"),
+        "format": file_formats(files),
         "size": sizes,
         "modified": files.column("modified"),
         "record_count": plan.record_counts if limits is not None else pa.nulls(len(files), pa.int64()),
         "filtered": plan.filtered,
         "exclude": located.column("exclude"),
         "include": located.column("include"),
+        "deletes": located.column("deletes") if has_deletes else pa.nulls(len(files), DELETE_FILES),
+        "recorded_path": files.column("path") if has_deletes else pa.nulls(len(files), pa.string()),
         "base_row_id": files.column("base_row_id"),
         "row_commit_version": files.column("row_commit_version"),
         "limit": pa.nulls(len(files), pa.int64()) if limits is None else limits,
@@ -185,7 +192,17 @@ def _split_widths(files: pa.Table, split_size: int) -> tuple[pa.Array, pa.Array,
     before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
     # The size is what the log says: one that lies must not make endless splits.
     widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
-    return sizes, widths, pc.add(pc.divide(before_last, widths), 1)
+    pieces = pc.add(pc.divide(before_last, widths), 1)
+    # The rows of an ORC file are one group, so that only one split of it would have any.
+    whole = pc.equal(file_formats(files), "orc")
+    return sizes, pc.if_else(whole, sizes, widths), pc.if_else(whole, 1, pieces)
+
+
+def file_formats(files: pa.Table) -> pa.Array:
+    """Give the formats of files."""
+    if "format" not in files.column_names:
+        return pa.repeat(pa.scalar("parquet"), len(files))
+    return files.column("format").combine_chunks().fill_null("parquet")
 
 
 def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:

@@ -118,7 +118,7 @@ class Scan:
         self.options = options or ScanOptions()
         self.limit = limit
         self._source = source
-        known = source.schema if source.metadata is None else Struct((*source.schema, source.metadata))
+        known = Struct((*source.schema, *source.hidden))
         self._condition = bind(as_expression(filter), known, self.options.timezone)
         self._output = source.schema if columns is None else select_columns(known, columns)
         self._metrics: ScanMetrics | None = None
@@ -304,13 +304,10 @@ class Scan:
             store=source.store,
             output=self._output,
             constants=self._read_constants(),
-            stored=source.stored,
+            layout=source.layout,
             residual=self._condition,
-            by_id=source.by_id,
             batch_size=self.options.batch_size,
             memory=self.options.memory // (2 * self._threads + 2),
-            row_id=source.row_id_column,
-            row_commit_version=source.row_commit_version_column,
         )
 
     def spark_tasks(self, parallelism: int) -> list[pa.RecordBatch]:

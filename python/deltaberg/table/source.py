@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from deltaberg.expressions import Bound
+from deltaberg.files import FileLayout
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Struct
 from deltaberg.storage import StoreSpec
 
-__all__ = ["ROW", "ScanSource"]
+__all__ = ["ROW", "FileSelection", "PruneStep", "ScanSource"]
 
 #: The column of a file table that holds the number of the row in the whole of it.
 ROW = "row"
 
 
+@dataclass(frozen=True)
+class PruneStep:
+    """How many files, and bytes of them, a step of planning left."""
+
+    name: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FileSelection:
+    """The files that a source chose.
+
+    ``proven`` says of each whether all of its rows match; None where nothing is known of that. ``steps`` are how they
+    were chosen, beginning with all files of the source.
+    """
+
+    files: pa.Table
+    steps: list[PruneStep] = field(default_factory=list)
+    proven: pa.BooleanArray | None = None
+
+
 class ScanSource(Protocol):
     """A set of data files that read as one table: a snapshot, or the changes between two.
 
-    ``files`` gives the file table, a row for each data file, with the columns
+    `select_files` gives a file table, a row for each data file, with the columns
 
     - ``row``: its number (int64);
     - ``path``: as the metadata records it (string);
     - ``size`` in bytes and ``modified`` in milliseconds since 1970 (int64);
     - ``exclude`` and ``include``: deletion vectors, as the format describes them;
+    - ``format`` (string), where a file is not Parquet, and ``deletes`` (a list), where delete files apply to it; both
+      columns may be missing;
     - ``base_row_id`` and ``row_commit_version`` (int64);
     - ``=name`` for each of ``constants``, typed.
     """
@@ -51,8 +78,8 @@ class ScanSource(Protocol):
         ...
 
     @property
-    def metadata(self) -> Field | None:
-        """The ``_metadata`` column, which is read only where it is asked for."""
+    def hidden(self) -> Struct:
+        """The columns that are read only where they are asked for."""
         ...
 
     @property
@@ -61,32 +88,16 @@ class ScanSource(Protocol):
         ...
 
     @property
-    def stored(self) -> frozenset[str]:
-        """Constants that a file stores itself where its row of the file table has no value."""
+    def layout(self) -> FileLayout:
+        """How data files hold the columns."""
         ...
 
-    @property
-    def partition_columns(self) -> Sequence[str]:
-        """The constants by which the table is partitioned."""
+    def select_files(self, condition: Bound) -> FileSelection:
+        """Give the files in which rows can match, as far as metadata above the files' own tells it."""
         ...
 
-    @property
-    def by_id(self) -> bool:
-        """Whether columns of files are found by field id."""
-        ...
-
-    @property
-    def row_id_column(self) -> str | None:
-        """The hidden column of materialized row ids."""
-        ...
-
-    @property
-    def row_commit_version_column(self) -> str | None:
-        """The hidden column of materialized row commit versions."""
-        ...
-
-    def files(self) -> pa.Table:
-        """Give the file table."""
+    def partition_values(self, files: pa.Table) -> pa.StructArray:
+        """Give typed partition values for rows of the file table."""
         ...
 
     def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
@@ -94,5 +105,9 @@ class ScanSource(Protocol):
         ...
 
     def locate(self, files: pa.Table) -> pa.Table:
-        """Give ``location``, ``exclude`` and ``include`` (`BITMAP`) for rows of the file table."""
+        """Give where rows of the file table are.
+
+        The columns are ``location``, ``exclude`` and ``include`` (`BITMAP`), and ``deletes`` (`DELETE_FILES`) where the
+        file table has such a column.
+        """
         ...

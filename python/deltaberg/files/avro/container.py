@@ -62,7 +62,7 @@ class AvroFile:
         self.blocks: list[Block] = self._find_blocks(cursor)
 
     def _find_blocks(self, cursor: _Header) -> list[Block]:
-        blocks = []
+        blocks: list[Block] = []
         while cursor.at < len(self._data):
             rows, size = cursor.long(), cursor.long()
             if rows < 0 or size < 0:

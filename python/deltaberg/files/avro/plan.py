@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import CorruptAvroError
-from deltaberg.files.avro.schema import FIELD_ID, AvroField, AvroType
+from deltaberg.files.avro.schema import AvroField, AvroType
+from deltaberg.schema import FIELD_ID
 
 __all__ = ["Node", "by_id", "by_name"]
 

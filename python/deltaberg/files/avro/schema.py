@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, SchemaError
+from deltaberg.schema import FIELD_ID
 
-__all__ = ["FIELD_ID", "AvroField", "AvroType", "arrow_field_of", "parse_avro_schema"]
-
-#: The key of a field's id in the metadata of Arrow fields, as Parquet has it.
-FIELD_ID = b"PARQUET:field_id"
+__all__ = ["AvroField", "AvroType", "arrow_field_of", "parse_avro_schema"]
 
 _DEEPEST = 90
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -33,8 +31,8 @@ _TIMESTAMPS = {
 class AvroType:
     """A type of the writer's schema.
 
-    ``kind`` is as the kernel `decode_avro` names it. ``fields`` are the fields of a record, the element of an array, the
-    value of a map, the branches of a union.
+    ``kind`` is as the kernel `decode_avro` names it. ``fields`` are the fields of a record, the element of an array,
+    the value of a map, the branches of a union.
     """
 
     kind: str
@@ -101,9 +99,11 @@ class _Parser:
         kind = node.get("type")
         if isinstance(kind, (dict, list)):
             return self.parse(kind, depth + 1)
-        parse = {"record": self._record, "array": self._array, "map": self._map, "fixed": self._fixed}.get(str(kind))
+        parse = {"record": self._record, "array": self._array, "map": self._map}.get(str(kind))
         if parse is not None:
             return parse(node, depth)
+        if kind == "fixed":
+            return self._fixed(node)
         if kind == "enum":
             return self._define(node, AvroType("int", logical="enum"))
         if not isinstance(kind, str):
@@ -148,7 +148,7 @@ class _Parser:
         value = AvroField("value", self.parse(node.get("values"), depth + 1), _id(node, "value-id"))
         return AvroType("map", (value,), attributes=node)
 
-    def _fixed(self, node: Mapping[str, Any], depth: int) -> AvroType:
+    def _fixed(self, node: Mapping[str, Any]) -> AvroType:
         size = node.get("size")
         if type(size) is not int or not 0 <= size <= 1 << 30:
             raise CorruptAvroError(f"a fixed type of the Avro schema has {size!r} bytes")
@@ -182,19 +182,10 @@ def arrow_field_of(child: AvroField) -> pa.Field:
 
 def _arrow_type(found: AvroType) -> pa.DataType:
     value = found.value
-    kind, attributes = value.kind, value.attributes
-    if value.logical == "decimal" and kind in ("bytes", "fixed"):
-        precision, scale = attributes.get("precision"), attributes.get("scale", 0)
-        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision <= 38 or not precision:
-            raise SchemaError(f"the Avro file has a decimal of {precision!r} digits, {scale!r} behind the point")
-        return pa.decimal128(precision, scale)
-    if kind == "long" and value.logical in _TIMESTAMPS:
-        unit, is_instant = _TIMESTAMPS[value.logical]
-        return pa.timestamp(unit, "UTC" if attributes.get("adjust-to-utc", is_instant) else None)
-    if kind == "long" and value.logical in ("time-micros", "time-nanos"):
-        return pa.time64("us" if value.logical == "time-micros" else "ns")
-    if kind == "int" and value.logical in ("date", "time-millis"):
-        return pa.date32() if value.logical == "date" else pa.time32("ms")
+    kind = value.kind
+    logical = _logical_type(value)
+    if logical is not None:
+        return logical
     if kind == "fixed":
         return pa.binary(value.size)
     if kind == "record":
@@ -205,8 +196,7 @@ def _arrow_type(found: AvroType) -> pa.DataType:
         key, item = value.fields[0].type.value.fields
         return pa.map_(arrow_field_of(key).with_nullable(False), arrow_field_of(item))
     if kind == "map":
-        key_id = _id(attributes, "key-id")
-        key = AvroField("key", AvroType("string"), key_id)
+        key = AvroField("key", AvroType("string"), _id(value.attributes, "key-id"))
         return pa.map_(arrow_field_of(key).with_nullable(False), arrow_field_of(value.fields[0]))
     known = _ARROW.get(kind)
     if known is None or value.logical == "enum":
@@ -214,6 +204,26 @@ def _arrow_type(found: AvroType) -> pa.DataType:
     return known
 
 
+def _logical_type(value: AvroType) -> pa.DataType | None:
+    """Give the type that an annotation makes of a primitive; None where it makes none."""
+    kind, logical, attributes = value.kind, value.logical, value.attributes
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = attributes.get("precision"), attributes.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision <= 38 or not precision:
+            raise SchemaError(f"the Avro file has a decimal of {precision!r} digits, {scale!r} behind the point")
+        return pa.decimal128(precision, scale)
+    if kind == "long" and logical in _TIMESTAMPS:
+        unit, is_instant = _TIMESTAMPS[logical]
+        return pa.timestamp(unit, "UTC" if attributes.get("adjust-to-utc", is_instant) else None)
+    return _TIMES.get((kind, logical))
+
+
+_TIMES: dict[tuple[str, str | None], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "time-nanos"): pa.time64("ns"),
+}
 _ARROW = {
     "null": pa.null(),
     "boolean": pa.bool_(),

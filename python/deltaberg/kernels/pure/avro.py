@@ -183,7 +183,10 @@ def _ends() -> CorruptAvroError:
 
 
 class _Column:
-    """A column under construction. ``read`` takes a value from the cursor; all of its rows have a place in ``valid``."""
+    """A column under construction, of nulls alone unless a kind of it says more.
+
+    ``read`` takes a value from the cursor; all rows have a place in ``valid``.
+    """
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type
@@ -192,7 +195,7 @@ class _Column:
     def __len__(self) -> int:
         return len(self.valid)
 
-    def read(self, cursor: _Cursor) -> None:
+    def read(self, cursor: _Cursor) -> None:  # noqa: ARG002
         self.push_null()
 
     def push_null(self) -> None:
@@ -201,32 +204,32 @@ class _Column:
     def array(self, rows: int) -> pa.Array:
         return pa.nulls(rows, self.type)
 
-    def children_arrays(self, rows: int) -> list[pa.Array]:
+    def children_arrays(self, rows: int) -> list[pa.Array]:  # noqa: ARG002
         raise InvalidArgumentError("the rows of an Avro file are records")
 
 
 class _Leaf(_Column):
     def __init__(self, data_type: pa.DataType, value: _Step) -> None:
         super().__init__(data_type)
-        self._values: list[Any] = []
+        self.values: list[Any] = []
         self._value = value
 
     def read(self, cursor: _Cursor) -> None:
-        self._values.append(self._value(cursor))
+        self.values.append(self._value(cursor))
         self.valid.append(True)
 
     def push_null(self) -> None:
-        self._values.append(None)
+        self.values.append(None)
         self.valid.append(False)
 
-    def array(self, rows: int) -> pa.Array:
-        return pa.array(self._values, self.type)
+    def array(self, rows: int) -> pa.Array:  # noqa: ARG002
+        return pa.array(self.values, self.type)
 
 
 class _Optional(_Column):
     def __init__(self, inner: _Column, null: int, value: int) -> None:
         super().__init__(inner.type)
-        self._inner = inner
+        self.inner = inner
         self.null: int | None = null
         self._branch = value
         self.valid = inner.valid
@@ -234,17 +237,17 @@ class _Optional(_Column):
     def read(self, cursor: _Cursor) -> None:
         branch = cursor.long()
         if branch == self._branch:
-            self._inner.read(cursor)
+            self.inner.read(cursor)
         elif branch == self.null:
-            self._inner.push_null()
+            self.inner.push_null()
         else:
             raise _no_branch(branch)
 
     def push_null(self) -> None:
-        self._inner.push_null()
+        self.inner.push_null()
 
     def array(self, rows: int) -> pa.Array:
-        return self._inner.array(rows)
+        return self.inner.array(rows)
 
 
 class _Record(_Column):
@@ -252,7 +255,7 @@ class _Record(_Column):
         super().__init__(data_type)
         self._steps = [step.read if isinstance(step, _Column) else step for step in steps]
         self._children = children
-        self._filled = [step for step in steps if isinstance(step, _Column)]
+        self.filled = [step for step in steps if isinstance(step, _Column)]
 
     def read(self, cursor: _Cursor) -> None:
         for step in self._steps:
@@ -266,7 +269,7 @@ class _Record(_Column):
             child.null = None
 
     def push_null(self) -> None:
-        for child in self._filled:
+        for child in self.filled:
             child.push_null()
         self.valid.append(False)
 
@@ -315,28 +318,23 @@ class _KeyFilter:
     """Reads pairs of which only some keys are wanted."""
 
     def __init__(self, pairs: _Column, wanted: frozenset[int]) -> None:
-        if not isinstance(pairs, _Record) or len(pairs._filled) != 2 or len(pairs._steps) != 2:
+        if not isinstance(pairs, _Record) or len(pairs.filled) != 2 or len(pairs.type) != 2:
             raise InvalidArgumentError("keys can be chosen where a key and a value are all of a pair")
+        columns = [column.inner if isinstance(column, _Optional) else column for column in pairs.filled]
+        self._leaves = [column for column in columns if isinstance(column, _Leaf)]
+        if len(self._leaves) != len(columns):
+            raise InvalidArgumentError("keys can be chosen where values are integers or bytes")
         self._pairs = pairs
         self._wanted = wanted
 
     def read(self, cursor: _Cursor) -> None:
         pairs = self._pairs
         pairs.read(cursor)
-        key, value = pairs._filled
-        assert isinstance(key, _Leaf)
-        if key._values[-1] not in self._wanted:
-            for column in (key, value):
-                _drop_last(column)
+        if self._leaves[0].values[-1] not in self._wanted:
+            for leaf in self._leaves:
+                leaf.values.pop()
+                leaf.valid.pop()
             pairs.valid.pop()
-
-
-def _drop_last(column: _Column) -> None:
-    inner = column._inner if isinstance(column, _Optional) else column
-    if not isinstance(inner, _Leaf):
-        raise InvalidArgumentError("keys can be chosen where values are integers or bytes")
-    inner._values.pop()
-    inner.valid.pop()
 
 
 def _compile(node: _Node, target: pa.DataType, depth: int) -> _Column:
@@ -362,7 +360,7 @@ def _compile(node: _Node, target: pa.DataType, depth: int) -> _Column:
     if kind == "map" and pt.is_map(target) and target.key_type == pa.string():
         (item,) = children
         entries = pa.struct([target.key_field, target.item_field])
-        pair = [_Leaf(pa.string(), _READERS["text"]), _compile(item, target.item_type, inner)]
+        pair = [_Leaf(pa.string(), _text), _compile(item, target.item_type, inner)]
         return _Items(target, _Record(entries, pair, pair), 1, None)
     return _Leaf(target, _reader(kind, size, target))
 
@@ -394,28 +392,23 @@ def _compile_record(children: Sequence[_Node], target: pa.DataType, depth: int) 
 
 def _reader(kind: str, size: int, target: pa.DataType) -> _Step:
     """Give the function that reads a value of a leaf."""
-    whole = kind in ("int", "long")
-    if whole and (pt.is_int32(target) or pt.is_date32(target) or pt.is_time32(target)):
-        return _int32
-    if whole and (pt.is_int64(target) or pt.is_timestamp(target) or pt.is_time64(target)):
-        return _Cursor.long
-    if kind == "boolean" and pt.is_boolean(target):
-        return _Cursor.boolean
-    if kind == "float" and (pt.is_float32(target) or pt.is_float64(target)):
-        return lambda cursor: _FLOAT.unpack(cursor.take(4))[0]
-    if kind == "double" and pt.is_float64(target):
-        return lambda cursor: _DOUBLE.unpack(cursor.take(8))[0]
-    if kind in ("bytes", "string") and pt.is_string(target):
-        return _READERS["text"]
-    if kind in ("bytes", "string") and pt.is_binary(target):
-        return _Cursor.prefixed
-    if kind == "bytes" and pt.is_decimal128(target):
-        return lambda cursor: _unscaled(cursor.prefixed(), target)
-    if kind == "fixed" and pt.is_fixed_size_binary(target) and target.byte_width == size:
+    if kind == "fixed":
+        found = _fixed_reader(size, target)
+    else:
+        found = next((read for kinds, fits, read in _LEAVES if kind in kinds and fits(target)), None)
+        if found is None and kind == "bytes" and pt.is_decimal128(target):
+            return lambda cursor: _unscaled(cursor.prefixed(), target)
+    if found is None:
+        raise InvalidArgumentError(f"an Avro {kind} is not read as {target}")
+    return found
+
+
+def _fixed_reader(size: int, target: pa.DataType) -> _Step | None:
+    if pt.is_fixed_size_binary(target) and target.byte_width == size:
         return lambda cursor: cursor.take(size)
-    if kind == "fixed" and pt.is_decimal128(target) and 1 <= size <= 16:
+    if pt.is_decimal128(target) and 1 <= size <= 16:
         return lambda cursor: _unscaled(cursor.take(size), target)
-    raise InvalidArgumentError(f"an Avro {kind} is not read as {target}")
+    return None
 
 
 def _int32(cursor: _Cursor) -> int:
@@ -432,7 +425,33 @@ def _text(cursor: _Cursor) -> str:
         raise CorruptAvroError(f"text is not UTF-8: {error}") from None
 
 
-_READERS: dict[str, _Step] = {"text": _text}
+def _is_32_bits(target: pa.DataType) -> bool:
+    return bool(pt.is_int32(target) or pt.is_date32(target) or pt.is_time32(target))
+
+
+def _is_64_bits(target: pa.DataType) -> bool:
+    return bool(pt.is_int64(target) or pt.is_timestamp(target) or pt.is_time64(target))
+
+
+def _is_floating(target: pa.DataType) -> bool:
+    return target in (pa.float32(), pa.float64())
+
+
+_WHOLE, _BYTES = ("int", "long"), ("bytes", "string")
+#: Which kinds are read as which types, and how.
+_LEAVES: tuple[tuple[Sequence[str], Callable[[pa.DataType], bool], _Step], ...] = (
+    (_WHOLE, _is_32_bits, _int32),
+    (_WHOLE, _is_64_bits, _Cursor.long),
+    (("boolean",), pt.is_boolean, _Cursor.boolean),
+    (
+        ("float",),
+        lambda target: target in (pa.float32(), pa.float64()),
+        lambda cursor: _FLOAT.unpack(cursor.take(4))[0],
+    ),
+    (("double",), pt.is_float64, lambda cursor: _DOUBLE.unpack(cursor.take(8))[0]),
+    (_BYTES, pt.is_string, _text),
+    (_BYTES, pt.is_binary, _Cursor.prefixed),
+)
 
 
 def _unscaled(value: bytes, target: pa.DataType) -> PyDecimal:
@@ -467,7 +486,7 @@ def _skip(node: _Node, depth: int) -> _Step:
 
 
 _SKIPS: dict[str, _Step] = {
-    "null": lambda cursor: None,
+    "null": lambda _: None,
     "boolean": _Cursor.boolean,
     "int": _Cursor.long,
     "long": _Cursor.long,

@@ -1,0 +1,76 @@
+"""Ids for the columns of files that have none, by name (Iceberg spec, "Column Projection")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+__all__ = ["FIELD_ID", "MappedField", "NameMapping", "field_id", "with_mapped_ids"]
+
+#: The key of a field's id in the metadata of Arrow fields, as pyarrow gives it for Parquet.
+FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class MappedField:
+    """The names that a column may have in files, its id, and what is in it."""
+
+    names: tuple[str, ...]
+    id: int | None = None
+    fields: NameMapping | None = None
+
+
+@dataclass(frozen=True)
+class NameMapping:
+    """The mapped columns of one level: of a struct, or the ``element`` of a list, ``key`` and ``value`` of a map."""
+
+    fields: tuple[MappedField, ...] = ()
+
+    def find(self, name: str) -> MappedField | None:
+        """Give the mapped column of a name."""
+        return next((mapped for mapped in self.fields if name in mapped.names), None)
+
+
+_NOTHING = NameMapping()
+
+
+def field_id(child: pa.Field) -> int | None:
+    """Give the id of a file's field; None where it has none."""
+    text = (child.metadata or {}).get(FIELD_ID)
+    return None if text is None else int(text)
+
+
+def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """Give the schema of a file with the ids that a mapping has for its names, at every level.
+
+    Examples
+    --------
+    >>> mapping = NameMapping((MappedField(("id", "record_id"), 1),))
+    >>> with_mapped_ids(pa.schema([("record_id", pa.int64())]), mapping).field(0).metadata
+    {b'PARQUET:field_id': b'1'}
+    """
+    return pa.schema(_mapped(file_schema, mapping))
+
+
+def _mapped(children: Iterable[pa.Field], mapping: NameMapping) -> list[pa.Field]:
+    return [_with_id(child, mapping.find(child.name)) for child in children]
+
+
+def _with_id(child: pa.Field, mapped: MappedField | None) -> pa.Field:
+    inside = _NOTHING if mapped is None or mapped.fields is None else mapped.fields
+    metadata = {} if mapped is None or mapped.id is None else {FIELD_ID: str(mapped.id).encode()}
+    return child.with_type(_inner(child.type, inside)).with_metadata(metadata or None)
+
+
+def _inner(found: pa.DataType, mapping: NameMapping) -> pa.DataType:
+    if pt.is_struct(found):
+        return pa.struct(_mapped(found, mapping))
+    if pt.is_list(found):
+        return pa.list_(_with_id(found.value_field, mapping.find("element")))
+    if pt.is_map(found):
+        key = _with_id(found.key_field, mapping.find("key"))
+        return pa.map_(key, _with_id(found.item_field, mapping.find("value")))
+    return found
