@@ -187,7 +187,7 @@ def test_ranges_by_time(builder: DeltaBuilder) -> None:
 def test_ranges_that_are_none_are_refused(builder: DeltaBuilder) -> None:
     table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))])
     for start, end in ((3, None), (2, 1), (-1, None), (1, 3)):
-        with pytest.raises(DeltabergError, match=r"version|range"):
+        with pytest.raises(DeltabergError, match=r"changes (from|end)"):
             table.changes(start, end).to_arrow()
     with pytest.raises(DeltabergError):
         table.changes(dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc)).to_arrow()

@@ -88,7 +88,7 @@ def test_every_column_has_an_id_and_a_physical_name(builder: DeltaBuilder, road:
 )
 def test_repeated_or_missing_ids_and_names_are_refused(builder: DeltaBuilder, mode: str, columns: Any) -> None:
     builder.create(columns, configuration={_MODE: mode}, protocol=builder.protocol(2, 5))
-    with pytest.raises(CorruptLogError, match="column"):
+    with pytest.raises(CorruptLogError, match=r"one column mapping|column mapping is on"):
         _rows(builder)
 
 
@@ -127,7 +127,7 @@ def test_a_dropped_column_stays_in_the_files(builder: DeltaBuilder, road: Road) 
     builder.create(both, builder.add(rows), configuration=configuration, protocol=builder.protocol(2, 5))
     builder.commit(builder.metadata(both[:1], configuration=configuration))
     assert road.rows(open_table(builder.root).scan()) == [{"a": 1}, {"a": 2}]
-    with pytest.raises(ColumnNotFoundError, match="b"):
+    with pytest.raises(ColumnNotFoundError, match="no column 'b'"):
         open_table(builder.root).scan(columns=["b"])
     again = [both[0], mapped("b", "long", 3, "col-3")]
     builder.commit(builder.metadata(again, configuration=configuration))

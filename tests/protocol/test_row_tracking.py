@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import ColumnNotFoundError, DeltabergError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.roads import Road
@@ -68,8 +68,9 @@ def test_a_fresh_id_is_base_plus_position(builder: DeltaBuilder, road: Road, spl
     scan = open_table(builder.root).scan(columns=_COLUMNS, split_size=split_size)
     found = _rows(road.rows(scan))
     assert found == [(10, 4071, 41), (11, 4072, 41), (14, 4075, 41), (15, 4076, 41)]
-    filtered = open_table(builder.root).scan("id > 13", columns=_COLUMNS, split_size=split_size)
-    assert _rows(road.rows(filtered)) == [(14, 4075, 41), (15, 4076, 41)]
+    # The row group in between is skipped.
+    filtered = open_table(builder.root).scan("id < 11 OR id > 13", columns=_COLUMNS, split_size=split_size)
+    assert _rows(road.rows(filtered)) == [(10, 4071, 41), (14, 4075, 41), (15, 4076, 41)]
 
 
 @pytest.mark.req("DL-RT-04", "DL-RT-07")
@@ -113,10 +114,17 @@ def test_the_commit_version_of_a_file_is_that_of_its_rows(builder: DeltaBuilder)
 def test_changes_have_no_row_ids(builder: DeltaBuilder) -> None:
     configuration = {**_NAMES, "delta.enableChangeDataFeed": "true"}
     protocol = builder.protocol(1, 7, None, ["rowTracking", "domainMetadata", "changeDataFeed"])
-    builder.create(ID, builder.add(ids(1), baseRowId=0), configuration=configuration, protocol=protocol)
-    for column in ("_metadata.row_id", "_metadata.row_commit_version", "_row_id"):
-        with pytest.raises(DeltabergError, match="row_"):
-            open_table(builder.root).changes(0, columns=["id", column]).to_arrow()
+    add = builder.add(ids(1), baseRowId=0, defaultRowCommitVersion=0)
+    builder.create(ID, add, configuration=configuration, protocol=protocol)
+    change = builder.add(pa.table({"id": pa.array([1], pa.int64()), "_change_type": ["delete"]}), stats="none")["add"]
+    cdc = {name: change[name] for name in ("path", "partitionValues", "size")}
+    builder.commit({"cdc": {**cdc, "dataChange": False}})
+    table = open_table(builder.root)
+    assert table.changes(1, columns=["id"]).to_arrow().to_pylist() == [{"id": 1}]
+    for version in (0, 1):
+        for column in ("_metadata.row_id", "_metadata.row_commit_version", "_row_id"):
+            with pytest.raises(ColumnNotFoundError):
+                table.changes(version, version, columns=["id", column]).to_arrow()
 
 
 @pytest.mark.req("DL-RT-11", half="reader")

@@ -181,6 +181,7 @@ def test_cut_texts_do_not_hide_rows(builder: DeltaBuilder, value: str, low: str,
     for condition in (f"text = '{value}'", f"text > '{low}'", f"text LIKE '{value[:35]}%'", f"text >= '{value}'"):
         assert table.scan(condition).count() == 1, condition
     assert table.scan(f"text = '{low}'").count() == 0
+    assert (table.scan().min("text"), table.scan().max("text")) == (value, value)
     assert _files(builder, f"text < '{low}'") == []
     assert _files(builder, f"text > '{high}'") == []
 
@@ -261,7 +262,7 @@ def test_nan_is_above_every_bound(builder: DeltaBuilder) -> None:
     _one(
         builder,
         pa.table({"x": [1.0, float("nan")]}),
-        {"numRecords": 2, "minValues": {"x": 1.0}, "maxValues": {"x": 1.0}},
+        {"numRecords": 2, "minValues": {"x": 1.0}, "maxValues": {"x": 1.0}, "nullCount": {"x": 0}},
     )
     assert _files(builder, "x > 5") == ["f"]
     assert open_table(builder.root).scan("x > 5").count() == 1
