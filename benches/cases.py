@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benches import data
 
@@ -101,7 +102,6 @@ def _ours_plan(scale: float) -> Outcome:
 
 def _deltalake_plan(scale: float) -> Outcome:
     import deltalake
-    import pyarrow.compute as pc
 
     root = data.log(scale)
     low, high = _window(scale)
@@ -155,6 +155,50 @@ def _pyroaring_mask(scale: float) -> Outcome:
     return _best(work, lambda mask: int(mask.sum()), 20)
 
 
+# Buckets
+
+_BUCKETED = 5_000_000
+
+
+def _bucketed(kind: pa.DataType) -> Callable[[float], pa.Array]:
+    def values(scale: float) -> pa.Array:
+        numbers = pa.array(range(max(int(_BUCKETED * scale), 1000)), pa.int64())
+        if kind == pa.int64():
+            return numbers
+        return pc.binary_join_element_wise("customer", numbers.cast(kind), "-")
+
+    return values
+
+
+def _bucket_sum(numbers: pa.Array) -> list[int]:
+    return [len(numbers), pc.sum(numbers).as_py()]
+
+
+def _ours_bucket(kind: pa.DataType) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        from deltaberg import kernels
+
+        values = _bucketed(kind)(scale)
+        return _best(lambda: kernels.bucket(values, 1000), _bucket_sum, 5)
+
+    return run
+
+
+def _iceberg_core_bucket(kind: pa.DataType) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        from pyiceberg_core import transform
+
+        values = _bucketed(kind)(scale)
+        return _best(lambda: transform.bucket(values, 1000), _bucket_sum, 5)
+
+    return run
+
+
+def _bucket_case(kind: pa.DataType) -> Case:
+    sides = {"deltaberg": _ours_bucket(kind), "pyiceberg-core": _iceberg_core_bucket(kind)}
+    return Case(f"the buckets of 5M values of type {kind}", _bucketed(kind), sides)
+
+
 # Scans on this machine
 
 
@@ -186,8 +230,6 @@ def _polars_scan(columns: list[str] | None) -> Callable[[float], Outcome]:
 
 
 def _sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.compute as pc
-
     count = total = 0
     for batch in batches:
         count += batch.num_rows
@@ -258,6 +300,8 @@ CASES: dict[str, Case] = {
         _vector,
         {"deltaberg": _ours_mask, "pyroaring": _pyroaring_mask},
     ),
+    "bucket-int64": _bucket_case(pa.int64()),
+    "bucket-string": _bucket_case(pa.string()),
     "scan-2": Case(
         "read 2 of 6 columns of 16M rows on this machine",
         _both_rows,

@@ -51,6 +51,10 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     leaves = [(["x"], "date")]
     maps = pa.array([[("p", str(number))] for number in range(files)], pa.map_(pa.string(), pa.string()))
     adds = pure.replay(log[:1]).adds
+    metrics = [[(field, field.to_bytes(8, "little")) for field in range(3)] for _ in range(files)]
+    bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
+    counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
+    names = maps.items.take(pa.array(range(files)))
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
     batches = adds.select(["path", "deletionVector"]).to_batches()
     return {
@@ -64,6 +68,10 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "reconcile": lambda kernels: kernels.reconcile(batches, [], batches, "add"),
         "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
+        "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
+        "bucket": lambda kernels: kernels.bucket(names, 16),
+        "parse_bounds": lambda kernels: kernels.parse_bounds(bounds, [(1, "long"), (2, "binary")]),
+        "parse_counts": lambda kernels: kernels.parse_counts(counts, [1, 2]),
         "parse_partition_values": lambda kernels: kernels.parse_partition_values(maps, [("p", "long")]),
     }
 

@@ -6,9 +6,11 @@
 
 pub mod avro;
 pub mod bitmap;
+pub mod bounds;
 pub mod deltalog;
 mod error;
 mod json;
+pub mod murmur;
 mod parallel;
 mod partition;
 pub mod stats;

@@ -1,6 +1,7 @@
 //! Work shared among threads that end with the call: a pool would outlive it and die in a fork.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::error::Error;
@@ -32,6 +33,21 @@ pub fn map<I: Sync, T: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> T
     });
     results.sort_unstable_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The values that are computed at once: enough to make a thread worth its start.
+const PIECE: usize = 1 << 16;
+
+/// A column of `length` values that `work` computes piece by piece, on up to `threads` threads.
+///
+/// `work` gets the index of the first value of a piece, and the piece.
+pub fn fill<T: Clone + Default + Send>(length: usize, threads: usize, work: impl Fn(usize, &mut [T]) + Sync) -> Vec<T> {
+    let mut values = vec![T::default(); length];
+    let starts = (0..length).step_by(PIECE);
+    let pieces: Vec<_> = starts.zip(values.chunks_mut(PIECE).map(Mutex::new)).collect();
+    map(&pieces, threads, |(start, piece)| work(*start, &mut piece.lock().unwrap_or_else(PoisonError::into_inner)));
+    drop(pieces);
+    values
 }
 
 /// Pulls items until each batch holds about `enough` bytes, and processes one batch on another

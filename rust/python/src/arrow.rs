@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StructArray, make_array};
+use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use deltaberg_core::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -24,7 +25,19 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InArray {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self(import(&object)?))
+        Ok(Self(import(&object, ArrayData::validate_full)?))
+    }
+}
+
+/// An Arrow array whose values are read as bytes alone, between offsets that the kernel checks:
+/// whether texts are UTF-8, which takes longer than to hash them, is not asked.
+pub struct InBytes(pub ArrayRef);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for InBytes {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(import(&object, ArrayData::validate)?))
     }
 }
 
@@ -35,7 +48,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InBatch {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let array = import(&object)?;
+        let array = import(&object, ArrayData::validate_full)?;
         let rows: Option<&StructArray> = array.as_any().downcast_ref();
         match rows.filter(|rows| rows.null_count() == 0) {
             Some(rows) => Ok(Self(RecordBatch::from(rows))),
@@ -64,8 +77,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InSchema {
     }
 }
 
-/// Takes over an array and checks all of it: text read from files need not be UTF-8.
-fn import(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+/// Takes over an array and checks it, as a rule all of it: text read from files need not be UTF-8.
+fn import(object: &Bound<'_, PyAny>, check: fn(&ArrayData) -> Result<(), ArrowError>) -> PyResult<ArrayRef> {
     let py = object.py();
     let pair = object
         .call_method0("__arrow_c_array__")
@@ -78,7 +91,7 @@ fn import(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     // the capsules live, which is longer than this block. `from_raw` moves the array out, and its
     // release callback with it.
     let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-    let checked = data.and_then(|data| data.validate_full().map(|()| data));
+    let checked = data.and_then(|data| check(&data).map(|()| data));
     Ok(make_array(checked.map_err(|error| refuse(py, &error.to_string()))?))
 }
 

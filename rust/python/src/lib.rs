@@ -8,8 +8,10 @@
 mod arrow;
 mod avro;
 mod bitmap;
+mod bounds;
 mod enter;
 mod error;
+mod murmur;
 mod partition;
 mod replay;
 mod stats;
@@ -34,5 +36,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stats::parse_stats, module)?)?;
     module.add_function(wrap_pyfunction!(stats::parse_log_stats, module)?)?;
     module.add_function(wrap_pyfunction!(partition::parse_partition_values, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::parse_bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(bounds::parse_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
+    module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
     Ok(())
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from deltaberg.kernels.pure.avro import decode_avro
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
+from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
+from deltaberg.kernels.pure.murmur import bucket, hash32
 from deltaberg.kernels.pure.partition import parse_partition_values
 from deltaberg.kernels.pure.reconcile import reconcile
 from deltaberg.kernels.pure.replay import replay
@@ -16,9 +18,13 @@ from deltaberg.kernels.pure.z85 import z85_decode, z85_encode
 
 __all__ = [
     "bitmap_positions",
+    "bucket",
     "decode_avro",
     "encode_bitmap",
+    "hash32",
     "keep_mask",
+    "parse_bounds",
+    "parse_counts",
     "parse_log_stats",
     "parse_partition_values",
     "parse_stats",

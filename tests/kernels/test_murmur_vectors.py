@@ -1,0 +1,142 @@
+"""Hashes and buckets of values that the specification of Iceberg gives, and those that an independent library finds."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import mmh3
+import pyarrow as pa
+import pytest
+
+from deltaberg.errors import InvalidArgumentError
+from tests.kernels.twins import backends
+
+pytestmark = pytest.mark.parametrize("kernels", backends(), ids=lambda module: module.__name__.rpartition(".")[2])
+
+_MOMENT = dt.datetime(2017, 11, 16, 22, 31, 8)
+_MICRO = dt.timedelta(microseconds=1)
+_PACIFIC = dt.timezone(dt.timedelta(hours=-8))
+_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes
+_NANOS = pa.scalar(_MOMENT, pa.timestamp("us")).cast(pa.timestamp("ns")).value
+
+
+def _hash(kernels: ModuleType, value: Any, kind: pa.DataType) -> int:
+    (found,) = kernels.hash32(pa.array([value], kind)).to_pylist()
+    return int(found)
+
+
+@pytest.mark.req("ICE-HASH-01", "ICE-HASH-02")
+def test_integers(kernels: ModuleType) -> None:
+    assert _hash(kernels, 34, pa.int32()) == 2017239379
+    assert kernels.hash32(pa.array([34, 0, -34], pa.int64())).to_pylist() == [2017239379, 1669671676, -2117612851]
+    assert kernels.hash32(pa.array([0, -34], pa.int32())).to_pylist() == [1669671676, -2117612851]
+
+
+@pytest.mark.req("ICE-HASH-03")
+@pytest.mark.parametrize("precision", [4, 9, 18, 38])
+def test_decimals(kernels: ModuleType, precision: int) -> None:
+    assert _hash(kernels, Decimal("14.20"), pa.decimal128(precision, 2)) == -500754589
+    assert _hash(kernels, b"\x05\x8c", pa.binary()) == -500754589
+
+
+def test_the_scale_of_a_decimal_does_not_matter(kernels: ModuleType) -> None:
+    assert _hash(kernels, Decimal("1.420"), pa.decimal128(9, 3)) == -500754589
+    assert _hash(kernels, Decimal(1420), pa.decimal128(9, 0)) == -500754589
+
+
+@pytest.mark.req("ICE-HASH-04")
+def test_dates_are_hashed_as_longs(kernels: ModuleType) -> None:
+    assert _hash(kernels, dt.date(2017, 11, 16), pa.date32()) == -653330422
+    assert _hash(kernels, 17486, pa.int64()) == -653330422
+
+
+@pytest.mark.req("ICE-HASH-05")
+def test_times(kernels: ModuleType) -> None:
+    assert _hash(kernels, _MOMENT.time(), pa.time64("us")) == -662762989
+
+
+@pytest.mark.req("ICE-HASH-06")
+def test_timestamps(kernels: ModuleType) -> None:
+    assert _hash(kernels, _MOMENT, pa.timestamp("us")) == -2047944441
+    assert _hash(kernels, _MOMENT + _MICRO, pa.timestamp("us")) == -1207196810
+
+
+@pytest.mark.req("ICE-HASH-07")
+def test_timestamps_with_a_zone(kernels: ModuleType) -> None:
+    moment = dt.datetime(2017, 11, 16, 14, 31, 8, tzinfo=_PACIFIC)
+    for zone in ("UTC", "America/Los_Angeles"):
+        assert _hash(kernels, moment, pa.timestamp("us", zone)) == -2047944441
+
+
+def test_nanoseconds_are_hashed_as_microseconds(kernels: ModuleType) -> None:
+    for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        assert _hash(kernels, _NANOS + 1001, kind) == -1207196810
+        assert _hash(kernels, _NANOS + 999, kind) == -2047944441
+        # Rounded down, not toward zero.
+        assert _hash(kernels, -1, kind) == _hash(kernels, -1, pa.int64())
+        assert _hash(kernels, -1001, kind) == _hash(kernels, -2, pa.int64())
+
+
+@pytest.mark.req("ICE-HASH-08")
+def test_strings(kernels: ModuleType) -> None:
+    for kind in (pa.string(), pa.large_string()):
+        assert kernels.hash32(pa.array(["iceberg", "", "日本"], kind)).to_pylist() == [1210000089, 0, -992347838]
+
+
+@pytest.mark.req("ICE-HASH-09")
+def test_uuids(kernels: ModuleType) -> None:
+    assert _hash(kernels, _UUID, pa.binary(16)) == 1488055340
+
+
+@pytest.mark.req("ICE-HASH-10")
+def test_bytes(kernels: ModuleType) -> None:
+    for kind in (pa.binary(), pa.large_binary(), pa.binary(4)):
+        assert _hash(kernels, b"\0\1\2\3", kind) == -188683207
+
+
+@pytest.mark.req("ICE-HASH-14", half="reader")
+def test_tails_agree_with_an_independent_implementation(kernels: ModuleType) -> None:
+    values = [b"abcdefghijklmnopqrstuvwxyz\xff\x80\0"[:length] for length in range(30)]
+    values += [bytes([255 - place] * place) for place in (1, 2, 3, 5, 6, 7)]
+    assert {5, 7} < {len(value) for value in values}
+    assert kernels.hash32(pa.array(values)).to_pylist() == [mmh3.hash(value, 0) for value in values]
+    # Spark's own hash of these five bytes takes the last one by itself, with its sign.
+    assert _hash(kernels, "abcde", pa.string()) == mmh3.hash("abcde", 0)
+
+
+@pytest.mark.req("ICE-TRF-03")
+def test_buckets(kernels: ModuleType) -> None:
+    for value, kind, expected in (
+        (34, pa.int32(), 3),
+        (34, pa.int64(), 3),
+        (Decimal("14.20"), pa.decimal128(9, 2), 3),
+        (dt.date(2017, 11, 16), pa.date32(), 10),
+        (_MOMENT.time(), pa.time64("us"), 3),
+        (_MOMENT, pa.timestamp("us"), 7),
+        (_MOMENT, pa.timestamp("us", "UTC"), 7),
+        ("iceberg", pa.string(), 9),
+        (_UUID, pa.binary(16), 12),
+        (b"\0\1\2\3", pa.binary(4), 9),
+        (b"\0\1\2\3", pa.binary(), 9),
+    ):
+        found = kernels.bucket(pa.array([value, None], kind), 16)
+        assert found.type == pa.int32()
+        assert found.to_pylist() == [expected, None], kind
+    for kind in (pa.bool_(), pa.float32(), pa.float64()):
+        with pytest.raises(InvalidArgumentError, match="not hashed"):
+            kernels.bucket(pa.array([None], kind), 16)
+
+
+def test_a_character_beyond_the_first_plane(kernels: ModuleType) -> None:
+    assert kernels.bucket(pa.array(["\U0001f4b0"]), 32).to_pylist() == [12]
+
+
+@pytest.mark.req("ICE-TRF-04")
+def test_the_sign_goes_before_the_remainder(kernels: ModuleType) -> None:
+    decimals = pa.array([Decimal("14.20")], pa.decimal128(9, 2))
+    assert kernels.hash32(decimals).to_pylist() == [-500754589]
+    assert kernels.bucket(decimals, 100).to_pylist() == [59]
