@@ -12,7 +12,7 @@ from deltaberg.errors import CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 
-__all__ = ["convert_leaf", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
+__all__ = ["convert_leaf", "floor_divide", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
 
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 #: Digits that an integer of these bits may need.
@@ -133,9 +133,13 @@ def _in_unit(array: pa.Array, unit: str) -> pa.Array:
     if _PER_SECOND[found] < _PER_SECOND[unit]:
         factor = _PER_SECOND[unit] // _PER_SECOND[found]
         return pc.multiply_checked(values, pa.scalar(factor, pa.int64()))
-    divisor = pa.scalar(_PER_SECOND[found] // _PER_SECOND[unit], pa.int64())
-    quotient = pc.divide(values, divisor)
-    below = pc.less(values, pc.multiply(quotient, divisor))
+    return floor_divide(values, _PER_SECOND[found] // _PER_SECOND[unit])
+
+
+def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
+    """Divide 64-bit integers by a positive number, rounded down."""
+    quotient = pc.divide(values, pa.scalar(divisor, pa.int64()))
+    below = pc.less(values, pc.multiply(quotient, pa.scalar(divisor, pa.int64())))
     return pc.subtract(quotient, below.cast(pa.int64()))
 
 
