@@ -18,14 +18,25 @@ if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions import col
+    from deltaberg.iceberg import IcebergTable
     from deltaberg.table import Scan, ScanOptions
 
-__all__ = ["DeltaTable", "DeltabergError", "Scan", "ScanOptions", "__version__", "col", "open_table"]
+__all__ = [
+    "DeltaTable",
+    "DeltabergError",
+    "IcebergTable",
+    "Scan",
+    "ScanOptions",
+    "__version__",
+    "col",
+    "open_table",
+]
 
 # Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
 _HOMES = {
     "DeltaTable": "deltaberg.delta",
     "DeltabergError": "deltaberg.errors",
+    "IcebergTable": "deltaberg.iceberg",
     "Scan": "deltaberg.table",
     "ScanOptions": "deltaberg.table",
     "col": "deltaberg.expressions",

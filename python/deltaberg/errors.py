@@ -9,6 +9,7 @@
      ├─ CorruptTableError (ValueError)               metadata or data that the format does not allow
      │   ├─ CorruptLogError                          a log entry, or the set of log files
      │   ├─ CorruptCheckpointError                   a checkpoint
+     │   ├─ CorruptMetadataError                     table metadata of Iceberg, or what a manifest says
      │   ├─ CorruptDeletionVectorError               a deletion vector
      │   │   └─ InvalidZ85Error                      its text
      │   ├─ CorruptDataFileError                     a data file
@@ -44,6 +45,7 @@ __all__ = [
     "CorruptDataFileError",
     "CorruptDeletionVectorError",
     "CorruptLogError",
+    "CorruptMetadataError",
     "CorruptTableError",
     "DataFileNotFoundError",
     "DeltabergError",
@@ -138,6 +140,10 @@ class CorruptLogError(CorruptTableError):
 
 class CorruptCheckpointError(CorruptTableError):
     """A checkpoint is damaged or incomplete."""
+
+
+class CorruptMetadataError(CorruptTableError):
+    """The metadata of an Iceberg table is not what its format allows."""
 
 
 class CorruptDeletionVectorError(CorruptTableError):

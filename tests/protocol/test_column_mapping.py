@@ -70,7 +70,7 @@ def test_every_column_has_an_id_and_a_physical_name(builder: DeltaBuilder, road:
     assert road.rows(table.scan()) == sorted([{"e": [{"d": 7}]}, {"e": None}, {"e": []}], key=repr)
     (e,) = table.schema
     assert (e.id, e.physical_name) == (4, "col-5f422f40-de70-45b2-88ab-1d5c90e94db1")
-    (d,) = e.type.element.type  # type: ignore[attr-defined]
+    (d,) = e.type.element.type
     assert (d.id, d.physical_name) == (5, "col-a7f4159c-53be-4cb0-b81a-f7e5240cfc49")
 
 

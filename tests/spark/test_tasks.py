@@ -158,4 +158,4 @@ def test_a_table_in_memory_is_refused() -> None:
     )
     open_store(root).put("table/_delta_log/00000000000000000000.json", lines.encode())
     with pytest.raises(InvalidArgumentError, match="known to this process alone"):
-        open_table("memory://for-spark/table").scan().to_spark(None)  # type: ignore[arg-type]
+        open_table("memory://for-spark/table").scan().to_spark(None)

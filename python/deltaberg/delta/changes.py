@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.actions import read_metadata
 from deltaberg.delta.deletion_vectors import unique_id
-from deltaberg.delta.history import CommitTimes, parse_instant
+from deltaberg.delta.history import CommitTimes
 from deltaberg.delta.partition import read_partition_values
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.source import DeltaFiles
@@ -29,7 +29,7 @@ from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import ROW
+from deltaberg.table import ROW, parse_instant
 
 __all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
 

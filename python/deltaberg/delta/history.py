@@ -15,9 +15,9 @@ from typing import Any
 
 from deltaberg.delta.segment import LogDirectory, LogEntry, complete_checkpoints
 from deltaberg.delta.snapshot import Snapshot
-from deltaberg.errors import CorruptLogError, InvalidArgumentError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
 
-__all__ = ["Commit", "CommitTimes", "commit_info", "parse_instant"]
+__all__ = ["Commit", "CommitTimes", "commit_info"]
 
 _ENABLED = "delta.enableInCommitTimestamps"
 _SINCE_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -52,22 +52,6 @@ def commit_info(data: bytes) -> dict[str, Any]:
         if isinstance(info, dict):
             return info
     return {}
-
-
-def parse_instant(value: dt.datetime | dt.date | str, timezone: dt.tzinfo) -> int:
-    """Give an instant in milliseconds since 1970; one without a zone is in ``timezone``."""
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            value = dt.datetime.fromisoformat(text.removesuffix("Z") + ("+00:00" if text.endswith("Z") else ""))
-        except ValueError:
-            raise InvalidArgumentError(
-                f"{text!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
-            ) from None
-    if not isinstance(value, dt.datetime):
-        value = dt.datetime(value.year, value.month, value.day)
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone)
-    return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
 class CommitTimes:

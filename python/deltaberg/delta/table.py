@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 
@@ -23,7 +21,7 @@ from deltaberg.delta.columns import (
 )
 from deltaberg.delta.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.features import supported_features
-from deltaberg.delta.history import Commit, CommitTimes, parse_instant
+from deltaberg.delta.history import Commit, CommitTimes
 from deltaberg.delta.retention import deleted_file_retention, expired
 from deltaberg.delta.segment import CheckpointInfo, LogDirectory
 from deltaberg.delta.snapshot import Snapshot
@@ -33,7 +31,7 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError, InvalidArgume
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
-from deltaberg.table import Scan, ScanOptions, ScanSource
+from deltaberg.table import Instant, Scan, ScanOptions, ScanSource, checked_map, parse_instant, scan_options, zone_of
 
 if TYPE_CHECKING:
     from deltaberg.delta.columns import IdentityColumn
@@ -42,9 +40,6 @@ __all__ = ["DeltaTable"]
 
 _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
-
-#: How callers name an instant.
-Instant = dt.datetime | dt.date | str
 
 
 class DeltaTable:
@@ -106,10 +101,11 @@ class DeltaTable:
             raise InvalidArgumentError("a table is opened by version or by timestamp, not by both")
         if version is not None and type(version) is not int:
             raise InvalidArgumentError(f"version is {version!r}", hint="pass a number")
-        self._timezone = _zone(timezone)
+        self._timezone = zone_of(timezone)
         root = parse_location(location)
         self._store = StoreSpec(dict(storage_options or {}))
-        self._resolver = PathResolver(root, _location_map(location_map))
+        mapped = checked_map(location_map)
+        self._resolver = PathResolver(root, None if isinstance(mapped, str) else mapped)
         self._log = LogDirectory(root, open_store(root, self._store.options))
         if timestamp is not None:
             newest = Snapshot.load(self._log)
@@ -309,7 +305,7 @@ class DeltaTable:
         options
             How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
         """
-        chosen = _options(options, execution, str(self._timezone))
+        chosen = scan_options(options, execution, str(self._timezone))
         return _scan(self._source, filter, columns, limit, chosen)
 
     def changes(
@@ -336,7 +332,7 @@ class DeltaTable:
             Versions, or instants: from the first commit not before ``start`` to the last not after ``end``. The end
             is this snapshot's version by default.
         """
-        chosen = _options(options, execution, str(self._timezone))
+        chosen = scan_options(options, execution, str(self._timezone))
         times = CommitTimes(self._log, self._snapshot)
         first, last = change_range(times, self._snapshot, start, end, self._timezone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
@@ -362,28 +358,3 @@ def _scan(
                 column=error.context["column"],
             ) from None
         raise
-
-
-def _options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:
-    chosen = options or ScanOptions(timezone=timezone)
-    try:
-        return replace(chosen, **execution) if execution else chosen
-    except TypeError:
-        known = ", ".join(ScanOptions.__dataclass_fields__)
-        unknown = ", ".join(name for name in execution if name not in ScanOptions.__dataclass_fields__)
-        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=f"known are {known}") from None
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidArgumentError(f"{name!r} is no time zone", hint="use a name such as Europe/Paris") from None
-
-
-def _location_map(location_map: LocationMap | str | None) -> LocationMap | None:
-    if isinstance(location_map, str):
-        if location_map != "auto":
-            raise InvalidArgumentError(f"location_map is {location_map!r}", hint='pass a mapping, or "auto"')
-        return None
-    return location_map

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.bind import Bound, BoundAnd, BoundOr, BoundPredicate, bind, bound_paths, split_and
+from deltaberg.expressions.bind import (
+    Bound,
+    BoundAnd,
+    BoundOr,
+    BoundPredicate,
+    bind,
+    bound_paths,
+    join_bound,
+    split_and,
+)
 from deltaberg.expressions.evaluate import ColumnReader, evaluate
 from deltaberg.expressions.sql import parse_sql
 from deltaberg.expressions.tree import FALSE, TRUE, Column, Constant, Expression, Predicate, all_of, any_of, col
@@ -32,6 +41,7 @@ __all__ = [
     "bound_paths",
     "col",
     "evaluate",
+    "join_bound",
     "split_and",
 ]
 

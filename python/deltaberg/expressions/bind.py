@@ -7,7 +7,7 @@ A bound tree has no NOT and no comparison that needs a rewrite: `BoundAnd`, `Bou
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
@@ -30,7 +30,7 @@ from deltaberg.expressions.tree import (
 )
 from deltaberg.schema import DataType, Field, Primitive, Struct, find_path
 
-__all__ = ["Bound", "BoundAnd", "BoundOr", "BoundPredicate", "bind", "bound_paths", "split_and"]
+__all__ = ["Bound", "BoundAnd", "BoundOr", "BoundPredicate", "bind", "bound_paths", "join_bound", "split_and"]
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _TEXT = frozenset({"starts with", "not starts with", "like", "not like"})
@@ -56,6 +56,10 @@ class BoundPredicate:
     def is_floating(self) -> bool:
         """Whether the column can hold NaN."""
         return isinstance(self.type, Primitive) and self.type.name in ("float", "double")
+
+    def literals(self) -> pa.Array:
+        """Give the scalars as one array; there must be at least one."""
+        return pa.concat_arrays([pa.repeat(value, 1) for value in self.values])
 
     def __str__(self) -> str:
         name = ".".join(part.name for part in self.path)
@@ -152,7 +156,7 @@ class _Binder:
             return self.bind(expression.inner, not negated)
         if isinstance(expression, (And, Or)):
             parts = (self.bind(expression.left, negated), self.bind(expression.right, negated))
-            return _join(parts, is_and=isinstance(expression, And) != negated)
+            return join_bound(parts, is_and=isinstance(expression, And) != negated)
         if isinstance(expression, Predicate):
             operator = NEGATIONS[expression.operator] if negated else expression.operator
             return self._predicate(operator, expression)
@@ -221,8 +225,8 @@ class _Binder:
         return BoundPredicate(operator, path, values, source=source)
 
 
-def _join(parts: tuple[Bound, ...], is_and: bool) -> Bound:
-    """Join parts, flat and without constants."""
+def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
+    """Join parts, flat and without constants: all of none are true, any of none is false."""
     kind = BoundAnd if is_and else BoundOr
     neutral, absorbing = (TRUE, FALSE) if is_and else (FALSE, TRUE)
     flat: list[Bound] = []

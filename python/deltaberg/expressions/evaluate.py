@@ -105,7 +105,6 @@ def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
         for literal in bound.values:
             found = pc.or_(found, _compare("=", values, literal, True))
     else:
-        wanted = pa.array([value.as_py() for value in bound.values], values.type)
-        found = pc.is_in(values, value_set=wanted)
+        found = pc.is_in(values, value_set=bound.literals().cast(values.type))
         found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
     return found if bound.operator == "in" else pc.invert(found)

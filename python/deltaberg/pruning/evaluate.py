@@ -128,8 +128,8 @@ def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     lower, upper = _bounds(bound, stats)
     values = list(bound.values)
     if len(values) > _MANY_VALUES and not any(map(_is_nan, values)):
-        ordered = pc.min_max(pa.array([value.as_py() for value in values], values[0].type)).as_py()
-        least, most = (pa.scalar(ordered[name], values[0].type) for name in ("min", "max"))
+        ordered = pc.min_max(bound.literals())
+        least, most = ordered["min"], ordered["max"]
         return pc.and_(_unless(pc.greater, lower, most, stats), _unless(pc.less, upper, least, stats))
     found = stats.all(False)
     for value in values:

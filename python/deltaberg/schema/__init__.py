@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
-from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, with_mapped_ids
+from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "find_path",
     "is_variant_field",
     "join_name",
+    "mapping_of",
     "select_columns",
     "split_name",
     "with_mapped_ids",

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["FIELD_ID", "MappedField", "NameMapping", "field_id", "with_mapped_ids"]
+from deltaberg.schema.types import DataType, List, Map, Struct
+
+__all__ = ["FIELD_ID", "MappedField", "NameMapping", "field_id", "mapping_of", "with_mapped_ids"]
 
 #: The key of a field's id in the metadata of Arrow fields, as pyarrow gives it for Parquet.
 FIELD_ID = b"PARQUET:field_id"
@@ -25,9 +27,13 @@ class MappedField:
 
 @dataclass(frozen=True)
 class NameMapping:
-    """The mapped columns of one level: of a struct, or the ``element`` of a list, ``key`` and ``value`` of a map."""
+    """The mapped columns of one level: of a struct, or the ``element`` of a list, ``key`` and ``value`` of a map.
+
+    ``whole`` says that a file with a top-level column that is not mapped gets no ids at all.
+    """
 
     fields: tuple[MappedField, ...] = ()
+    whole: bool = False
 
     def find(self, name: str) -> MappedField | None:
         """Give the mapped column of a name."""
@@ -52,7 +58,33 @@ def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
     >>> with_mapped_ids(pa.schema([("record_id", pa.int64())]), mapping).field(0).metadata
     {b'PARQUET:field_id': b'1'}
     """
+    if mapping.whole and any(mapping.find(child.name) is None for child in file_schema):
+        return file_schema
     return pa.schema(_mapped(file_schema, mapping))
+
+
+def mapping_of(schema: Struct) -> NameMapping:
+    """Give the mapping that has the names of a schema, for files that hold nothing else.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Field, Primitive
+    >>> mapping_of(Struct((Field("a", Primitive("long"), id=7),))).find("a").id
+    7
+    """
+    return NameMapping(_fields_of(schema), whole=True)
+
+
+def _fields_of(within: DataType) -> tuple[MappedField, ...]:
+    if isinstance(within, Struct):
+        children = [(child.name, child) for child in within]
+    elif isinstance(within, List):
+        children = [("element", within.element)]
+    elif isinstance(within, Map):
+        children = [("key", within.key), ("value", within.value)]
+    else:
+        return ()
+    return tuple(MappedField((name,), child.id, NameMapping(_fields_of(child.type))) for name, child in children)
 
 
 def _mapped(children: Iterable[pa.Field], mapping: NameMapping) -> list[pa.Field]:

@@ -97,14 +97,14 @@ def _authority(scheme: str, authority: str) -> str:
     return authority
 
 
-def _local_part(rest: str) -> str:
+def _local_part(rest: str, encoded: bool = True) -> str:
     """Give the path of a ``file:`` URI: file:/x, file:///x and file://localhost/x; a bare file:x is relative."""
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
             raise InvalidArgumentError(f"file://{host}/ names another machine", hint="local files only")
         rest = "/" + path
-    return os.path.abspath(unquote(rest))
+    return os.path.abspath(unquote(rest) if encoded else rest)
 
 
 def _normalized(key: str) -> str:
@@ -135,30 +135,48 @@ class PathResolver:
         Where the table is.
     location_map
         Recorded prefixes to where the files are now.
+    encoded
+        Whether recorded paths are URIs, as Delta's are; Iceberg's are plain names, in which nothing is escaped.
+    any_store
+        Whether a prefix of the map stands for its path in whichever store: the same files are at times recorded with
+        and without the name of the store.
     """
 
-    def __init__(self, root: Location, location_map: LocationMap | None = None) -> None:
+    def __init__(
+        self,
+        root: Location,
+        location_map: LocationMap | None = None,
+        encoded: bool = True,
+        any_store: bool = False,
+    ) -> None:
         self.root = root
-        pairs = [(_absolute(old), parse_location(new)) for old, new in (location_map or {}).items()]
-        # The longest prefix speaks first.
-        self._map = sorted(pairs, key=lambda pair: len(pair[0].path), reverse=True)
+        self._encoded = encoded
+        self._any_store = any_store
+        pairs = sorted((location_map or {}).items(), key=lambda pair: len(pair[0]), reverse=True)
+        # The longest prefix speaks first: as text, and where that says nothing as a place.
+        self._texts = [(old.rstrip("/").removeprefix("./") + "/", parse_location(new)) for old, new in pairs]
+        places = [(_absolute(old, encoded), parse_location(new)) for old, new in pairs if _is_place(old)]
+        self._map = sorted(places, key=lambda pair: len(pair[0].path), reverse=True)
 
     def resolve(self, raw: str) -> Location:
-        """Give the place of a recorded path, which is a URI or relative to the table.
+        """Give the place of a recorded path, which may be relative to the table.
 
         Raises
         ------
         UnsafePathError
             Where the path climbs out with ``..``, or leads to another store that no map names.
         """
-        decoded = decode_path(raw)
+        decoded = decode_path(raw) if self._encoded else raw
         if ".." in decoded.split("/"):
             raise UnsafePathError("a path in the metadata climbs out of its directory", path=raw)
+        for prefix, new in self._texts:
+            if decoded.removeprefix("./").startswith(prefix):
+                return new.join(_normalized(decoded.removeprefix("./")[len(prefix) :]))
         absolute = self.absolute(raw)
         if absolute is None:
             return self.root.join(_normalized(decoded))
         for old, new in self._map:
-            rest = _below(absolute, old)
+            rest = _below_anywhere(absolute, old) if self._any_store else _below(absolute, old)
             if rest is not None:
                 return new.join(rest) if rest else new
         if not absolute.same_store(self.root):
@@ -175,28 +193,39 @@ class PathResolver:
         """Give the place that an absolute path names, unmapped; None where the path is relative."""
         if raw.startswith("/"):
             if self.root.scheme == "file":
-                return Location("file", "", os.path.normpath(decode_path(raw)))
-            return Location(self.root.scheme, self.root.authority, _normalized(decode_path(raw)))
+                return _absolute(raw, self._encoded)
+            return Location(self.root.scheme, self.root.authority, _absolute(raw, self._encoded).path.lstrip("/"))
         scheme, separator, rest = raw.partition(":")
         if not separator or not rest.startswith("/") or not scheme.replace("+", "").isalnum():
             return None
         try:
-            return _absolute(raw)
+            return _absolute(raw, self._encoded)
         except InvalidArgumentError as error:
             raise UnsafePathError(f"a path in the metadata leads away: {error.message}", path=raw) from None
 
 
-def _absolute(raw: str) -> Location:
-    """Read an absolute path or URI as metadata records it, decoded once."""
+def _is_place(raw: str) -> bool:
+    """Say whether a recorded prefix is an absolute path or URI that can be read as one."""
+    if not raw.startswith("/") and ":/" not in raw:
+        return False
+    try:
+        _absolute(raw, encoded=False)
+    except InvalidArgumentError:
+        return False
+    return True
+
+
+def _absolute(raw: str, encoded: bool) -> Location:
+    """Read an absolute path or URI as metadata records it, decoded once where it is encoded."""
     if raw.startswith("/"):
-        return Location("file", "", os.path.normpath(decode_path(raw)))
+        return Location("file", "", os.path.normpath(decode_path(raw) if encoded else raw))
     # What follows a ? or # belongs to the name: it would be percent-encoded in a URI, and is not always.
     named, _, after = raw.partition(":")
     scheme = _ALIASES.get(named.lower(), named.lower())
     if scheme == "file":
-        return Location("file", "", os.path.normpath(_local_part(after)))
+        return Location("file", "", os.path.normpath(_local_part(after, encoded)))
     authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
-    return Location(scheme, authority, _normalized(decode_path(path)))
+    return Location(scheme, authority, _normalized(decode_path(path) if encoded else path))
 
 
 def _below(place: Location, prefix: Location) -> str | None:
@@ -207,3 +236,9 @@ def _below(place: Location, prefix: Location) -> str | None:
     if place.path == base or not base:
         return place.path.lstrip("/") if not base else ""
     return place.path[len(base) + 1 :] if place.path.startswith(base + "/") else None
+
+
+def _below_anywhere(place: Location, prefix: Location) -> str | None:
+    """Give the part of a place below a prefix, whichever store each of them is said to be in."""
+    rest, base = place.path.lstrip("/"), prefix.path.strip("/") + "/"
+    return rest[len(base) :] if rest.startswith(base) else None

@@ -1,0 +1,7 @@
+"""Iceberg tables: metadata, manifests, and what they say of data files (Iceberg table spec, versions 1, 2 and 3)."""
+
+from __future__ import annotations
+
+from deltaberg.iceberg.table import IcebergTable
+
+__all__ = ["IcebergTable"]

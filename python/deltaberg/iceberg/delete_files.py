@@ -1,0 +1,195 @@
+"""The delete files of a snapshot, and how they go along with its data files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
+from deltaberg.files import BITMAP, DELETE_FILES
+from deltaberg.iceberg.delete_index import apply_deletes, row_codes
+from deltaberg.iceberg.manifests import EQUALITY_DELETES, ManifestPart
+from deltaberg.iceberg.partitioning import path_to_id
+from deltaberg.iceberg.planning import Entries, ManifestReader
+from deltaberg.schema import Field, Struct
+
+__all__ = ["DeleteFiles"]
+
+_PART = ManifestPart(
+    rest=("key_metadata", "equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
+)
+#: What a Puffin blob has around the bitmap and its magic number: a length and a checksum.
+_BLOB_FRAME = 8
+
+
+@dataclass(frozen=True)
+class DeleteFiles:
+    """Delete files by spec; their numbers run through all of them.
+
+    ``key_fields`` are the columns that equality deletes compare, as top-level fields.
+    """
+
+    entries: Sequence[Entries]
+    reader: ManifestReader
+    key_fields: tuple[Field, ...] = field(default=())
+
+    @classmethod
+    def read(cls, manifests: pa.Table, reader: ManifestReader) -> DeleteFiles:
+        """Read the delete manifests."""
+        entries = reader.read(manifests.to_pylist(), _PART)
+        for found in entries:
+            if pc.any(found.table.column("key_metadata").is_valid(), min_count=0).as_py():
+                raise UnsupportedFeatureError(
+                    "a delete file is encrypted",
+                    hint="encrypted tables cannot be read",
+                    table=reader.table,
+                    feature="encryption",
+                )
+        return cls(entries, reader, _key_fields(entries, reader))
+
+    def __len__(self) -> int:
+        return sum(len(found.table) for found in self.entries)
+
+    def attach(self, files: pa.Table, data: Sequence[Entries]) -> pa.Table:
+        """Add ``exclude`` and ``deletes`` to a file table, whose rows are the entries of ``data`` in order."""
+        if not len(self):
+            return files.append_column("exclude", pa.nulls(len(files), BITMAP))
+        table = self._table
+        both = _groups([*data, *self.entries])
+        mine = pa.table(
+            {
+                "file_path": files.column("path"),
+                "sequence_number": files.column("row_commit_version"),
+                "group": both.slice(0, len(files)),
+            }
+        )
+        applied = apply_deletes(mine, table.append_column("group", both.slice(len(files))))
+        vectors = table.take(applied.vector.fill_null(0))
+        parts = {
+            "location": vectors.column("file_path"),
+            "offset": vectors.column("content_offset"),
+            "size": pc.subtract(vectors.column("content_size_in_bytes"), _BLOB_FRAME).cast(pa.int32()),
+            "framing": pa.repeat(pa.scalar("puffin"), len(files)),
+            "inline": pa.nulls(len(files), pa.binary()),
+            "cardinality": vectors.column("record_count"),
+        }
+        arrays = [_one(parts[child.name]) for child in BITMAP]
+        exclude = pa.StructArray.from_arrays(arrays, fields=list(BITMAP), mask=applied.vector.is_null())
+        return files.append_column("exclude", exclude).append_column("deletes", applied.deletes)
+
+    @property
+    def _table(self) -> pa.Table:
+        """All delete files, in the order of their numbers."""
+        parts = []
+        for found in self.entries:
+            is_global = pa.repeat(not found.spec.fields, len(found.table))
+            parts.append(found.table.drop_columns(["partition"]).append_column("is_global", is_global))
+        return pa.concat_tables(parts).combine_chunks()
+
+    def locate(self, files: pa.Table) -> dict[str, pa.Array]:
+        """Give ``exclude``, ``include`` and ``deletes`` for rows of a file table."""
+        rows = len(files)
+        found: dict[str, pa.Array] = {"include": pa.nulls(rows, BITMAP)}
+        vectors = _one(files.column("exclude"))
+        if vectors.null_count < rows:
+            places = {path: str(self.reader.resolver.resolve(path)) for path in _paths(vectors)}
+            recorded = pc.struct_field(vectors, "location")
+            located = pa.array([None if path is None else places[path] for path in recorded.to_pylist()], pa.string())
+            children = [
+                located if child.name == "location" else pc.struct_field(vectors, child.name) for child in BITMAP
+            ]
+            vectors = pa.StructArray.from_arrays(children, fields=list(BITMAP), mask=vectors.is_null())
+        found["exclude"] = vectors
+        if "deletes" in files.column_names:
+            found["deletes"] = self._located_deletes(_one(files.column("deletes")))
+        return found
+
+    def _located_deletes(self, lists: pa.ListArray) -> pa.ListArray:
+        table = self._table
+        used = pc.list_flatten(lists).unique()
+        paths = table.column("file_path").take(used).to_pylist()
+        places = dict(zip(used.to_pylist(), (str(self.reader.resolver.resolve(path)) for path in paths), strict=True))
+        located = pa.array([places.get(number) for number in range(len(table))], pa.string())
+        is_equality = pc.equal(table.column("content"), EQUALITY_DELETES).combine_chunks()
+        ids = table.column("equality_ids").combine_chunks()
+        files = pa.StructArray.from_arrays(
+            [
+                located,
+                _one(table.column("file_format")),
+                _one(table.column("file_size_in_bytes")),
+                pc.if_else(is_equality, ids, pa.scalar(None, ids.type)).cast(pa.list_(pa.int32())),
+            ],
+            fields=list(DELETE_FILES.value_type),
+        )
+        flat = files.take(pc.list_flatten(lists))
+        lengths = pc.fill_null(pc.list_value_length(lists), 0)
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+        return pa.ListArray.from_arrays(offsets, flat, type=DELETE_FILES)
+
+
+def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
+    """Give equal numbers to files of one spec whose partition values are equal."""
+    found = []
+    by_spec: dict[int, list[int]] = {}
+    for number, part in enumerate(entries):
+        by_spec.setdefault(part.spec.spec_id, []).append(number)
+    codes: dict[int, pa.Int64Array] = {}
+    first = 0
+    for numbers in by_spec.values():
+        tables = [entries[number].table for number in numbers]
+        partition = _one(pa.chunked_array([chunk for table in tables for chunk in table.column("partition").chunks]))
+        rows = sum(len(table) for table in tables)
+        values = [pc.struct_field(partition, index) for index in range(partition.type.num_fields)] if rows else []
+        joined = pc.add(row_codes(values, rows), first)
+        first += rows
+        start = 0
+        for number, table in zip(numbers, tables, strict=True):
+            codes[number] = joined.slice(start, len(table))
+            start += len(table)
+    found = [codes[number] for number in range(len(entries))]
+    return pa.concat_arrays(found) if found else pa.array([], pa.int64())
+
+
+def _key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Field, ...]:
+    ids: set[int] = set()
+    for found in entries:
+        equality = found.table.filter(pc.equal(found.table.column("content"), EQUALITY_DELETES))
+        lists = equality.column("equality_ids")
+        if lists.null_count or pc.any(pc.equal(pc.list_value_length(lists), 0), min_count=0).as_py():
+            raise CorruptMetadataError("an equality delete file names no columns (equality_ids)", table=reader.table)
+        ids |= set(pc.list_flatten(lists).unique().to_pylist())
+    tops: dict[int | None, Field] = {}
+    for number in sorted(ids):
+        path = next((path for path in (path_to_id(schema, number) for schema in reader.schemas) if path), None)
+        if path is None:
+            raise CorruptMetadataError(
+                f"an equality delete file compares a column of id {number}, which no schema has", table=reader.table
+            )
+        narrow = path[-1]
+        for outer in reversed(path[:-1]):
+            narrow = Field(outer.name, Struct((narrow,)), id=outer.id)
+        known = tops.get(narrow.id)
+        tops[narrow.id] = narrow if known is None else _merged(known, narrow)
+    return tuple(tops.values())
+
+
+def _merged(one: Field, other: Field) -> Field:
+    if not isinstance(one.type, Struct) or not isinstance(other.type, Struct):
+        return one
+    parts = {child.id: child for child in one.type}
+    for child in other.type:
+        known = parts.get(child.id)
+        parts[child.id] = child if known is None else _merged(known, child)
+    return Field(one.name, Struct(tuple(parts.values())), id=one.id)
+
+
+def _paths(vectors: pa.StructArray) -> list[str]:
+    found: list[str] = pc.struct_field(vectors, "location").drop_null().unique().to_pylist()
+    return found
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,145 @@
+"""Which delete files apply to which data files (Iceberg spec, "Scan Planning" and "Row-level Deletes").
+
+Sequence numbers, partitions, and the data file that a delete file may name decide. Everything stays in columns: data
+files with one partition and one sequence number share one list of delete files.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import CorruptMetadataError
+from deltaberg.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
+
+__all__ = ["AppliedDeletes", "apply_deletes", "row_codes"]
+
+
+@dataclass(frozen=True)
+class AppliedDeletes:
+    """For each data file: ``deletes`` are numbers of delete files (a list), ``vector`` that of a deletion vector."""
+
+    deletes: pa.ListArray
+    vector: pa.Int32Array
+
+
+def row_codes(columns: Sequence[pa.Array], rows: int) -> pa.Int64Array:
+    """Give equal numbers to rows that are equal in all columns, null equal to null."""
+    codes = pa.repeat(pa.scalar(0, pa.int64()), rows)
+    for column in columns:
+        part = column.dictionary_encode(null_encoding="encode")
+        width = pa.scalar(max(len(part.dictionary), 1), pa.int64())
+        joined = pc.add(pc.multiply(codes, width), part.indices.cast(pa.int64()))
+        codes = joined.dictionary_encode().indices.cast(pa.int64())
+    return codes
+
+
+def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:
+    """Find the delete files of data files.
+
+    Parameters
+    ----------
+    data
+        Columns ``file_path``, ``sequence_number``, and ``group``: a number for spec and partition together.
+    deletes
+        Delete files with the same columns, ``content``, ``file_format``, ``referenced_data_file``, and ``is_global``:
+        whether the spec of an equality delete file has no partitions.
+
+    Raises
+    ------
+    CorruptMetadataError
+        Where two deletion vectors are for one data file.
+    """
+    rows = len(data)
+    numbers = pa.array(range(len(deletes)), pa.int32())
+    is_vector = pc.equal(deletes.column("file_format"), "puffin").combine_chunks()
+    is_position = pc.equal(deletes.column("content"), POSITION_DELETES).combine_chunks()
+    names_file = pc.and_(is_position, deletes.column("referenced_data_file").combine_chunks().is_valid())
+    vector = _vectors(data, deletes.filter(is_vector), numbers.filter(is_vector))
+    general = pc.invert(pc.or_(is_vector, names_file))
+    lists = _by_partition(data, deletes.filter(general), numbers.filter(general))
+    single = pc.and_not(names_file, is_vector)
+    lists = _with_named(data, lists, deletes.filter(single), numbers.filter(single))
+    if vector.null_count < rows:
+        lists = _without_positions(lists, vector, is_position)
+    return AppliedDeletes(lists, vector)
+
+
+def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.Int32Array:
+    """Give each data file its deletion vector."""
+    named = vectors.column("referenced_data_file").combine_chunks()
+    if named.null_count:
+        raise CorruptMetadataError("a deletion vector does not name its data file (referenced_data_file)")
+    if not len(vectors):
+        return pa.nulls(len(data), pa.int32())
+    if len(named.unique()) < len(named):
+        twice = pc.value_counts(named)
+        path = next(found["values"] for found in twice.to_pylist() if found["counts"] > 1)
+        raise CorruptMetadataError("a data file has more than one deletion vector", file=path)
+    place = pc.index_in(data.column("file_path").combine_chunks(), value_set=named)
+    newer = pc.greater_equal(vectors.column("sequence_number").combine_chunks().take(place), _sequences(data))
+    return pc.if_else(newer.fill_null(False), numbers.take(place), pa.scalar(None, pa.int32()))
+
+
+def _sequences(data: pa.Table) -> pa.Int64Array:
+    return data.column("sequence_number").combine_chunks()
+
+
+def _by_partition(data: pa.Table, deletes: pa.Table, numbers: pa.Int32Array) -> pa.ListArray:
+    """Give the delete files that apply by partition and sequence number, or to all partitions."""
+    if not len(deletes):
+        return pa.nulls(len(data), pa.list_(pa.int32()))
+    groups: dict[int | None, list[tuple[int, int]]] = {}
+    found = deletes.select(["group", "sequence_number", "content", "is_global"]).to_pylist()
+    for number, row in zip(numbers.to_pylist(), found, strict=True):
+        is_equality = row["content"] == EQUALITY_DELETES
+        # An equality delete is for older files only; a position delete for files of its own commit, too.
+        last = row["sequence_number"] - (1 if is_equality else 0)
+        groups.setdefault(None if is_equality and row["is_global"] else row["group"], []).append((last, number))
+    for entries in groups.values():
+        entries.sort()
+    pairs = pa.table({"group": data.column("group"), "sequence": _sequences(data)})
+    codes = row_codes([pairs.column(name).combine_chunks() for name in pairs.column_names], len(pairs))
+    distinct = codes.dictionary_encode()
+    first = pc.index_in(distinct.dictionary, value_set=codes)
+    lists = []
+    for pair in pairs.take(first).to_pylist():
+        chosen = _not_before(groups.get(pair["group"], []), pair["sequence"])
+        lists.append(sorted([*chosen, *_not_before(groups.get(None, []), pair["sequence"])]) or None)
+    return pa.array(lists, pa.list_(pa.int32())).take(distinct.indices)
+
+
+def _not_before(entries: list[tuple[int, int]], sequence: int) -> list[int]:
+    return [number for _, number in entries[bisect_left(entries, (sequence, -1)) :]]
+
+
+def _with_named(data: pa.Table, lists: pa.ListArray, deletes: pa.Table, numbers: pa.Int32Array) -> pa.ListArray:
+    """Add the position delete files that name their one data file."""
+    if not len(deletes):
+        return lists
+    by_path: dict[str, list[tuple[int, int]]] = {}
+    found = deletes.select(["referenced_data_file", "sequence_number"]).to_pylist()
+    for number, row in zip(numbers.to_pylist(), found, strict=True):
+        by_path.setdefault(row["referenced_data_file"], []).append((row["sequence_number"], number))
+    paths = data.column("file_path").combine_chunks()
+    rows = pc.indices_nonzero(pc.is_in(paths, value_set=pa.array(list(by_path)))).to_pylist()
+    sequences = _sequences(data)
+    added = lists.to_pylist()
+    for row in rows:
+        newer = [number for last, number in by_path[paths[row].as_py()] if last >= sequences[row].as_py()]
+        added[row] = sorted([*(added[row] or []), *newer]) or None
+    return pa.array(added, pa.list_(pa.int32()))
+
+
+def _without_positions(lists: pa.ListArray, vector: pa.Int32Array, is_position: pa.BooleanArray) -> pa.ListArray:
+    """Leave out position deletes where a file has a deletion vector: it holds them."""
+    positions = frozenset(pc.indices_nonzero(is_position).to_pylist())
+    kept = lists.to_pylist()
+    for row in pc.indices_nonzero(vector.is_valid()).to_pylist():
+        if kept[row] is not None:
+            kept[row] = [number for number in kept[row] if number not in positions] or None
+    return pa.array(kept, pa.list_(pa.int32()))

@@ -1,0 +1,110 @@
+"""Which metadata file of a table is the newest (Iceberg spec, "File System Tables")."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
+from deltaberg.storage import Location, ObjectMeta, StoreSpec
+
+__all__ = ["MetadataPlace", "find_metadata", "is_metadata_file"]
+
+METADATA_DIRECTORY = "metadata"
+_HINT = "version-hint.text"
+_NAME = re.compile(r"(?:v(?P<number>\d{1,18})|(?P<counter>\d{1,18})-[^/]*?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+class MetadataPlace(NamedTuple):
+    """A metadata file, and the directory of the table that it belongs to."""
+
+    file: Location
+    root: Location
+
+
+def is_metadata_file(location: Location) -> bool:
+    """Say whether a location names a metadata file, not a table's directory."""
+    return location.path.endswith((".metadata.json", ".metadata.json.gz"))
+
+
+def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
+    """Find the metadata file to start from.
+
+    A metadata file is taken as it is. In a table's directory a usable version hint is where the search begins, and the
+    highest version that exists where it ends: writers may have been stopped before they wrote the hint. Without a hint
+    the directory is listed.
+
+    Raises
+    ------
+    TableNotFoundError
+        Where there is none.
+    """
+    if is_metadata_file(location):
+        head, _, _ = location.path.rpartition("/")
+        above, _, last = head.rpartition("/")
+        return MetadataPlace(location, location._replace(path=above if last == METADATA_DIRECTORY else head))
+    directory = location.join(METADATA_DIRECTORY)
+    found = _by_hint(directory, store) or _by_listing(directory, store)
+    if found is None:
+        raise TableNotFoundError(
+            "there is no Iceberg table: no metadata file lies in its directory metadata",
+            hint="check the location; a table of a catalog may be loaded by name, with load_catalog",
+            table=str(location),
+        )
+    return MetadataPlace(found, location)
+
+
+def _by_hint(directory: Location, store: StoreSpec) -> Location | None:
+    """Follow the version hint, and go on upwards to the newest version."""
+    storage = store.open(directory)
+    try:
+        hint = storage.get(directory.join(_HINT).path).decode(errors="replace").strip()
+    except ObjectNotFoundError:
+        return None
+    if not (hint.isascii() and hint.isdigit()) or len(hint) > 18:
+        # Some writers put the name of the file there.
+        named = directory.join(f"{hint}.metadata.json")
+        return named if _NAME.fullmatch(f"{hint}.metadata.json") and _exists(named, store) else None
+    number = int(hint)
+    found = _of_version(directory, number, store)
+    while found is not None:
+        number += 1
+        newer = _of_version(directory, number, store)
+        if newer is None:
+            return found
+        found = newer
+    return None
+
+
+def _of_version(directory: Location, number: int, store: StoreSpec) -> Location | None:
+    for suffix in _SUFFIXES:
+        candidate = directory.join(f"v{number}{suffix}")
+        if _exists(candidate, store):
+            return candidate
+    return None
+
+
+def _exists(location: Location, store: StoreSpec) -> bool:
+    try:
+        store.open(location).head(location.path)
+    except ObjectNotFoundError:
+        return False
+    return True
+
+
+def _by_listing(directory: Location, store: StoreSpec) -> Location | None:
+    best: tuple[int, int, str] | None = None
+    for entry in store.open(directory).list_from(directory.path):
+        rank = _rank(entry)
+        if rank is not None and (best is None or rank > best):
+            best = rank
+    return None if best is None else directory._replace(path=best[2])
+
+
+def _rank(entry: ObjectMeta) -> tuple[int, int, str] | None:
+    """Give what orders metadata files: their number, and among equal ones their time."""
+    match = _NAME.fullmatch(entry.path.rpartition("/")[2])
+    if match is None:
+        return None
+    return int(match["number"] or match["counter"]), entry.modified, entry.path

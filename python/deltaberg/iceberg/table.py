@@ -1,0 +1,270 @@
+"""An Iceberg table: a snapshot of it, and what can be asked of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError
+from deltaberg.expressions import Filter
+from deltaberg.iceberg.locate import find_metadata
+from deltaberg.iceberg.metadata import TableMetadata, read_metadata
+from deltaberg.iceberg.snapshots import Snapshot, SnapshotRef
+from deltaberg.iceberg.source import IcebergSource
+from deltaberg.iceberg.spec import PartitionSpec, SortOrder
+from deltaberg.iceberg.validate import validate_table
+from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
+from deltaberg.table import Instant, Scan, ScanOptions, checked_map, parse_instant, scan_options, zone_of
+
+__all__ = ["IcebergTable"]
+
+
+class IcebergTable:
+    """One snapshot of an Iceberg table.
+
+    Parameters
+    ----------
+    location
+        The directory of the table, or a metadata file: a local path, or the URL of an object store.
+    snapshot_id
+        The snapshot to open; the newest of the main branch by default.
+    ref
+        The branch or tag to open.
+    timestamp
+        Open the snapshot that was current then; without a zone it is in ``timezone``.
+    storage_options
+        What the store needs: credentials, endpoint and the like, as deltalake or pyiceberg spell them.
+    location_map
+        Recorded prefixes of paths to where those files are now. ``"auto"`` maps the location that the metadata records
+        to the directory that the metadata file was found in, which is right for a table that was moved as a whole.
+    validate
+        Report every violation of the specification that a reader can see. By default only those raise that could make
+        rows wrong.
+    timezone
+        The zone of timestamps without one: literals, and ``timestamp``.
+
+    Raises
+    ------
+    TableNotFoundError
+        Where there is no Iceberg table.
+    VersionNotFoundError
+        Where the table does not hold the snapshot, branch or tag, or had no snapshot as old as the timestamp.
+    UnsupportedFeatureError
+        Where the table needs a feature that this library does not have.
+    CorruptTableError
+        Where the metadata is damaged.
+
+    Examples
+    --------
+    >>> table = IcebergTable(iceberg_path)
+    >>> table.format_version
+    2
+    >>> table.scan(filter="id >= 2", columns=["name"]).to_arrow().to_pylist()
+    [{'name': 'b'}, {'name': 'c'}]
+    """
+
+    def __init__(
+        self,
+        location: str | os.PathLike[str],
+        *,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+        timestamp: Instant | None = None,
+        storage_options: StoreOptions | None = None,
+        location_map: LocationMap | str | None = None,
+        validate: bool = False,
+        timezone: str = "UTC",
+    ) -> None:
+        given = [
+            name
+            for name, value in (("snapshot_id", snapshot_id), ("ref", ref), ("timestamp", timestamp))
+            if value is not None
+        ]
+        if len(given) > 1:
+            raise InvalidArgumentError(f"a table is opened by {given[0]} or by {given[1]}, not by both")
+        if snapshot_id is not None and type(snapshot_id) is not int:
+            raise InvalidArgumentError(f"snapshot_id is {snapshot_id!r}", hint="pass a number")
+        self._timezone = zone_of(timezone)
+        self._given = parse_location(location)
+        self._store = StoreSpec(dict(storage_options or {}))
+        self._location_map = checked_map(location_map)
+        self._ref = ref
+        self._load(snapshot_id, None if timestamp is None else parse_instant(timestamp, self._timezone))
+
+        if validate:
+            validate_table(self._source)
+
+    def _load(self, snapshot_id: int | None, millis: int | None) -> None:
+        place = find_metadata(self._given, self._store)
+        metadata = _read_metadata(place.file, self._store)
+        self._root, self._file = place.root, place.file
+        self._resolver = _resolver(place.root, metadata, self._location_map)
+        try:
+            snapshot, schema = _choose(metadata, snapshot_id, self._ref, millis)
+        except DeltabergError as error:
+            raise error.with_context(table=str(place.root)) from None
+        self._is_newest = snapshot_id is None and millis is None
+        self._set(metadata, snapshot, schema)
+
+    def _set(self, metadata: TableMetadata, snapshot: Snapshot | None, schema: Struct) -> None:
+        self._source = IcebergSource(metadata, snapshot, schema, self._store, self._resolver, str(self._root))
+
+    def __repr__(self) -> str:
+        number = None if self.snapshot is None else self.snapshot.snapshot_id
+        return f"IcebergTable({self.location!r}, snapshot_id={number})"
+
+    @property
+    def location(self) -> str:
+        """Where the table is; `metadata` has the location that it records."""
+        return str(self._root)
+
+    @property
+    def metadata_location(self) -> str:
+        """The metadata file that the table was read from."""
+        return str(self._file)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """All that the metadata file says."""
+        return self._source.metadata
+
+    @property
+    def format_version(self) -> int:
+        """The version of the format: 1, 2 or 3."""
+        return self.metadata.format_version
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is open; None where the table has none."""
+        return self._source.snapshot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The number of the snapshot."""
+        return None if self.snapshot is None else self.snapshot.snapshot_id
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots that the table still holds, the oldest first."""
+        return sorted(self.metadata.snapshots.values(), key=lambda found: (found.timestamp_ms, found.sequence_number))
+
+    @property
+    def refs(self) -> dict[str, SnapshotRef]:
+        """The branches and tags."""
+        return dict(self.metadata.refs)
+
+    @property
+    def schema(self) -> Struct:
+        """The columns as table types, with their ids."""
+        return self._source.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as Arrow types."""
+        return arrow_schema(self._source.schema)
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The partition spec of new files."""
+        return self.metadata.specs[self.metadata.default_spec_id]
+
+    @property
+    def sort_order(self) -> SortOrder:
+        """The sort order of new files."""
+        orders = self.metadata.sort_orders
+        return orders.get(self.metadata.default_sort_order_id, SortOrder(0))
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties."""
+        return dict(self.metadata.properties)
+
+    def refresh(self) -> IcebergTable:
+        """Move to the newest snapshot of the branch; scans made before keep theirs.
+
+        Raises
+        ------
+        CorruptMetadataError
+            Where another table has taken the place of this one (``table-uuid``).
+        """
+        before = self.metadata.table_uuid
+        place = find_metadata(self._given, self._store)
+        if place.file == self._file and self._is_newest:
+            return self
+        metadata = _read_metadata(place.file, self._store)
+        if before is not None and metadata.table_uuid != before:
+            raise CorruptMetadataError(
+                f"the table-uuid changed from {before} to {metadata.table_uuid}: this is another table",
+                hint="open the table again",
+                table=self.location,
+            )
+        snapshot, schema = _choose(metadata, None, self._ref, None)
+        self._file = place.file
+        self._is_newest = True
+        self._resolver = _resolver(place.root, metadata, self._location_map)
+        self._set(metadata, snapshot, schema)
+        return self
+
+    def scan(
+        self,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Any,
+    ) -> Scan:
+        """Describe which rows and columns are wanted; nothing is read yet.
+
+        Parameters
+        ----------
+        filter
+            SQL text, an expression of `col`, or tuples as pyarrow takes them.
+        columns
+            Names of columns; dots lead into structs. The metadata columns ``_file``, ``_pos``, ``_spec_id``,
+            ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and ``_last_updated_sequence_number``, are
+            read where they are named; with ``_deleted``, deleted rows are given too.
+        limit
+            How many rows at most.
+        options
+            How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
+        """
+        chosen = scan_options(options, execution, str(self._timezone))
+        return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+
+def _read_metadata(file: Location, store: StoreSpec) -> TableMetadata:
+    data = open_store(file, store.options).get(file.path)
+    try:
+        return read_metadata(data)
+    except DeltabergError as error:
+        raise error.with_context(file=str(file)) from None
+
+
+def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap | str | None) -> PathResolver:
+    mapping = {metadata.location: str(root)} if isinstance(location_map, str) else location_map
+    return PathResolver(root, mapping, encoded=False, any_store=isinstance(location_map, str))
+
+
+def _choose(
+    metadata: TableMetadata, snapshot_id: int | None, ref: str | None, millis: int | None
+) -> tuple[Snapshot | None, Struct]:
+    """Give the snapshot that was asked for, and the schema to read it with.
+
+    A branch is read with the table's schema, as is the newest snapshot; what is past with the schema of its time.
+    """
+    if snapshot_id is not None:
+        found: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
+    elif millis is not None:
+        found = metadata.snapshot_as_of(millis)
+    elif ref is not None:
+        found = metadata.snapshot_of_ref(ref)
+        if ref not in metadata.refs or metadata.refs[ref].type == "branch":
+            return found, metadata.current_schema.struct
+    else:
+        return metadata.current_snapshot, metadata.current_schema.struct
+    return found, metadata.schema_of(found).struct

@@ -1,0 +1,95 @@
+"""Everything in a snapshot's metadata that the specification forbids and a reader can see (``validate=True``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import SpecViolationError
+from deltaberg.expressions import TRUE
+from deltaberg.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestPart
+from deltaberg.iceberg.metadata import TableMetadata
+from deltaberg.iceberg.source import IcebergSource
+from deltaberg.schema import DataType, Field, List, Map, Struct
+
+__all__ = ["validate_table"]
+
+_MOST_SHOWN = 20
+_COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
+
+
+def validate_table(source: IcebergSource) -> None:
+    """Check the metadata of a table, and the manifests of a snapshot.
+
+    Raises
+    ------
+    SpecViolationError
+        Where there is any violation; ``context["violations"]`` lists all of them.
+    """
+    found = [*_of_metadata(source.metadata), *_of_manifests(source)]
+    if found:
+        shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
+        error = SpecViolationError(f"{len(found)} violations of the Iceberg specification: {shown}", table=source.table)
+        error.context["violations"] = found
+        raise error
+
+
+def _of_metadata(metadata: TableMetadata) -> Iterator[str]:
+    highest = max((number for found in metadata.schemas.values() for number in _ids(found.struct)), default=0)
+    last = metadata.raw.get("last-column-id")
+    if isinstance(last, int) and last < highest:
+        yield f"last-column-id is {last}, and a column has the id {highest}"
+    sequence = max((found.sequence_number for found in metadata.snapshots.values()), default=0)
+    if metadata.last_sequence_number < sequence:
+        yield f"last-sequence-number is {metadata.last_sequence_number}, and a snapshot has {sequence}"
+    for name, ref in metadata.refs.items():
+        if ref.snapshot_id not in metadata.snapshots:
+            yield f"the reference {name} is to the snapshot {ref.snapshot_id}, which the table does not have"
+    times = [entry.timestamp_ms for entry in metadata.snapshot_log]
+    if times != sorted(times):
+        yield "the times of snapshot-log do not go up"
+    if metadata.snapshot_log and metadata.snapshot_log[-1].snapshot_id != metadata.current_snapshot_id:
+        yield "the last entry of snapshot-log is not the current snapshot"
+
+
+def _ids(within: DataType) -> Iterator[int]:
+    children: tuple[Field, ...] = ()
+    if isinstance(within, Struct):
+        children = within.fields
+    elif isinstance(within, List):
+        children = (within.element,)
+    elif isinstance(within, Map):
+        children = (within.key, within.value)
+    for child in children:
+        if child.id is not None:
+            yield child.id
+        yield from _ids(child.type)
+
+
+def _of_manifests(source: IcebergSource) -> Iterator[str]:
+    part = ManifestPart(deleted=True)
+    live = []
+    for row in source.manifests.to_pylist():
+        (entries,) = source.reader.read([row], part)
+        table = entries.table
+        for name, status in _COUNTS.items():
+            mine = table.filter(pc.equal(table.column("status"), status))
+            yield from _of_count(row, f"{name}_files_count", len(mine))
+            yield from _of_count(row, f"{name}_rows_count", pc.sum(mine.column("record_count")).as_py() or 0)
+        if row["content"] == 0:
+            live.append(table.filter(pc.not_equal(table.column("status"), DELETED)).column("file_path"))
+    paths = pa.chunked_array([chunk for column in live for chunk in column.chunks], pa.string())
+    counted = pc.value_counts(paths)
+    for twice in counted.filter(pc.greater(pc.struct_field(counted, "counts"), 1)).to_pylist():
+        yield f"the data file {twice['values']} is live {twice['counts']} times"
+    files = source.select_files(TRUE).files
+    if pc.any(pc.less_equal(files.column("size"), 0), min_count=0).as_py():
+        yield "a data file has no bytes"
+
+
+def _of_count(manifest: dict[str, object], name: str, found: int) -> Iterator[str]:
+    told = manifest[name]
+    if told is not None and told != found:
+        yield f"{name} of {manifest['manifest_path']} is {told}, and the manifest has {found}"

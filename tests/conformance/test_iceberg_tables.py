@@ -1,0 +1,78 @@
+"""Iceberg tables that other engines wrote, moved from where they were written: rows of every snapshot, by every road.
+
+What a road cannot do is listed in ``EXCEPTIONS`` with a reason, and still runs: an entry that is not needed any
+more fails the test.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import DeltabergError
+from tests.support.canon import digest
+from tests.support.roads import Road
+from tests.support.shared import shared_directory
+
+#: (table, road) to the reason why it is not read.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+#: The hashes of older snapshots of this table are over the bytes of its variants.
+_RAW_VARIANTS = {"impala--trino_variant"}
+
+
+@cache
+def _index() -> dict[str, dict[str, Any]]:
+    shared = shared_directory()
+    if shared is None:
+        return {}
+    index = json.loads((shared / "conformance" / "index.json").read_text(encoding="utf-8"))
+    return {name: entry for name, entry in index.items() if entry["format"] == "iceberg"}
+
+
+def test_the_index_is_there(conformance: Path) -> None:
+    assert len(_index()) == 42
+    assert all(entry["expect"] == "rows" for entry in _index().values())
+
+
+@pytest.mark.parametrize("name", _index())
+def test_newest_snapshot(name: str, conformance: Path, road: Road) -> None:
+    entry = _index()[name]
+    table = open_table(conformance / entry["dir"], location_map="auto")
+    assert table.metadata_location.endswith(entry["metadata"])
+    assert table.format_version == entry["format_version"]
+    if (name, road.name) in EXCEPTIONS:
+        with pytest.raises(DeltabergError):
+            road.table(table.scan())
+        return
+    found = road.table(table.scan())
+    assert found.num_rows == entry["rows"]
+    assert digest(found) == entry["sha256"]
+    assert table.scan().count() == entry["rows"]
+
+
+@pytest.mark.parametrize("name", _index())
+def test_every_snapshot(name: str, conformance: Path) -> None:
+    entry = _index()[name]
+    for number, expected in entry.get("snapshots", {}).items():
+        table = open_table(conformance / entry["dir"], snapshot_id=int(number), location_map="auto")
+        found = table.scan().to_arrow()
+        assert found.num_rows == expected["rows"]
+        assert digest(found, variants=name not in _RAW_VARIANTS) == expected["sha256"]
+
+
+@pytest.mark.parametrize("name", _index())
+def test_a_named_map(name: str, conformance: Path) -> None:
+    """The recorded location, named in a map, leads to the same files as ``"auto"`` does."""
+    entry = _index()[name]
+    directory = conformance / entry["dir"]
+    mapping = {entry["location"]: str(directory)}
+    if entry["location"].startswith("/test-warehouse"):
+        # Position deletes of Impala's tables say hdfs:// where manifests do not.
+        mapping["hdfs://localhost:20500" + entry["location"]] = str(directory)
+    table = open_table(directory, "iceberg", location_map=mapping)
+    assert digest(table.scan().to_arrow()) == entry["sha256"]

@@ -1,0 +1,247 @@
+"""Avro files: both kernels give what fastavro wrote, and refuse the same damage."""
+
+from __future__ import annotations
+
+import io
+from types import ModuleType
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg.errors import CorruptAvroError, CorruptDataFileError, SchemaError, UnsupportedFeatureError
+from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.plan import by_id, by_name
+from deltaberg.files.avro.schema import arrow_field_of
+from tests.kernels.avro_bytes import CODECS, avro_file, records
+from tests.kernels.twins import Raised, backends, examples, twins
+
+pytestmark = pytest.mark.one_backend
+
+
+def _call(file: AvroFile, wanted: pa.Schema, threads: int = 1) -> Any:
+    node = by_name(file.schema, wanted)
+    data, codec = file._data, file._codec
+    return lambda kernels: kernels.decode_avro(data, file.blocks, codec, node, wanted, threads)
+
+
+def _whole(file: AvroFile) -> pa.Schema:
+    return pa.schema([arrow_field_of(child) for child in file.schema.fields])
+
+
+def _expected(rows: list[Any], arrow: pa.DataType) -> list[Any]:
+    def shaped(value: Any, type_: pa.DataType) -> Any:
+        if value is None:
+            return None
+        if pa.types.is_struct(type_):
+            return {child.name: shaped(value[child.name], child.type) for child in type_}
+        if pa.types.is_map(type_):
+            pairs = value.items() if isinstance(value, dict) else [(pair["key"], pair["value"]) for pair in value]
+            return [(key, shaped(item, type_.item_type)) for key, item in pairs]
+        if pa.types.is_list(type_):
+            return [shaped(item, type_.value_type) for item in value]
+        return value
+
+    return [shaped(row, arrow) for row in rows]
+
+
+@given(records(), st.sampled_from(CODECS), st.integers(1, 4))
+@examples(150)
+def test_all_columns(found: Any, codec: str, threads: int) -> None:
+    schema, arrow, rows = found
+    data = avro_file(schema, rows, codec)
+    file = AvroFile(data)
+    table = twins(_call(file, _whole(file), threads))
+    assert isinstance(table, pa.Table)
+    table.validate(full=True)
+    # fastavro as the judge of what it wrote: it rounds what a type cannot hold.
+    judged = list(fastavro.reader(io.BytesIO(data)))
+    assert table.to_pylist() == _expected(judged, arrow)
+
+
+@given(records(), st.data())
+@examples(80)
+def test_some_columns(found: Any, data: st.DataObject) -> None:
+    schema, _, rows = found
+    raw = avro_file(schema, rows, "deflate")
+    file = AvroFile(raw)
+    whole = _whole(file)
+    names = data.draw(st.lists(st.sampled_from(whole.names), unique=True))
+    wanted = pa.schema([whole.field(name) for name in names])
+    table = twins(_call(file, wanted))
+    expected = twins(_call(file, whole)).select(names)
+    assert table.num_rows == len(rows) or not names
+    assert table.combine_chunks().equals(expected.combine_chunks())
+
+
+@given(records(), st.sampled_from(CODECS), st.data())
+@examples(200)
+def test_damage_raises_ours_or_nothing(found: Any, codec: str, data: st.DataObject) -> None:
+    """A flipped byte or a cut gives rows or our exception, the same from both."""
+    schema, _, rows = found
+    raw = bytearray(avro_file(schema, rows, codec, interval=1000))
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(raw) - 1))
+        raw[place] = data.draw(st.integers(0, 255))
+    else:
+        del raw[data.draw(st.integers(0, len(raw) - 1)) :]
+    try:
+        file = AvroFile(bytes(raw))
+        wanted = _whole(file)
+    except (CorruptDataFileError, UnsupportedFeatureError, SchemaError):
+        return
+    twins(_call(file, wanted), messages=False)
+
+
+_SCHEMA = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "a", "type": "int", "field-id": 1},
+        {"name": "b", "type": ["null", "string"], "field-id": 2, "default": None},
+        {
+            "name": "m",
+            "field-id": 3,
+            "type": {
+                "type": "array",
+                "logicalType": "map",
+                "items": {
+                    "type": "record",
+                    "name": "kv",
+                    "fields": [
+                        {"name": "key", "type": "int", "field-id": 4},
+                        {"name": "value", "type": "bytes", "field-id": 5},
+                    ],
+                },
+            },
+        },
+    ],
+}
+_ROWS = [
+    {"a": n, "b": None if n % 2 else str(n), "m": [{"key": k, "value": bytes([k])} for k in range(n)]} for n in range(5)
+]
+
+
+def _id(number: int) -> dict[str, str]:
+    return {"PARQUET:field_id": str(number)}
+
+
+@pytest.mark.req("ICE-MAN-01", half="reader")
+@pytest.mark.parametrize("module", backends(), ids=lambda module: module.__name__.rpartition(".")[2])
+def test_columns_are_found_by_id(module: ModuleType) -> None:
+    file = AvroFile(avro_file(_SCHEMA, _ROWS, "deflate"))
+    wanted = pa.schema(
+        [
+            pa.field("renamed", pa.string(), metadata=_id(2)),
+            pa.field("widened", pa.int64(), metadata=_id(1)),
+            pa.field("absent", pa.float64(), metadata=_id(77)),
+        ]
+    )
+    node = by_id(file.schema, wanted, {})
+    table = module.decode_avro(file._data, file.blocks, "deflate", node, wanted)
+    assert table.to_pylist() == [{"renamed": None if n % 2 else str(n), "widened": n, "absent": None} for n in range(5)]
+
+
+def test_chosen_keys_of_a_map() -> None:
+    file = AvroFile(avro_file(_SCHEMA, _ROWS, "null"))
+    wanted = pa.schema(
+        [
+            pa.field(
+                "m",
+                pa.map_(
+                    pa.field("key", pa.int32(), nullable=False, metadata=_id(4)),
+                    pa.field("value", pa.binary(), metadata=_id(5)),
+                ),
+                metadata=_id(3),
+            )
+        ]
+    )
+    node = by_id(file.schema, wanted, {4: [1, 3]})
+    found = twins(lambda kernels: kernels.decode_avro(file._data, file.blocks, "null", node, wanted))
+    assert found.column("m").to_pylist() == [[], [], [(1, b"\x01")], [(1, b"\x01")], [(1, b"\x01"), (3, b"\x03")]]
+
+
+def test_a_required_field_that_is_missing_is_named() -> None:
+    file = AvroFile(avro_file(_SCHEMA, _ROWS, "null"))
+    wanted = pa.schema([pa.field("file_path", pa.string(), nullable=False, metadata=_id(100))])
+    with pytest.raises(CorruptAvroError, match=r"file_path \(id 100\)"):
+        file.read_by_id(wanted)
+
+
+def test_unknown_codecs_and_markers_are_refused() -> None:
+    data = avro_file(_SCHEMA, _ROWS, "null")
+    with pytest.raises(UnsupportedFeatureError, match="bzip9"):
+        AvroFile(data.replace(b"avro.codec\x08null", b"avro.codec\x0abzip9"))
+    with pytest.raises(CorruptAvroError, match="marker"):
+        AvroFile(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(CorruptAvroError, match="no Avro file"):
+        AvroFile(b"PAR1")
+
+
+def _block(rows: int, body: bytes) -> tuple[bytes, list[tuple[int, int, int]]]:
+    return body, [(0, len(body), rows)]
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted", "rows", "body"),
+    [
+        pytest.param(("long", 0, 0, [], None), pa.int64(), 1, b"\xff" * 10 + b"\x01", id="endless varint"),
+        pytest.param(("bytes", 0, 0, [], None), pa.binary(), 1, b"\xfe\xff\xff\xff\x0f", id="huge length"),
+        pytest.param(("bytes", 0, 0, [], None), pa.binary(), 1, b"\x01", id="negative length"),
+        pytest.param(("string", 0, 0, [], None), pa.string(), 1, b"\x02\xff", id="no utf-8"),
+        pytest.param(("int", 0, 0, [], None), pa.int32(), 1, b"\x80\x80\x80\x80\x20", id="too wide"),
+        pytest.param(("long", 0, 0, [], None), pa.int64(), 1 << 40, b"\x00", id="more rows than bytes"),
+        pytest.param(("null", 0, 0, [], None), pa.null(), 1 << 40, b"", id="endless rows without bytes"),
+        pytest.param(("long", 0, 0, [], None), pa.int64(), 1, b"\x00\x00", id="bytes left"),
+        pytest.param(
+            ("array", 0, 0, [("long", 0, None, [], None)], None),
+            pa.list_(pa.int64()),
+            1,
+            b"\xfe\xff\xff\x0f\x00",
+            id="huge array",
+        ),
+        pytest.param(
+            ("array", 0, 0, [("null", 0, None, [], None)], None),
+            pa.list_(pa.null()),
+            1,
+            b"\x7e\x00",
+            id="items without bytes",
+        ),
+        pytest.param(
+            ("union", 0, 0, [("null", 0, None, [], None), ("long", 0, None, [], None)], None),
+            pa.int64(),
+            1,
+            b"\x04",
+            id="no branch",
+        ),
+        pytest.param(("boolean", 0, 0, [], None), pa.bool_(), 1, b"\x02", id="no boolean"),
+        pytest.param(("bytes", 0, 0, [], None), pa.decimal128(38, 0), 1, b"\x22" + b"\x7f" * 17, id="wide decimal"),
+        pytest.param(("bytes", 0, 0, [], None), pa.decimal128(3, 0), 1, b"\x04\x04\x00", id="too many digits"),
+        pytest.param(("bytes", 0, 0, [], None), pa.decimal128(3, 0), 1, b"\x00", id="empty decimal"),
+    ],
+)
+def test_hostile_values(node: Any, wanted: pa.DataType, rows: int, body: bytes) -> None:
+    data, blocks = _block(rows, body)
+    root = ("record", 0, None, [node], None)
+    schema = pa.schema([pa.field("x", wanted)])
+    found = twins(lambda kernels: kernels.decode_avro(data, blocks, "null", root, schema), messages=False)
+    assert isinstance(found, Raised)
+    assert found.kind is CorruptAvroError
+
+
+def test_a_bomb_is_bounded() -> None:
+    """A block that inflates to more than 1 GiB is refused; the kernels stop there."""
+    import zlib
+
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    chunk = b"\x00" * (1 << 24)
+    bomb = b"".join(compressor.compress(chunk) for _ in range(65)) + compressor.flush()
+    root: Any = ("record", 0, None, [("long", 0, None, [], None)], None)
+    schema = pa.schema([pa.field("x", pa.int64())])
+    found = twins(
+        lambda kernels: kernels.decode_avro(bomb, [(0, len(bomb), 1)], "deflate", root, schema), messages=False
+    )
+    assert isinstance(found, Raised)
