@@ -51,8 +51,8 @@ def _types(draw: st.DrawFn, names: list[int], depth: int = 0) -> tuple[Any, pa.D
     if kind == "leaf":
         return draw(st.sampled_from(_LEAVES))
     if kind == "record":
-        record: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(_records(names, depth + 1))
-        return record
+        inner: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(_records(names, depth + 1))
+        return inner
     avro, arrow, values = draw(_types(names, depth + 1))
     names.append(len(names))
     if kind == "array":

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError
 from deltaberg.expressions import Filter
-from deltaberg.iceberg.locate import find_metadata
-from deltaberg.iceberg.metadata import TableMetadata, read_metadata
+from deltaberg.iceberg.metadata import TableMetadata
+from deltaberg.iceberg.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.snapshots import Snapshot, SnapshotRef
 from deltaberg.iceberg.source import IcebergSource
 from deltaberg.iceberg.spec import PartitionSpec, SortOrder
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
+from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, StoreSpec, parse_location
 from deltaberg.table import Instant, Scan, ScanOptions, checked_map, parse_instant, scan_options, zone_of
 
 __all__ = ["IcebergTable"]
@@ -29,7 +29,8 @@ class IcebergTable:
     Parameters
     ----------
     location
-        The directory of the table, or a metadata file: a local path, or the URL of an object store.
+        The directory of the table, or a metadata file: a local path, or the URL of an object store. Catalogs pass what
+        finds the newest metadata of one of their tables.
     snapshot_id
         The snapshot to open; the newest of the main branch by default.
     ref
@@ -69,7 +70,7 @@ class IcebergTable:
 
     def __init__(
         self,
-        location: str | os.PathLike[str],
+        location: str | os.PathLike[str] | TablePointer,
         *,
         snapshot_id: int | None = None,
         ref: str | None = None,
@@ -89,29 +90,25 @@ class IcebergTable:
         if snapshot_id is not None and type(snapshot_id) is not int:
             raise InvalidArgumentError(f"snapshot_id is {snapshot_id!r}", hint="pass a number")
         self._timezone = zone_of(timezone)
-        self._given = parse_location(location)
-        self._store = StoreSpec(dict(storage_options or {}))
         self._location_map = checked_map(location_map)
         self._ref = ref
-        self._load(snapshot_id, None if timestamp is None else parse_instant(timestamp, self._timezone))
-
+        self._pointer = location if isinstance(location, TablePointer) else _file_pointer(location, storage_options)
+        self._loaded = self._pointer.load()
+        millis = None if timestamp is None else parse_instant(timestamp, self._timezone)
+        self._is_newest = snapshot_id is None and millis is None
+        self._set(self._loaded, snapshot_id, millis)
         if validate:
             validate_table(self._source)
 
-    def _load(self, snapshot_id: int | None, millis: int | None) -> None:
-        place = find_metadata(self._given, self._store)
-        metadata = _read_metadata(place.file, self._store)
-        self._root, self._file = place.root, place.file
-        self._resolver = _resolver(place.root, metadata, self._location_map)
+    def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
+        metadata = loaded.metadata
         try:
             snapshot, schema = _choose(metadata, snapshot_id, self._ref, millis)
         except DeltabergError as error:
-            raise error.with_context(table=str(place.root)) from None
-        self._is_newest = snapshot_id is None and millis is None
-        self._set(metadata, snapshot, schema)
-
-    def _set(self, metadata: TableMetadata, snapshot: Snapshot | None, schema: Struct) -> None:
-        self._source = IcebergSource(metadata, snapshot, schema, self._store, self._resolver, str(self._root))
+            raise error.with_context(table=str(loaded.root)) from None
+        self._loaded = loaded
+        resolver = _resolver(loaded.root, metadata, self._location_map)
+        self._source = IcebergSource(metadata, snapshot, schema, loaded.store, resolver, str(loaded.root))
 
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -120,12 +117,12 @@ class IcebergTable:
     @property
     def location(self) -> str:
         """Where the table is; `metadata` has the location that it records."""
-        return str(self._root)
+        return str(self._loaded.root)
 
     @property
     def metadata_location(self) -> str:
         """The metadata file that the table was read from."""
-        return str(self._file)
+        return str(self._loaded.file)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -192,21 +189,17 @@ class IcebergTable:
             Where another table has taken the place of this one (``table-uuid``).
         """
         before = self.metadata.table_uuid
-        place = find_metadata(self._given, self._store)
-        if place.file == self._file and self._is_newest:
+        loaded = self._pointer.load(self._loaded)
+        if loaded is self._loaded and self._is_newest:
             return self
-        metadata = _read_metadata(place.file, self._store)
-        if before is not None and metadata.table_uuid != before:
+        if before is not None and loaded.metadata.table_uuid != before:
             raise CorruptMetadataError(
-                f"the table-uuid changed from {before} to {metadata.table_uuid}: this is another table",
+                f"the table-uuid changed from {before} to {loaded.metadata.table_uuid}: this is another table",
                 hint="open the table again",
                 table=self.location,
             )
-        snapshot, schema = _choose(metadata, None, self._ref, None)
-        self._file = place.file
+        self._set(loaded, None, None)
         self._is_newest = True
-        self._resolver = _resolver(place.root, metadata, self._location_map)
-        self._set(metadata, snapshot, schema)
         return self
 
     def scan(
@@ -237,12 +230,8 @@ class IcebergTable:
         return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
 
 
-def _read_metadata(file: Location, store: StoreSpec) -> TableMetadata:
-    data = open_store(file, store.options).get(file.path)
-    try:
-        return read_metadata(data)
-    except DeltabergError as error:
-        raise error.with_context(file=str(file)) from None
+def _file_pointer(location: str | os.PathLike[str], storage_options: StoreOptions | None) -> TablePointer:
+    return FilePointer(parse_location(location), StoreSpec(dict(storage_options or {})))
 
 
 def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap | str | None) -> PathResolver:
