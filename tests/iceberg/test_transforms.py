@@ -47,9 +47,7 @@ def test_names_are_read_without_regard_to_case() -> None:
 @pytest.mark.req("ICE-TRF-01")
 @pytest.mark.parametrize("text", _SEVEN)
 def test_null_is_null(text: str) -> None:
-    sources = (
-        _TIMESTAMPS if text != "truncate[10]" else (_INT, _LONG, Decimal(9, 2), _STRING, Primitive("binary"))
-    )
+    sources = _TIMESTAMPS if text != "truncate[10]" else (_INT, _LONG, Decimal(9, 2), _STRING, Primitive("binary"))
     for source in sources:
         assert _apply(text, source, None, None) == [None, None]
 
@@ -60,9 +58,9 @@ def test_identity() -> None:
     assert parse_transform("identity").result_type(_STRING) == _STRING
     for source in (Primitive("boolean"), Primitive("double"), Primitive("uuid"), Fixed(3), Decimal(9, 2), *_TIMESTAMPS):
         assert parse_transform("identity").result_type(source) == source
-    for source in (Primitive("variant"), Struct(), List(Field("element", _INT))):
+    for refused in (Primitive("variant"), Struct(), List(Field("element", _INT))):
         with pytest.raises(SchemaError, match="identity does not take"):
-            parse_transform("identity").result_type(source)
+            parse_transform("identity").result_type(refused)
 
 
 def test_bucket() -> None:
@@ -125,9 +123,9 @@ def test_truncate_keeps_the_type() -> None:
     for source in (_LONG, _INT, Decimal(9, 2), _STRING, Primitive("binary")):
         assert parse_transform("truncate[10]").result_type(source) == source
         assert _apply("truncate[10]", source, None) == [None]
-    for source in (_DATE, Primitive("double"), Primitive("uuid"), Fixed(4)):
+    for refused in (_DATE, Primitive("double"), Primitive("uuid"), Fixed(4)):
         with pytest.raises(SchemaError, match="does not take"):
-            parse_transform("truncate[10]").result_type(source)
+            parse_transform("truncate[10]").result_type(refused)
 
 
 _BEFORE = dt.datetime(1969, 12, 31, 23, 59, 59)
