@@ -1,0 +1,568 @@
+"""Iceberg tables, built file by file: metadata as JSON, manifests by fastavro, data files by pyarrow and fastavro.
+
+Nothing of the package under test writes here, but for the bitmap of a deletion vector.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltaberg import kernels
+
+__all__ = ["PATH_ID", "POS_ID", "IcebergBuilder", "IcebergFile", "arrow_of", "iceberg_fields"]
+
+PATH_ID, POS_ID = 2147483546, 2147483545
+
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "uuid": pa.binary(16),
+}
+_AVRO: dict[str, Any] = {
+    **{name: name for name in ("boolean", "int", "long", "float", "double", "string")},
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+}
+
+
+def iceberg_fields(**types: str) -> list[dict[str, Any]]:
+    """Give optional fields with ids from 1 on."""
+    return [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(types.items(), start=1)
+    ]
+
+
+def arrow_of(fields: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    """Give the Arrow schema of Iceberg fields, with ids."""
+    return pa.schema([_arrow_field(child["name"], child["type"], child["id"]) for child in fields])
+
+
+def _arrow_field(name: str, kind: Any, number: int) -> pa.Field:
+    return pa.field(name, _arrow_type(kind), metadata={b"PARQUET:field_id": str(number)})
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, str):
+        if kind.startswith("decimal"):
+            precision, scale = kind[8:-1].split(",")
+            return pa.decimal128(int(precision), int(scale))
+        if kind.startswith("fixed"):
+            return pa.binary(int(kind[6:-1]))
+        return _ARROW[kind]
+    if kind["type"] == "struct":
+        return pa.struct([_arrow_field(child["name"], child["type"], child["id"]) for child in kind["fields"]])
+    if kind["type"] == "list":
+        return pa.list_(_arrow_field("element", kind["element"], kind["element-id"]))
+    key = _arrow_field("key", kind["key"], kind["key-id"]).with_nullable(False)
+    return pa.map_(key, _arrow_field("value", kind["value"], kind["value-id"]))
+
+
+@dataclass
+class IcebergFile:
+    """An entry of a manifest."""
+
+    path: str
+    rows: int
+    size: int
+    format: str = "parquet"
+    content: int = 0
+    spec_id: int = 0
+    partition: dict[str, Any] = field(default_factory=dict)
+    equality_ids: list[int] | None = None
+    metrics: dict[str, dict[int, Any]] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+class IcebergBuilder:
+    """A table under construction.
+
+    Parameters
+    ----------
+    fields
+        The columns, as the schema's JSON has them; a mapping of names to types stands for optional ones.
+    specs
+        The fields of each partition spec, as their JSON has them.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        fields: Sequence[dict[str, Any]] | Mapping[str, str],
+        *,
+        format_version: int = 2,
+        specs: Sequence[Sequence[dict[str, Any]]] = ((),),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self.version = format_version
+        self.schemas = [iceberg_fields(**fields) if isinstance(fields, Mapping) else list(fields)]
+        self.specs = [[{"field-id": 1000 + number, **part} for number, part in enumerate(spec)] for spec in specs]
+        self.properties = dict(properties or {})
+        self.snapshots: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
+        self.refs: dict[str, dict[str, Any]] = {}
+        self.current: int | None = None
+        self.sequence = 0
+        self.metadata_version = 0
+        self.extra: dict[str, Any] = {}
+        self._manifests: dict[int, list[dict[str, Any]]] = {}
+        self._files = 0
+        (root / "metadata").mkdir(parents=True)
+        (root / "data").mkdir()
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The columns of the newest schema."""
+        return self.schemas[-1]
+
+    def _path(self, suffix: str) -> Path:
+        self._files += 1
+        return self.root / "data" / f"{self._files:05}.{suffix}"
+
+    def data(
+        self,
+        rows: Sequence[Mapping[str, Any]] | pa.Table,
+        *,
+        fields: Sequence[dict[str, Any]] | None = None,
+        partition: Mapping[str, Any] | None = None,
+        spec_id: int = 0,
+        format: str = "parquet",
+        metrics: Mapping[str, dict[int, Any]] | None = None,
+        row_group_size: int | None = None,
+        ids: bool = True,
+        **more: Any,
+    ) -> IcebergFile:
+        """Write a data file with the fields of the newest schema, or with others."""
+        wanted = self.fields if fields is None else list(fields)
+        schema = arrow_of(wanted)
+        if not ids:
+            schema = pa.schema([child.remove_metadata() for child in schema])
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
+        path = self._path(format)
+        if format == "parquet":
+            pq.write_table(table, path, row_group_size=row_group_size)
+        elif format == "avro":
+            _write_avro(path, wanted, table.to_pylist())
+        else:
+            from pyarrow import orc
+
+            orc.write_table(table, path)
+        return IcebergFile(
+            str(path),
+            len(table),
+            path.stat().st_size,
+            format,
+            0,
+            spec_id,
+            dict(partition or {}),
+            None,
+            dict(metrics or {}),
+            more,
+        )
+
+    def position_deletes(
+        self, deleted: Sequence[tuple[IcebergFile, int]], *, format: str = "parquet", **more: Any
+    ) -> IcebergFile:
+        """Write a position delete file, in the partition of the first data file."""
+        fields = [
+            {"id": PATH_ID, "name": "file_path", "required": True, "type": "string"},
+            {"id": POS_ID, "name": "pos", "required": True, "type": "long"},
+        ]
+        rows = [{"file_path": file.path, "pos": pos} for file, pos in deleted]
+        first = deleted[0][0]
+        found = self.data(rows, fields=fields, partition=first.partition, spec_id=first.spec_id, format=format, **more)
+        found.content = 1
+        return found
+
+    def equality_deletes(
+        self,
+        ids: Sequence[int],
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        fields: Sequence[dict[str, Any]] | None = None,
+        **more: Any,
+    ) -> IcebergFile:
+        """Write an equality delete file that compares columns of these ids."""
+        wanted = [child for child in (fields or self.fields) if child["name"] in rows[0]]
+        found = self.data(rows, fields=wanted, **more)
+        found.content, found.equality_ids = 2, list(ids)
+        return found
+
+    def deletion_vectors(
+        self, deleted: Mapping[str, Sequence[int]], partition: Mapping[str, Any] | None = None
+    ) -> list[IcebergFile]:
+        """Write a Puffin file with a deletion vector for each data file."""
+        path = self._path("puffin")
+        body, blobs, found = b"PFA1", [], []
+        for file, positions in deleted.items():
+            blob = kernels.encode_bitmap(pa.array(sorted(positions), pa.uint64()), "puffin")
+            properties = {"referenced-data-file": file, "cardinality": str(len(positions))}
+            blobs.append(
+                {
+                    "type": "deletion-vector-v1",
+                    "fields": [],
+                    "snapshot-id": -1,
+                    "sequence-number": -1,
+                    "offset": len(body),
+                    "length": len(blob),
+                    "properties": properties,
+                }
+            )
+            more = {"referenced_data_file": file, "content_offset": len(body), "content_size_in_bytes": len(blob)}
+            found.append(
+                IcebergFile(str(path), len(positions), 0, "puffin", 1, 0, dict(partition or {}), None, {}, more)
+            )
+            body += blob
+        footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
+        body += b"PFA1" + footer + len(footer).to_bytes(4, "little") + b"\0\0\0\0" + b"PFA1"
+        path.write_bytes(body)
+        for vector in found:
+            vector.size = len(body)
+        return found
+
+    def commit(
+        self,
+        *files: IcebergFile,
+        removed: Sequence[IcebergFile] = (),
+        manifests: Sequence[dict[str, Any]] | None = None,
+        operation: str = "append",
+        branch: str = "main",
+        timestamp_ms: int | None = None,
+        sequence: int | None = None,
+    ) -> int:
+        """Add a snapshot: the manifests of the one before, and new ones for the files; give its id.
+
+        ``removed`` rewrites the manifests that hold those files, in which they become deleted entries.
+        """
+        self.sequence = self.sequence + 1 if sequence is None else sequence
+        number = 1000 + len(self.snapshots)
+        parent = self.refs[branch]["snapshot-id"] if branch in self.refs else self.current
+        kept = list(self._manifests.get(parent, [])) if parent is not None else []
+        gone = {file.path for file in removed}
+        rows = [self._without(row, gone, number) if gone & row["paths"] else row for row in kept]
+        rows += list(manifests or [])
+        for content in (0, 1):
+            for spec_id in sorted({file.spec_id for file in files}):
+                mine = [file for file in files if (file.content > 0) == (content > 0) and file.spec_id == spec_id]
+                if mine:
+                    entries = [
+                        {"status": 1, "snapshot_id": None, "sequence_number": None, "file": file} for file in mine
+                    ]
+                    rows.append(self.manifest(entries, content, spec_id, number))
+        self._manifests[number] = rows
+        path = self.root / "metadata" / f"snap-{number}.avro"
+        self._write_list(path, rows)
+        time = 1_700_000_000_000 + 1000 * number if timestamp_ms is None else timestamp_ms
+        snapshot = {
+            "snapshot-id": number,
+            "timestamp-ms": time,
+            "manifest-list": str(path),
+            "summary": {"operation": operation},
+            "schema-id": len(self.schemas) - 1,
+        }
+        if parent is not None:
+            snapshot["parent-snapshot-id"] = parent
+        if self.version > 1:
+            snapshot["sequence-number"] = self.sequence
+        if self.version > 2:
+            snapshot |= {"first-row-id": 0, "added-rows": sum(file.rows for file in files if file.content == 0)}
+        self.snapshots.append(snapshot)
+        if branch == "main":
+            self.current = number
+            self.log.append({"timestamp-ms": time, "snapshot-id": number})
+        self.refs[branch] = {"snapshot-id": number, "type": "branch"}
+        self.write()
+        return number
+
+    def _without(self, row: dict[str, Any], gone: set[str], number: int) -> dict[str, Any]:
+        """Rewrite a manifest: removed files become deleted entries, the others existing ones."""
+        entries = []
+        for entry in row["entries"]:
+            if entry["status"] == 2:
+                continue
+            is_gone = entry["file"].path in gone
+            sequence = row["sequence_number"] if entry["sequence_number"] is None else entry["sequence_number"]
+            snapshot = row["added_snapshot_id"] if entry["snapshot_id"] is None else entry["snapshot_id"]
+            entries.append(
+                {
+                    "status": 2 if is_gone else 0,
+                    "sequence_number": sequence,
+                    "snapshot_id": number if is_gone else snapshot,
+                    "file": entry["file"],
+                }
+            )
+        return self.manifest(entries, row["content"], row["partition_spec_id"], number)
+
+    def manifest(
+        self,
+        entries: Sequence[dict[str, Any]],
+        content: int = 0,
+        spec_id: int = 0,
+        snapshot_id: int = 0,
+        **own: Any,
+    ) -> dict[str, Any]:
+        """Write a manifest; give its row of the manifest list."""
+        path = self.root / "metadata" / f"m{self._files:05}-{snapshot_id}-{content}-{spec_id}-{len(entries)}.avro"
+        self._files += 1
+        spec = self.specs[spec_id]
+        header = {
+            "schema": json.dumps({"type": "struct", "schema-id": 0, "fields": self.fields}),
+            "partition-spec": json.dumps(spec),
+            "partition-spec-id": str(spec_id),
+            "format-version": str(self.version),
+            "content": "deletes" if content else "data",
+        }
+        records = [self._entry(entry, spec) for entry in entries]
+        _write(path, self._entry_schema(spec), records, header)
+        counts = [sum(1 for entry in entries if entry["status"] == status) for status in (1, 0, 2)]
+        sums = [sum(entry["file"].rows for entry in entries if entry["status"] == status) for status in (1, 0, 2)]
+        row = {
+            "manifest_path": str(path),
+            "manifest_length": path.stat().st_size,
+            "partition_spec_id": spec_id,
+            "content": content,
+            "sequence_number": self.sequence,
+            "min_sequence_number": self.sequence,
+            "added_snapshot_id": snapshot_id,
+            "added_files_count": counts[0],
+            "existing_files_count": counts[1],
+            "deleted_files_count": counts[2],
+            "added_rows_count": sums[0],
+            "existing_rows_count": sums[1],
+            "deleted_rows_count": sums[2],
+            "partitions": None,
+            "first_row_id": 0 if self.version > 2 and not content else None,
+            "paths": {entry["file"].path for entry in entries},
+            "entries": list(entries),
+        }
+        return row | own
+
+    def _entry(self, entry: dict[str, Any], spec: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        file: IcebergFile = entry["file"]
+        maps = {
+            name: [{"key": key, "value": value} for key, value in found.items()] for name, found in file.metrics.items()
+        }
+        data_file = {
+            "content": file.content,
+            "file_path": file.path,
+            "file_format": file.format.upper(),
+            "partition": {part["name"]: file.partition.get(part["name"]) for part in spec},
+            "record_count": file.rows,
+            "file_size_in_bytes": file.size,
+            "equality_ids": file.equality_ids,
+            **maps,
+            **file.more,
+        }
+        return {
+            "status": entry["status"],
+            "snapshot_id": entry["snapshot_id"],
+            "sequence_number": entry["sequence_number"],
+            "file_sequence_number": entry["sequence_number"],
+            "data_file": data_file,
+        }
+
+    def _entry_schema(self, spec: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        partition = [_optional(part["name"], part["field-id"], self._partition_type(part)) for part in spec]
+        data_file = [
+            {"name": "content", "type": "int", "default": 0, "field-id": 134},
+            {"name": "file_path", "type": "string", "field-id": 100},
+            {"name": "file_format", "type": "string", "field-id": 101},
+            {"name": "partition", "type": {"type": "record", "name": "r102", "fields": partition}, "field-id": 102},
+            {"name": "record_count", "type": "long", "field-id": 103},
+            {"name": "file_size_in_bytes", "type": "long", "field-id": 104},
+            _optional("value_counts", 109, _pairs(119, 120, "long")),
+            _optional("null_value_counts", 110, _pairs(121, 122, "long")),
+            _optional("nan_value_counts", 137, _pairs(138, 139, "long")),
+            _optional("lower_bounds", 125, _pairs(126, 127, "bytes")),
+            _optional("upper_bounds", 128, _pairs(129, 130, "bytes")),
+            _optional("key_metadata", 131, "bytes"),
+            _optional("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}),
+            _optional("equality_ids", 135, {"type": "array", "items": "int", "element-id": 136}),
+            _optional("sort_order_id", 140, "int"),
+            _optional("first_row_id", 142, "long"),
+            _optional("referenced_data_file", 143, "string"),
+            _optional("content_offset", 144, "long"),
+            _optional("content_size_in_bytes", 145, "long"),
+        ]
+        if self.version == 1:
+            data_file = data_file[1:]
+        entry = [
+            {"name": "status", "type": "int", "field-id": 0},
+            _optional("snapshot_id", 1, "long"),
+            *(
+                [_optional("sequence_number", 3, "long"), _optional("file_sequence_number", 4, "long")]
+                if self.version > 1
+                else []
+            ),
+            {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": data_file}, "field-id": 2},
+        ]
+        return {"type": "record", "name": "manifest_entry", "fields": entry}
+
+    def _partition_type(self, part: Mapping[str, Any]) -> Any:
+        transform = part["transform"]
+        if transform in ("identity", "void") or transform.startswith("truncate"):
+            source = next(
+                child for fields in reversed(self.schemas) for child in fields if child["id"] == part["source-id"]
+            )
+            return _AVRO[source["type"]]
+        return _AVRO["date"] if transform == "day" else "int"
+
+    def _write_list(self, path: Path, rows: Sequence[dict[str, Any]]) -> None:
+        summary = {
+            "type": "record",
+            "name": "r508",
+            "fields": [
+                {"name": "contains_null", "type": "boolean", "field-id": 509},
+                _optional("contains_nan", 518, "boolean"),
+                _optional("lower_bound", 510, "bytes"),
+                _optional("upper_bound", 511, "bytes"),
+            ],
+        }
+        names = [
+            ("manifest_path", 500, "string"),
+            ("manifest_length", 501, "long"),
+            ("partition_spec_id", 502, "int"),
+            ("content", 517, "int"),
+            ("sequence_number", 515, "long"),
+            ("min_sequence_number", 516, "long"),
+            ("added_snapshot_id", 503, "long"),
+            ("added_files_count", 504, "int"),
+            ("existing_files_count", 505, "int"),
+            ("deleted_files_count", 506, "int"),
+            ("added_rows_count", 512, "long"),
+            ("existing_rows_count", 513, "long"),
+            ("deleted_rows_count", 514, "long"),
+        ]
+        if self.version == 1:
+            names = [name for name in names if name[1] not in (517, 515, 516)]
+        fields = [{"name": name, "type": kind, "field-id": number} for name, number, kind in names]
+        fields += [
+            _optional("partitions", 507, {"type": "array", "items": summary, "element-id": 508}),
+            _optional("key_metadata", 519, "bytes"),
+            _optional("first_row_id", 520, "long"),
+        ]
+        _write(
+            path,
+            {"type": "record", "name": "manifest_file", "fields": fields},
+            rows,
+            {"format-version": str(self.version)},
+        )
+
+    def metadata(self) -> dict[str, Any]:
+        """Give the table metadata."""
+        highest = max((number for fields in self.schemas for number in _ids(fields)), default=0)
+        schemas = [
+            {"type": "struct", "schema-id": number, "fields": fields} for number, fields in enumerate(self.schemas)
+        ]
+        found: dict[str, Any] = {
+            "format-version": self.version,
+            "table-uuid": "fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
+            "location": str(self.root),
+            "last-updated-ms": 1_700_000_000_000,
+            "last-column-id": highest,
+            "schemas": schemas,
+            "current-schema-id": len(schemas) - 1,
+            "schema": schemas[-1],
+            "partition-specs": [{"spec-id": number, "fields": spec} for number, spec in enumerate(self.specs)],
+            "partition-spec": self.specs[-1],
+            "default-spec-id": len(self.specs) - 1,
+            "last-partition-id": 1999,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "default-sort-order-id": 0,
+            "properties": self.properties,
+            "current-snapshot-id": self.current,
+            "snapshots": self.snapshots,
+            "snapshot-log": self.log,
+            "metadata-log": [],
+            "refs": self.refs,
+        }
+        if self.version > 1:
+            found["last-sequence-number"] = self.sequence
+            del found["schema"], found["partition-spec"]
+        if self.version > 2:
+            found["next-row-id"] = sum(snapshot["added-rows"] for snapshot in self.snapshots)
+        return found | self.extra
+
+    def write(self) -> Path:
+        """Write the metadata as the next version, with the version hint."""
+        self.metadata_version += 1
+        path = self.root / "metadata" / f"v{self.metadata_version}.metadata.json"
+        path.write_text(json.dumps(self.metadata()), encoding="utf-8")
+        (self.root / "metadata" / "version-hint.text").write_text(str(self.metadata_version))
+        return path
+
+
+def _ids(fields: Any) -> list[int]:
+    if isinstance(fields, list):
+        return [number for child in fields for number in _ids(child)]
+    if isinstance(fields, dict):
+        own = [value for key, value in fields.items() if key in ("id", "element-id", "key-id", "value-id")]
+        return own + [number for value in fields.values() for number in _ids(value)]
+    return []
+
+
+def _optional(name: str, number: int, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
+
+
+def _pairs(key: int, value: int, kind: str) -> dict[str, Any]:
+    fields = [{"name": "key", "type": "int", "field-id": key}, {"name": "value", "type": kind, "field-id": value}]
+    return {
+        "type": "array",
+        "logicalType": "map",
+        "items": {"type": "record", "name": f"k{key}_v{value}", "fields": fields},
+    }
+
+
+def _write(path: Path, schema: dict[str, Any], rows: Sequence[Mapping[str, Any]], header: Mapping[str, str]) -> None:
+    buffer = io.BytesIO()
+    fastavro.writer(buffer, fastavro.parse_schema(schema), rows, codec="deflate", metadata=dict(header))
+    path.write_bytes(buffer.getvalue())
+
+
+def _write_avro(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
+    schema = {
+        "type": "record",
+        "name": "row",
+        "fields": [_optional(c["name"], c["id"], _avro_type(c["type"], c["id"])) for c in fields],
+    }
+    _write(path, schema, rows, {})
+
+
+def _avro_type(kind: Any, number: int) -> Any:
+    if isinstance(kind, str):
+        return _AVRO[kind]
+    if kind["type"] == "struct":
+        fields = [
+            _optional(child["name"], child["id"], _avro_type(child["type"], child["id"])) for child in kind["fields"]
+        ]
+        return {"type": "record", "name": f"s{number}", "fields": fields}
+    if kind["type"] == "list":
+        items = ["null", _avro_type(kind["element"], kind["element-id"])]
+        return {"type": "array", "items": items, "element-id": kind["element-id"]}
+    pair = [
+        {"name": "key", "type": _avro_type(kind["key"], kind["key-id"]), "field-id": kind["key-id"]},
+        _optional("value", kind["value-id"], _avro_type(kind["value"], kind["value-id"])),
+    ]
+    return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": f"m{number}", "fields": pair}}
