@@ -5,18 +5,17 @@ Nothing of the package under test writes here, but for the bitmap of a deletion 
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaberg import kernels
+from tests.support.iceberg_avro import AVRO_TYPES, entry_schema, optional, write_avro, write_list, write_rows
 
 __all__ = ["PATH_ID", "POS_ID", "IcebergBuilder", "IcebergFile", "arrow_of", "iceberg_fields"]
 
@@ -35,13 +34,6 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
     "uuid": pa.binary(16),
-}
-_AVRO: dict[str, Any] = {
-    **{name: name for name in ("boolean", "int", "long", "float", "double", "string")},
-    "binary": "bytes",
-    "date": {"type": "int", "logicalType": "date"},
-    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
-    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
 }
 
 
@@ -163,7 +155,7 @@ class IcebergBuilder:
         if format == "parquet":
             pq.write_table(table, path, row_group_size=row_group_size)
         elif format == "avro":
-            _write_avro(path, wanted, table.to_pylist())
+            write_rows(path, wanted, table.to_pylist())
         else:
             from pyarrow import orc
 
@@ -272,7 +264,7 @@ class IcebergBuilder:
                     rows.append(self.manifest(entries, content, spec_id, number))
         self._manifests[number] = rows
         path = self.root / "metadata" / f"snap-{number}.avro"
-        self._write_list(path, rows)
+        write_list(path, rows, self.version)
         time = 1_700_000_000_000 + 1000 * number if timestamp_ms is None else timestamp_ms
         snapshot = {
             "snapshot-id": number,
@@ -334,7 +326,7 @@ class IcebergBuilder:
             "content": "deletes" if content else "data",
         }
         records = [self._entry(entry, spec) for entry in entries]
-        _write(path, self._entry_schema(spec), records, header)
+        write_avro(path, entry_schema(self.version, self._partition_fields(spec)), records, header)
         counts = [sum(1 for entry in entries if entry["status"] == status) for status in (1, 0, 2)]
         sums = [sum(entry["file"].rows for entry in entries if entry["status"] == status) for status in (1, 0, 2)]
         row = {
@@ -382,42 +374,8 @@ class IcebergBuilder:
             "data_file": data_file,
         }
 
-    def _entry_schema(self, spec: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        partition = [_optional(part["name"], part["field-id"], self._partition_type(part)) for part in spec]
-        data_file = [
-            {"name": "content", "type": "int", "default": 0, "field-id": 134},
-            {"name": "file_path", "type": "string", "field-id": 100},
-            {"name": "file_format", "type": "string", "field-id": 101},
-            {"name": "partition", "type": {"type": "record", "name": "r102", "fields": partition}, "field-id": 102},
-            {"name": "record_count", "type": "long", "field-id": 103},
-            {"name": "file_size_in_bytes", "type": "long", "field-id": 104},
-            _optional("value_counts", 109, _pairs(119, 120, "long")),
-            _optional("null_value_counts", 110, _pairs(121, 122, "long")),
-            _optional("nan_value_counts", 137, _pairs(138, 139, "long")),
-            _optional("lower_bounds", 125, _pairs(126, 127, "bytes")),
-            _optional("upper_bounds", 128, _pairs(129, 130, "bytes")),
-            _optional("key_metadata", 131, "bytes"),
-            _optional("split_offsets", 132, {"type": "array", "items": "long", "element-id": 133}),
-            _optional("equality_ids", 135, {"type": "array", "items": "int", "element-id": 136}),
-            _optional("sort_order_id", 140, "int"),
-            _optional("first_row_id", 142, "long"),
-            _optional("referenced_data_file", 143, "string"),
-            _optional("content_offset", 144, "long"),
-            _optional("content_size_in_bytes", 145, "long"),
-        ]
-        if self.version == 1:
-            data_file = data_file[1:]
-        entry = [
-            {"name": "status", "type": "int", "field-id": 0},
-            _optional("snapshot_id", 1, "long"),
-            *(
-                [_optional("sequence_number", 3, "long"), _optional("file_sequence_number", 4, "long")]
-                if self.version > 1
-                else []
-            ),
-            {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": data_file}, "field-id": 2},
-        ]
-        return {"type": "record", "name": "manifest_entry", "fields": entry}
+    def _partition_fields(self, spec: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [optional(part["name"], part["field-id"], self._partition_type(part)) for part in spec]
 
     def _partition_type(self, part: Mapping[str, Any]) -> Any:
         transform = part["transform"]
@@ -425,49 +383,8 @@ class IcebergBuilder:
             source = next(
                 child for fields in reversed(self.schemas) for child in fields if child["id"] == part["source-id"]
             )
-            return _AVRO[source["type"]]
-        return _AVRO["date"] if transform == "day" else "int"
-
-    def _write_list(self, path: Path, rows: Sequence[dict[str, Any]]) -> None:
-        summary = {
-            "type": "record",
-            "name": "r508",
-            "fields": [
-                {"name": "contains_null", "type": "boolean", "field-id": 509},
-                _optional("contains_nan", 518, "boolean"),
-                _optional("lower_bound", 510, "bytes"),
-                _optional("upper_bound", 511, "bytes"),
-            ],
-        }
-        names = [
-            ("manifest_path", 500, "string"),
-            ("manifest_length", 501, "long"),
-            ("partition_spec_id", 502, "int"),
-            ("content", 517, "int"),
-            ("sequence_number", 515, "long"),
-            ("min_sequence_number", 516, "long"),
-            ("added_snapshot_id", 503, "long"),
-            ("added_files_count", 504, "int"),
-            ("existing_files_count", 505, "int"),
-            ("deleted_files_count", 506, "int"),
-            ("added_rows_count", 512, "long"),
-            ("existing_rows_count", 513, "long"),
-            ("deleted_rows_count", 514, "long"),
-        ]
-        if self.version == 1:
-            names = [name for name in names if name[1] not in (517, 515, 516)]
-        fields = [{"name": name, "type": kind, "field-id": number} for name, number, kind in names]
-        fields += [
-            _optional("partitions", 507, {"type": "array", "items": summary, "element-id": 508}),
-            _optional("key_metadata", 519, "bytes"),
-            _optional("first_row_id", 520, "long"),
-        ]
-        _write(
-            path,
-            {"type": "record", "name": "manifest_file", "fields": fields},
-            rows,
-            {"format-version": str(self.version)},
-        )
+            return AVRO_TYPES[source["type"]]
+        return AVRO_TYPES["date"] if transform == "day" else "int"
 
     def metadata(self) -> dict[str, Any]:
         """Give the table metadata."""
@@ -520,49 +437,3 @@ def _ids(fields: Any) -> list[int]:
         own = [value for key, value in fields.items() if key in ("id", "element-id", "key-id", "value-id")]
         return own + [number for value in fields.values() for number in _ids(value)]
     return []
-
-
-def _optional(name: str, number: int, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
-
-
-def _pairs(key: int, value: int, kind: str) -> dict[str, Any]:
-    fields = [{"name": "key", "type": "int", "field-id": key}, {"name": "value", "type": kind, "field-id": value}]
-    return {
-        "type": "array",
-        "logicalType": "map",
-        "items": {"type": "record", "name": f"k{key}_v{value}", "fields": fields},
-    }
-
-
-def _write(path: Path, schema: dict[str, Any], rows: Sequence[Mapping[str, Any]], header: Mapping[str, str]) -> None:
-    buffer = io.BytesIO()
-    fastavro.writer(buffer, fastavro.parse_schema(schema), rows, codec="deflate", metadata=dict(header))
-    path.write_bytes(buffer.getvalue())
-
-
-def _write_avro(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> None:
-    schema = {
-        "type": "record",
-        "name": "row",
-        "fields": [_optional(c["name"], c["id"], _avro_type(c["type"], c["id"])) for c in fields],
-    }
-    _write(path, schema, rows, {})
-
-
-def _avro_type(kind: Any, number: int) -> Any:
-    if isinstance(kind, str):
-        return _AVRO[kind]
-    if kind["type"] == "struct":
-        fields = [
-            _optional(child["name"], child["id"], _avro_type(child["type"], child["id"])) for child in kind["fields"]
-        ]
-        return {"type": "record", "name": f"s{number}", "fields": fields}
-    if kind["type"] == "list":
-        items = ["null", _avro_type(kind["element"], kind["element-id"])]
-        return {"type": "array", "items": items, "element-id": kind["element-id"]}
-    pair = [
-        {"name": "key", "type": _avro_type(kind["key"], kind["key-id"]), "field-id": kind["key-id"]},
-        _optional("value", kind["value-id"], _avro_type(kind["value"], kind["value-id"])),
-    ]
-    return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": f"m{number}", "fields": pair}}
