@@ -36,6 +36,7 @@ def _projected(condition: Expression, kind: str, *transforms: str) -> tuple[str,
     return inclusive.replace("x_1000", "p"), strict.replace("x_1000", "p")
 
 
+_MAX = (1 << 63) - 1
 _X, _Y = col("x"), col("y")
 
 
@@ -57,6 +58,10 @@ _X, _Y = col("x"), col("y")
         (_X == 34, "long", "bucket[16]", "p = 3", "false"),
         (_X != 34, "long", "bucket[16]", "true", "p != 3"),
         (_X.equals_or_both_null(34), "long", "bucket[16]", "p = 3", "false"),
+        (~_X.equals_or_both_null(34), "long", "bucket[16]", "true", "p IS DISTINCT FROM 3"),
+        (~_X.equals_or_both_null(34), "long", "truncate[1]", "p IS DISTINCT FROM 34", "p IS DISTINCT FROM 34"),
+        (_X <= _MAX, "long", "truncate[8]", f"p <= {_MAX - 7}", f"p <= {_MAX - 7}"),
+        (_X <= _MAX - 1, "long", "truncate[8]", f"p <= {_MAX - 7}", f"p < {_MAX - 7}"),
         (_X < 34, "long", "bucket[16]", "true", "false"),
         (_X > 34, "long", "bucket[16]", "true", "false"),
         (_X < 34, "long", "identity", "p < 34", "p < 34"),
