@@ -15,9 +15,8 @@ from deltaberg.iceberg.spec import PartitionField, read_spec_fields
 from deltaberg.iceberg.transforms import parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 
-_NAMES = ("boolean", "integer", "long", "float", "double", "string", "binary", "uuid", "date", "time")
-_TIMESTAMPS = ("timestamp", "timestamp_ntz", "timestamp_ns", "timestamp_ntz_ns")
-_MIN, _MAX = -(1 << 63), (1 << 63) - 1
+_MAX = (1 << 63) - 1
+_X, _Y = col("x"), col("y")
 
 
 def _schema(kind: DataType) -> Struct:
@@ -34,10 +33,6 @@ def _projected(condition: Expression, kind: str, *transforms: str) -> tuple[str,
     bound = bind(condition, schema)
     inclusive, strict = (str(project(bound, parts, schema, strict=strict)) for strict in (False, True))
     return inclusive.replace("x_1000", "p"), strict.replace("x_1000", "p")
-
-
-_MAX = (1 << 63) - 1
-_X, _Y = col("x"), col("y")
 
 
 @pytest.mark.parametrize(
