@@ -238,7 +238,7 @@ class IcebergSource:
 def _counted(name: str, manifests: pa.Table) -> PruneStep:
     """Say how many files manifests hold, as far as they count them."""
     counts = [manifests.column(column).fill_null(0) for column in ("added_files_count", "existing_files_count")]
-    return PruneStep(name, sum(pc.sum(count).as_py() or 0 for count in counts), 0)
+    return PruneStep(name, sum(pc.sum(count).as_py() or 0 for count in counts), None)
 
 
 def _encrypted(what: str, table: str) -> UnsupportedFeatureError:

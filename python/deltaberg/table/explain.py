@@ -66,7 +66,8 @@ class Explanation:
         facts = []
         for number, step in enumerate(self.steps):
             share = f", {self.steps[number - 1].files - step.files} skipped" if number else ""
-            facts.append((f"by {step.name}" if number else "all", f"{step.files} files, {_bytes(step.size)}{share}"))
+            size = "" if step.size is None else f", {_bytes(step.size)}"
+            facts.append((f"by {step.name}" if number else "all", f"{step.files} files{size}{share}"))
         facts.append(("columns from files", ", ".join(self.columns) or "none"))
         if self.constants:
             facts.append(("constant in a file", ", ".join(self.constants)))

@@ -43,6 +43,8 @@ class Plan:
     @property
     def record_counts(self) -> pa.Array:
         """The number of rows in each file, deleted ones too; null where it is not known."""
+        if "record_count" in self.files.column_names:
+            return self.files.column("record_count").combine_chunks()
         if self._record_counts is None:
             stats = self.source.statistics(file_rows(self.files), ())
             self._record_counts = stats.record_count
@@ -89,8 +91,12 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
     files, steps = selection.files, list(selection.steps)
     if condition == TRUE:
         return Plan(source, condition, files, pa.repeat(False, len(files)), steps)
+    proven = selection.proven
+    if proven is not None and pc.all(proven, min_count=0).as_py():
+        # Nothing is left for statistics to decide, so that they need not be read.
+        return Plan(source, condition, files, pc.invert(proven), steps)
     known = [child for child in source.constants if child.name not in source.layout.stored]
-    files, proven = _keep(files, may_match(condition, _constant_stats(files, known)), selection.proven)
+    files, proven = _keep(files, may_match(condition, _constant_stats(files, known)), proven)
     if len(steps) == 1:
         # Else the source has pruned by partitions, and said so.
         steps.append(PruneStep("partition values", len(files), _total_size(files)))

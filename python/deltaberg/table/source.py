@@ -22,11 +22,11 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class PruneStep:
-    """How many files, and bytes of them, a step of planning left."""
+    """How many files, and bytes of them, a step of planning left; None where the bytes are not known by then."""
 
     name: str
     files: int
-    size: int
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class ScanSource(Protocol):
     - ``path``: as the metadata records it (string);
     - ``size`` in bytes and ``modified`` in milliseconds since 1970 (int64);
     - ``exclude`` and ``include``: deletion vectors, as the format describes them;
+    - ``record_count`` (int64), with deleted rows, where it is known beforehand; the column may be missing;
     - ``format`` (string), where a file is not Parquet, and ``deletes`` (a list), where delete files apply to it; both
       columns may be missing;
     - ``base_row_id`` and ``row_commit_version`` (int64);

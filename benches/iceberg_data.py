@@ -1,0 +1,133 @@
+"""The Iceberg tables that the benchmarks read: made once, kept in ``.cache/benches``."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+
+__all__ = ["FILTER", "deleted_rows", "keys", "manifests"]
+
+_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "benches"
+_MANIFESTS = 100
+_FILES = 8
+_COLUMNS = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "timestamptz", "w": "long", "p": "string"}
+#: The filter of planning: one partition of a hundred.
+FILTER = "p-042"
+
+
+def _made(name: str, make: Callable[[Path], Any]) -> Path:
+    root = _CACHE / name
+    if not (root / ".done").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        make(root)
+        (root / ".done").touch()
+    return root
+
+
+def manifests(scale: float) -> Path:
+    """Give a table of 100 manifests with 10,000 entries each, with bounds of 7 columns; there are no data files."""
+    count = max(int(10_000 * scale), 100)
+    return _made(f"manifests-{count}", lambda root: _make_manifests(root, count))
+
+
+def _make_manifests(root: Path, count: int) -> None:
+    rng = random.Random(1)
+    spec = [{"source-id": 7, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(root, _COLUMNS, specs=[spec])
+    rows = []
+    for number in range(_MANIFESTS):
+        builder.sequence += 1
+        entries = [
+            {"status": 1, "snapshot_id": None, "sequence_number": None, "file": _entry(root, rng, number, place)}
+            for place in range(count)
+        ]
+        rows.append(builder.manifest(entries, snapshot_id=1000 + number) | {"entries": []})
+    builder.commit(manifests=rows, sequence=builder.sequence)
+
+
+def _entry(root: Path, rng: random.Random, number: int, place: int) -> IcebergFile:
+    p = f"p-{rng.randrange(100):03}"
+    first = (number * 10_000 + place) * 1000
+    low = [first, 0, 0.0, "name-00000", 1_700_000_000_000_000 + first, rng.randrange(1000), p]
+    high = [first + 999, 999_999, 1.0, "name-99999", 1_700_000_000_000_999 + first, 10**12, p]
+    numbers = range(1, 8)
+    metrics: dict[str, dict[int, Any]] = {
+        "value_counts": dict.fromkeys(numbers, 1000),
+        "null_value_counts": dict.fromkeys(numbers, 0),
+        "lower_bounds": dict(zip(numbers, map(_bytes, numbers, low), strict=True)),
+        "upper_bounds": dict(zip(numbers, map(_bytes, numbers, high), strict=True)),
+    }
+    path = f"{root}/data/p={p}/{number:05}-{place:05}-{rng.getrandbits(128):032x}-00001.parquet"
+    return IcebergFile(path, 1000, 10**6 + rng.randrange(10**6), partition={"p": p}, metrics=metrics)
+
+
+def _bytes(number: int, value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    return struct.pack("<i" if number == 2 else "<q", value)
+
+
+def deleted_rows(scale: float, deleted: bool) -> Path:
+    """Give 16,000,000 rows of 4 columns in 8 files; with 1 % of the rows deleted by position deletes."""
+    count = max(int(2_000_000 * scale), 1000)
+    return _made(f"iceberg-{count}-{'deleted' if deleted else 'whole'}", lambda root: _make_rows(root, count, deleted))
+
+
+def _make_rows(root: Path, count: int, deleted: bool) -> None:
+    builder = IcebergBuilder(root, {"id": "long", "k": "int", "v": "double", "w": "long"})
+    rng = np.random.default_rng(1)
+    files = [_rows(builder, rng, number * count, count) for number in range(_FILES)]
+    builder.commit(*files)
+    if deleted:
+        for file in files:
+            gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
+            builder.commit(builder.position_deletes([(file, place) for place in gone]), operation="delete")
+
+
+def _rows(builder: IcebergBuilder, rng: np.random.Generator, first: int, count: int) -> IcebergFile:
+    arrays = [
+        pa.array(np.arange(first, first + count)),
+        pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
+        pa.array(rng.random(count)),
+        pa.array(rng.integers(0, 10**12, count)),
+    ]
+    fields = [
+        pa.field(child["name"], array.type, metadata={b"PARQUET:field_id": str(child["id"])})
+        for child, array in zip(builder.fields, arrays, strict=True)
+    ]
+    return builder.data(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), row_group_size=1_000_000)
+
+
+def keys(scale: float, count: int) -> Path:
+    """Give 4,000,000 rows of 4 columns, and an equality delete file with some keys of two columns."""
+    rows = max(int(4_000_000 * scale), 1000)
+    return _made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
+
+
+def _make_keys(root: Path, rows: int, count: int) -> None:
+    builder = IcebergBuilder(root, {"id": "long", "k": "int", "v": "double", "w": "long"})
+    rng = np.random.default_rng(1)
+    builder.commit(_rows(builder, rng, 0, rows))
+    if count:
+        ids = rng.integers(0, 2 * rows, count)
+        fields = [child for child in builder.fields if child["name"] in ("id", "k")]
+        columns = {"id": pa.array(ids), "k": pa.array(rng.integers(0, 10**6, count, dtype=np.int32))}
+        arrow = [
+            pa.field(child["name"], columns[child["name"]].type, metadata={b"PARQUET:field_id": str(child["id"])})
+            for child in fields
+        ]
+        table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(arrow))
+        file = builder.data(table, fields=fields)
+        file.content, file.equality_ids = 2, [1, 2]
+        builder.commit(file, operation="delete")
