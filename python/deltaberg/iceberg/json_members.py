@@ -7,7 +7,18 @@ from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
 
-__all__ = ["integer", "integers", "members", "objects", "optional", "required", "strings", "text"]
+__all__ = [
+    "field_number",
+    "integer",
+    "integers",
+    "members",
+    "objects",
+    "optional",
+    "optional_integer",
+    "required",
+    "strings",
+    "text",
+]
 
 _INT64 = 1 << 63
 
@@ -51,6 +62,19 @@ def integer(found: Mapping[str, Any], name: str, what: str) -> int:
     return value
 
 
+def field_number(value: Any, what: str) -> int:
+    """Give the id of a field; ids are of 32 bits."""
+    if type(value) is not int or not 0 <= value < 1 << 31:
+        raise CorruptMetadataError(f"{what} is {value!r:.80}, which is no id of a field")
+    return value
+
+
+def optional_integer(found: Mapping[str, Any], name: str, what: str) -> int | None:
+    """Give an integer member, or None where it is missing or null."""
+    value: int | None = optional(found, name, int, what)
+    return value
+
+
 def objects(found: Mapping[str, Any], name: str, what: str) -> list[Mapping[str, Any]]:
     """Give a member that is a list of objects; an empty list where it is missing."""
     values = optional(found, name, list, what) or []
@@ -60,7 +84,7 @@ def objects(found: Mapping[str, Any], name: str, what: str) -> list[Mapping[str,
 def integers(found: Mapping[str, Any], name: str, what: str) -> tuple[int, ...]:
     """Give a member that is a list of integers; an empty one where it is missing."""
     values = optional(found, name, list, what) or []
-    if not all(type(value) is int for value in values):
+    if not all(type(value) is int and -_INT64 <= value < _INT64 for value in values):
         raise CorruptMetadataError(f"{name} of {what} is no list of integers", field=name)
     return tuple(values)
 

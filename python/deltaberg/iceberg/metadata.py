@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFeatureError, VersionNotFoundError
-from deltaberg.iceberg.json_members import integer, members, objects, optional, required, strings, text
+from deltaberg.iceberg.json_members import (
+    integer,
+    members,
+    objects,
+    optional,
+    optional_integer,
+    required,
+    strings,
+    text,
+)
 from deltaberg.iceberg.name_mapping import NAME_MAPPING, read_name_mapping
 from deltaberg.iceberg.schema import Schema, read_schema
 from deltaberg.iceberg.snapshots import LogEntry, MetadataLogEntry, Snapshot, SnapshotRef, read_ref, read_snapshot
@@ -26,21 +37,29 @@ MAIN = "main"
 NEWEST_VERSION = 3
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_MOST_BYTES = 1 << 30
+#: What compressed metadata may become; a few kilobytes of it can stand for gigabytes.
+_MOST_BYTES = 1 << 28
+_CHUNK = 1 << 20
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _WHAT = "the table metadata"
+
+_Listed = TypeVar("_Listed")
 
 
 @dataclass(frozen=True)
 class TableMetadata:
     """The metadata of a table. Times are in milliseconds since 1970.
 
-    ``statistics`` and ``partition_statistics`` are kept as they are; ``raw`` is the whole JSON object.
+    ``statistics``, ``partition_statistics`` and ``encryption_keys`` are kept as they are; ``raw`` is the whole JSON
+    object.
     """
 
     format_version: int
     location: str
     last_updated_ms: int
     table_uuid: str | None
+    last_column_id: int | None
+    last_partition_id: int | None
     last_sequence_number: int
     schemas: Mapping[int, Schema]
     current_schema_id: int
@@ -55,6 +74,9 @@ class TableMetadata:
     snapshot_log: tuple[LogEntry, ...]
     metadata_log: tuple[MetadataLogEntry, ...]
     next_row_id: int | None
+    statistics: tuple[Mapping[str, Any], ...]
+    partition_statistics: tuple[Mapping[str, Any], ...]
+    encryption_keys: tuple[Mapping[str, Any], ...]
     raw: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -145,13 +167,7 @@ def read_metadata(data: bytes) -> TableMetadata:
     UnsupportedFeatureError
         Where its format version is not known.
     """
-    try:
-        found = json.loads(_plain(data))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DeltabergError):
-            raise
-        raise CorruptMetadataError(f"{_WHAT} is no JSON: {error}") from None
-    raw = members(found, _WHAT)
+    raw = members(_parsed(data), _WHAT)
     version = integer(raw, "format-version", _WHAT)
     if version > NEWEST_VERSION or version < 1:
         raise UnsupportedFeatureError(
@@ -163,24 +179,31 @@ def read_metadata(data: bytes) -> TableMetadata:
         raise CorruptMetadataError(f"{_WHAT} is nested too deeply") from None
 
 
+def _parsed(data: bytes) -> Any:
+    try:
+        text = _plain(data).decode("utf-8-sig")
+        found = json.loads(text)
+        if _SURROGATE.search(text):
+            # Half a character has no UTF-8, which Arrow and paths need.
+            json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DeltabergError):
+            raise
+        raise CorruptMetadataError(f"{_WHAT} is no JSON: {error}") from None
+    return found
+
+
 def _plain(data: bytes) -> bytes:
     if data.startswith(_GZIP_MAGIC):
-        # Files may be several streams, one after another.
         plain = io.BytesIO()
-        rest = data
         try:
-            while rest and plain.tell() <= _MOST_BYTES:
-                stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
-                plain.write(stream.decompress(rest, _MOST_BYTES + 1 - plain.tell()))
-                if not stream.eof:
-                    break
-                rest = stream.unused_data
-        except zlib.error as error:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+                while plain.tell() <= _MOST_BYTES and (part := stream.read(_CHUNK)):
+                    plain.write(part)
+        except (EOFError, OSError, zlib.error) as error:
             raise CorruptMetadataError(f"{_WHAT} cannot be decompressed: {error}") from None
         if plain.tell() > _MOST_BYTES:
-            raise CorruptMetadataError(f"{_WHAT} has more than 1 GiB")
-        if not stream.eof:
-            raise CorruptMetadataError(f"{_WHAT} cannot be decompressed: it is cut off")
+            raise CorruptMetadataError(f"{_WHAT} has more than {_MOST_BYTES >> 20} MiB when decompressed")
         return plain.getvalue()
     if data.startswith(_ZSTD_MAGIC):
         raise UnsupportedFeatureError(
@@ -191,10 +214,8 @@ def _plain(data: bytes) -> bytes:
 
 def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
     need = version > 1
-    snapshots = {
-        found.snapshot_id: found
-        for found in (read_snapshot(part, version) for part in objects(raw, "snapshots", _WHAT))
-    }
+    listed = [read_snapshot(part, version) for part in objects(raw, "snapshots", _WHAT)]
+    snapshots = _by_id("snapshot-id", ((found.snapshot_id, found) for found in listed))
     current = optional(raw, "current-snapshot-id", int, _WHAT)
     current = None if current == -1 else current
     if current is not None and current not in snapshots:
@@ -202,9 +223,7 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
     schemas, schema_id = _schemas(raw, need)
     specs, spec_id = _specs(raw, need)
     orders, order_id = _sort_orders(raw, need)
-    if need:
-        integer(raw, "last-partition-id", _WHAT)
-        integer(raw, "last-column-id", _WHAT)
+    last = integer if need else optional_integer
     refs = {
         name: read_ref(members(part, "a reference"))
         for name, part in (optional(raw, "refs", dict, _WHAT) or {}).items()
@@ -218,6 +237,8 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
         location=text(raw, "location", _WHAT),
         last_updated_ms=integer(raw, "last-updated-ms", _WHAT),
         table_uuid=text(raw, "table-uuid", _WHAT) if need else optional(raw, "table-uuid", str, _WHAT),
+        last_column_id=last(raw, "last-column-id", _WHAT),
+        last_partition_id=last(raw, "last-partition-id", _WHAT),
         last_sequence_number=integer(raw, "last-sequence-number", _WHAT) if need else 0,
         schemas=schemas,
         current_schema_id=schema_id,
@@ -235,7 +256,10 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
         metadata_log=tuple(
             MetadataLogEntry(integer(e, "timestamp-ms", "a log"), text(e, "metadata-file", "a log")) for e in old
         ),
-        next_row_id=optional(raw, "next-row-id", int, _WHAT),
+        next_row_id=optional_integer(raw, "next-row-id", _WHAT),
+        statistics=tuple(objects(raw, "statistics", _WHAT)),
+        partition_statistics=tuple(objects(raw, "partition-statistics", _WHAT)),
+        encryption_keys=tuple(objects(raw, "encryption-keys", _WHAT)),
         raw=raw,
     )
 
@@ -248,11 +272,11 @@ def _schemas(raw: Mapping[str, Any], need: bool) -> tuple[dict[int, Schema], int
             required(raw, "schemas", list, _WHAT)
         only = read_schema(required(raw, "schema", dict, _WHAT))
         return {only.schema_id: only}, only.schema_id
+    schemas = _by_id("schema-id", ((found.schema_id, found) for found in listed))
     if not need and raw.get("current-schema-id") is None:
         only = read_schema(required(raw, "schema", dict, _WHAT))
-        return {**{found.schema_id: found for found in listed}, only.schema_id: only}, only.schema_id
+        return {**schemas, only.schema_id: only}, only.schema_id
     current = integer(raw, "current-schema-id", _WHAT)
-    schemas = {found.schema_id: found for found in listed}
     if current not in schemas:
         raise CorruptMetadataError(f"current-schema-id {current} is not among the schemas")
     return schemas, current
@@ -261,9 +285,11 @@ def _schemas(raw: Mapping[str, Any], need: bool) -> tuple[dict[int, Schema], int
 def _specs(raw: Mapping[str, Any], need: bool) -> tuple[dict[int, PartitionSpec], int]:
     if raw.get("partition-specs") is None and not need:
         # What version 1 requires holds the fields alone.
+        required(raw, "partition-spec", list, _WHAT)
         return {0: PartitionSpec(0, read_spec_fields(objects(raw, "partition-spec", _WHAT)))}, 0
     required(raw, "partition-specs", list, _WHAT)
-    specs = {found.spec_id: found for found in map(read_spec, objects(raw, "partition-specs", _WHAT))}
+    listed = [read_spec(part) for part in objects(raw, "partition-specs", _WHAT)]
+    specs = _by_id("spec-id", ((found.spec_id, found) for found in listed))
     default = optional(raw, "default-spec-id", int, _WHAT)
     if default is None and need:
         default = integer(raw, "default-spec-id", _WHAT)
@@ -277,5 +303,15 @@ def _sort_orders(raw: Mapping[str, Any], need: bool) -> tuple[dict[int, SortOrde
     if need:
         required(raw, "sort-orders", list, _WHAT)
         integer(raw, "default-sort-order-id", _WHAT)
-    found = {order.order_id: order for order in map(read_sort_order, objects(raw, "sort-orders", _WHAT))}
-    return found or {0: SortOrder(0)}, optional(raw, "default-sort-order-id", int, _WHAT) or 0
+    listed = [read_sort_order(part) for part in objects(raw, "sort-orders", _WHAT)]
+    orders = _by_id("order-id", ((found.order_id, found) for found in listed))
+    return orders or {0: SortOrder(0)}, optional(raw, "default-sort-order-id", int, _WHAT) or 0
+
+
+def _by_id(key: str, found: Iterable[tuple[int, _Listed]]) -> dict[int, _Listed]:
+    listed: dict[int, _Listed] = {}
+    for number, part in found:
+        if number in listed:
+            raise CorruptMetadataError(f"the {key} {number} stands twice in {_WHAT}", field=key)
+        listed[number] = part
+    return listed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.json_members import integer, optional, required, strings, text
+from deltaberg.iceberg.json_members import integer, optional, strings, text
 
 __all__ = ["LogEntry", "MetadataLogEntry", "Snapshot", "SnapshotRef", "read_ref", "read_snapshot"]
 
@@ -71,12 +71,11 @@ def read_snapshot(found: Mapping[str, Any], format_version: int) -> Snapshot:
         raise CorruptMetadataError("manifests of a snapshot is no list of paths")
     if manifest_list is None and found.get("manifests") is None:
         raise CorruptMetadataError("a snapshot has neither manifest-list nor manifests")
-    if need:
-        required(found, "summary", dict, what)
     return Snapshot(
         snapshot_id=integer(found, "snapshot-id", what),
         timestamp_ms=integer(found, "timestamp-ms", what),
-        sequence_number=integer(found, "sequence-number", what) if need else 0,
+        # Writers of tables that were upgraded from version 1 leave it out of the snapshots from before.
+        sequence_number=(optional(found, "sequence-number", int, what) or 0) if need else 0,
         parent_snapshot_id=optional(found, "parent-snapshot-id", int, what),
         manifest_list=manifest_list,
         manifests=tuple(manifests),
