@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
+from deltaberg.iceberg.json_members import field_number
 from deltaberg.schema import MappedField, NameMapping
 
 __all__ = ["NAME_MAPPING", "read_name_mapping"]
@@ -48,7 +49,7 @@ def _field(part: Any, depth: int) -> MappedField:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise CorruptMetadataError(f"a field of {NAME_MAPPING} has no list of names", property=NAME_MAPPING)
     number = part.get("field-id")
-    if number is not None and type(number) is not int:
-        raise CorruptMetadataError(f"a field-id of {NAME_MAPPING} is {number!r}", property=NAME_MAPPING)
+    if number is not None:
+        field_number(number, f"a field-id of {NAME_MAPPING}")
     inner = part.get("fields")
     return MappedField(tuple(names), number, None if inner is None else _mapping(inner, depth + 1))

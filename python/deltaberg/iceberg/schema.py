@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.json_members import integer, integers, members, objects, optional, required, text
+from deltaberg.iceberg.json_members import field_number, integer, integers, members, objects, optional, required, text
 from deltaberg.iceberg.single_value import value_of_json
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
@@ -34,8 +34,8 @@ _PRIMITIVES = {
     "unknown": "void",
 }
 _NAMES = {ours: theirs for theirs, ours in _PRIMITIVES.items()}
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)")
-_FIXED = re.compile(r"fixed\[\s*(\d{1,9})\s*\]")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,4})\s*,\s*([0-9]{1,4})\s*\)")
+_FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _GEO = re.compile(r"(geometry|geography)(\(.*\))?")
 _MOST_DIGITS = 38
 _DEEPEST = 100
@@ -104,7 +104,10 @@ class _Reader:
         number = self._id(found, "id")
         column = path + name
         try:
-            kind = self.type(required(found, "type", (str, dict), f"the field {name!r}"), depth + 1, column + ".")
+            given = required(found, "type", (str, dict), f"the field {name!r}")
+            kind = self.type(given, depth + 1, column + ".")
+            if isinstance(given, str) and _GEO.fullmatch(given) and found.get("initial-default") is not None:
+                raise CorruptMetadataError(f"a {given} has a default other than null")
             default = value_of_json(found.get("initial-default"), kind)
         except DeltabergError as error:
             raise error.with_context(column=column) from None
@@ -113,9 +116,7 @@ class _Reader:
         return Field(name, kind, not is_required, kept, number, default=default)
 
     def _id(self, found: Mapping[str, Any], key: str) -> int:
-        number = integer(found, key, "a field")
-        if not 0 <= number < 1 << 31:
-            raise CorruptMetadataError(f"{key} is {number}")
+        number = field_number(integer(found, key, "a field"), key)
         if number in self._ids:
             raise CorruptMetadataError(f"the field id {number} stands twice in a schema")
         self._ids.add(number)

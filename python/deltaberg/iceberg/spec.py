@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.json_members import integer, integers, objects, optional, text
+from deltaberg.iceberg.json_members import field_number, integer, integers, objects, optional, text
 
 __all__ = [
     "PartitionField",
@@ -76,7 +76,7 @@ def read_spec_fields(found: Sequence[Mapping[str, Any]]) -> tuple[PartitionField
     fields = []
     for number, part in enumerate(found):
         given = optional(part, "field-id", int, "a partition field")
-        field_id = FIRST_PARTITION_ID + number if given is None else given
+        field_id = FIRST_PARTITION_ID + number if given is None else field_number(given, "field-id")
         name = text(part, "name", "a partition field")
         fields.append(PartitionField(_sources(part), field_id, name, text(part, "transform", "a partition field")))
     ids = [part.field_id for part in fields]
@@ -87,7 +87,8 @@ def read_spec_fields(found: Sequence[Mapping[str, Any]]) -> tuple[PartitionField
 
 def _sources(part: Mapping[str, Any]) -> tuple[int, ...]:
     several = integers(part, "source-ids", "a field of a spec")
-    return several or (integer(part, "source-id", "a field of a spec"),)
+    sources = several or (integer(part, "source-id", "a field of a spec"),)
+    return tuple(field_number(source, "the source of a field of a spec") for source in sources)
 
 
 def read_sort_order(found: Mapping[str, Any]) -> SortOrder:

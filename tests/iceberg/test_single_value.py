@@ -1,0 +1,178 @@
+"""Default values as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal as PyDecimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg.errors import CorruptMetadataError
+from deltaberg.iceberg.schema import read_schema
+from deltaberg.iceberg.single_value import value_of_json
+from deltaberg.schema import DataType, Primitive, arrow_type
+from tests.iceberg.metadata_json import schema_of
+
+_UTC = dt.timezone.utc
+_LIST = {"type": "list", "element-id": 2, "element-required": False, "element": "int"}
+_MAP = {"type": "map", "key-id": 4, "key": "int", "value-id": 5, "value-required": False, "value": "string"}
+_POINT = {
+    "type": "struct",
+    "fields": [
+        {"id": 2, "name": "x", "required": True, "type": "int", "initial-default": 0},
+        {"id": 3, "name": "y", "required": True, "type": "int", "initial-default": 0},
+    ],
+}
+_GOOD = [
+    ("boolean", True, True),
+    ("int", -(1 << 31), -(1 << 31)),
+    ("long", (1 << 63) - 1, (1 << 63) - 1),
+    ("float", 1.5, 1.5),
+    ("float", 2, 2.0),
+    ("double", 1e300, 1e300),
+    ("decimal(9,2)", "14.20", PyDecimal("14.20")),
+    ("decimal(9,2)", "-14.2", PyDecimal("-14.20")),
+    ("decimal(9,2)", "1E+3", PyDecimal("1000.00")),
+    ("decimal(38,0)", "9" * 38, PyDecimal("9" * 38)),
+    ("date", "2017-11-16", dt.date(2017, 11, 16)),
+    ("date", "0001-01-01", dt.date(1, 1, 1)),
+    ("time", "22:31:08.123456", dt.time(22, 31, 8, 123456)),
+    ("time", "22:31:08", dt.time(22, 31, 8)),
+    ("timestamp", "2017-11-16T22:31:08.123456", dt.datetime(2017, 11, 16, 22, 31, 8, 123456)),
+    ("timestamp", "1969-12-31T23:59:59.5", dt.datetime(1969, 12, 31, 23, 59, 59, 500000)),
+    ("timestamptz", "2017-11-16T22:31:08.123456+00:00", dt.datetime(2017, 11, 16, 22, 31, 8, 123456, _UTC)),
+    ("timestamptz", "2017-11-16T22:31:08Z", dt.datetime(2017, 11, 16, 22, 31, 8, 0, _UTC)),
+    ("timestamptz", "2017-11-16T22:31:08-07:30", dt.datetime(2017, 11, 17, 6, 1, 8, 0, _UTC)),
+    ("timestamp_ns", "2017-11-16T22:31:08.123456789", 1510871468123456789),
+    ("timestamp_ns", "1969-12-31T23:59:59.999999999", -1),
+    ("timestamptz_ns", "2017-11-16T22:31:08.123456789+00:00", 1510871468123456789),
+    ("string", "iceberg", "iceberg"),
+    ("uuid", "f79c3e09-677c-4bbd-a479-3f349cb785e7", bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")),
+    ("fixed[4]", "00010fFF", b"\x00\x01\x0f\xff"),
+    ("binary", "", b""),
+    ("binary", "0001", b"\x00\x01"),
+    (_LIST, [1, None, 3], [1, None, 3]),
+    (_LIST, [], []),
+    (_MAP, {"keys": [1, 2], "values": ["a", None]}, [(1, "a"), (2, None)]),
+    (_POINT, {}, {"x": 0, "y": 0}),
+    (_POINT, {"3": 5}, {"x": 0, "y": 5}),
+]
+_BAD = [
+    ("boolean", 1),
+    ("boolean", "true"),
+    ("int", 1 << 31),
+    ("int", True),
+    ("int", 1.0),
+    ("int", "1"),
+    ("long", 1 << 63),
+    ("float", 1e300),
+    ("float", float("nan")),
+    ("double", float("inf")),
+    ("double", 10**400),
+    ("double", "1.0"),
+    ("double", True),
+    ("decimal(9,2)", 14.2),
+    ("decimal(9,2)", 14),
+    ("decimal(9,2)", "14.205"),
+    ("decimal(9,2)", "12345678.00"),
+    ("decimal(9,2)", "1E999999"),
+    ("decimal(9,2)", "NaN"),
+    ("decimal(9,2)", "Infinity"),
+    ("decimal(9,2)", [0, [1], -1]),
+    ("date", "20171116"),
+    ("date", "2017-11-31"),
+    ("date", "2017-W46-4"),
+    ("date", 17486),
+    ("time", "22:31:08+01:00"),
+    ("time", "22:31:08.1234567"),
+    ("time", "24:00:00"),
+    ("timestamp", "2017-11-16T22:31:08+00:00"),
+    ("timestamp", "2017-11-16 22:31:08"),
+    ("timestamp", "2017-11-16"),
+    ("timestamptz", "2017-11-16T22:31:08"),
+    ("timestamptz", "9999-12-31T23:59:59-01:00"),
+    ("timestamp_ns", "2262-04-11T23:47:16.854775808"),
+    ("timestamp_ns", "2017-11-16T22:31:08.1234567890"),
+    ("timestamp_ns", "2017-11-16T22:31:08.\u0661"),
+    ("string", 5),
+    ("uuid", "f79c3e09677c4bbda4793f349cb785e7"),
+    ("uuid", 5),
+    ("fixed[4]", "0001"),
+    ("binary", "00 01"),
+    ("binary", "0"),
+    ("binary", b"".hex() + "zz"),
+    ("variant", 1),
+    ("unknown", 1),
+    ("geometry", "0101"),
+    ("geography(srid:4326, karney)", "0101"),
+    (_LIST, "12"),
+    (_LIST, {"1": 1}),
+    (_LIST, [1, "2"]),
+    (_MAP, {"keys": [1], "values": []}),
+    (_MAP, {"keys": [None], "values": ["a"]}),
+    (_MAP, {"keys": "1", "values": "1"}),
+    (_MAP, {"keys": [1]}),
+    (_MAP, [[1, "a"]]),
+    (_POINT, []),
+    (_POINT, ""),
+    (_POINT, {"2": "0"}),
+]
+
+
+def _read(kind: Any, default: Any) -> Any:
+    found = {"id": 1, "name": "a", "required": False, "type": kind, "initial-default": default}
+    return read_schema(json.loads(json.dumps(schema_of(found)))).struct.fields[0]
+
+
+@pytest.mark.parametrize(("kind", "default", "expected"), _GOOD)
+def test_defaults(kind: Any, default: Any, expected: Any) -> None:
+    field = _read(kind, default)
+    assert field.default == expected
+    assert type(field.default) is type(expected)
+    assert field.metadata["initial-default"] == default
+    made = pa.scalar(field.default, arrow_type(field.type))
+    again = made.value if pa.types.is_timestamp(made.type) and made.type.unit == "ns" else made.as_py()
+    assert again == expected
+
+
+@pytest.mark.parametrize(("kind", "default"), _BAD)
+def test_what_is_no_default(kind: Any, default: Any) -> None:
+    with pytest.raises(CorruptMetadataError, match="default") as caught:
+        _read(kind, default)
+    assert caught.value.context["column"].startswith("a")
+
+
+@pytest.mark.parametrize("kind", ["int", "variant", "unknown", "geometry", _LIST, _POINT])
+def test_null_is_a_default_of_every_type(kind: Any) -> None:
+    assert _read(kind, None).default is None
+
+
+def test_defaults_for_writers_are_kept() -> None:
+    found = {"id": 1, "name": "a", "required": False, "type": "int", "write-default": 7}
+    (field,) = read_schema(schema_of(found)).struct.fields
+    assert (field.default, field.metadata["write-default"]) == (None, 7)
+
+
+_KINDS: list[DataType] = [_read(kind, None).type for kind, _, _ in _GOOD] + [Primitive("variant")]
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("0123456789-:.TZ+E ab", max_size=30),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["keys", "values", "2", "3"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from(_KINDS), _JSON)
+def test_any_json(kind: DataType, found: Any) -> None:
+    """What is taken, Arrow takes too."""
+    try:
+        value = value_of_json(found, kind)
+    except CorruptMetadataError:
+        return
+    assert pa.scalar(value, arrow_type(kind)).is_valid == (found is not None)
