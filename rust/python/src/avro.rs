@@ -34,8 +34,7 @@ pub fn decode_avro<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let InSchema(wanted) = schema.extract()?;
     let batches = enter(py, || {
-        let blocks: Vec<Block> =
-            blocks.into_iter().map(|(offset, size, rows)| Block { offset, size, rows }).collect();
+        let blocks: Vec<Block> = blocks.into_iter().map(|(offset, size, rows)| Block { offset, size, rows }).collect();
         avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, thread_count(threads))
     })?;
     arrow::table_of_schema(py, batches, schema)

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use libdeflater::{DecompressionError, Decompressor};
+
 use crate::error::{Error, ErrorKind, Result};
 
 use super::cursor::corrupt;
@@ -40,20 +42,46 @@ impl Codec {
 
     /// A block as it was before it was compressed.
     pub(super) fn decompress<'a>(self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Result<Cow<'a, [u8]>> {
-        buffer.clear();
         match self {
-            Self::Null => return Ok(Cow::Borrowed(bytes)),
+            Self::Null => Ok(Cow::Borrowed(bytes)),
             Self::Deflate => {
-                let source = flate2::read::DeflateDecoder::new(bytes);
-                read_all(source, buffer)?;
+                let size = inflate(bytes, buffer)?;
+                Ok(Cow::Borrowed(buffer.get(..size).unwrap_or_default()))
             }
             Self::Zstandard => {
+                buffer.clear();
                 let source = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| broken(&error))?;
                 read_all(source, buffer)?;
+                Ok(Cow::Borrowed(buffer))
             }
-            Self::Snappy => snappy(bytes, buffer)?,
+            Self::Snappy => {
+                snappy(bytes, buffer)?;
+                Ok(Cow::Borrowed(buffer))
+            }
         }
-        Ok(Cow::Borrowed(buffer))
+    }
+}
+
+/// Inflates into the front of the buffer, which grows until all is there: the format does not tell the size.
+fn inflate(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
+    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+    let guess = bytes.len().saturating_mul(8).clamp(1 << 16, most);
+    if buffer.len() < guess {
+        buffer.resize(guess, 0);
+    }
+    let mut decompressor = Decompressor::new();
+    loop {
+        match decompressor.deflate_decompress(bytes, buffer) {
+            Ok(size) => return Ok(size),
+            Err(DecompressionError::BadData) => return Err(corrupt("a block cannot be decompressed: it is damaged")),
+            Err(DecompressionError::InsufficientSpace) if buffer.len() >= most => {
+                return check_size(u64::MAX).map(|()| 0);
+            }
+            Err(DecompressionError::InsufficientSpace) => {
+                let larger = buffer.len().saturating_mul(4).min(most);
+                buffer.resize(larger, 0);
+            }
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray,
-    make_array, new_null_array,
+    ArrayRef, BooleanArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray, make_array,
+    new_null_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
@@ -31,10 +31,19 @@ pub enum Values {
     Int128(Vec<i128>),
     Float32(Vec<f32>),
     Float64(Vec<f64>),
-    Bytes { offsets: Vec<i32>, data: Vec<u8> },
-    Fixed { width: usize, data: Vec<u8> },
+    Bytes {
+        offsets: Vec<i32>,
+        data: Vec<u8>,
+    },
+    Fixed {
+        width: usize,
+        data: Vec<u8>,
+    },
     Struct(Vec<Column>),
-    List { offsets: Vec<i32>, items: Box<Column> },
+    List {
+        offsets: Vec<i32>,
+        items: Box<Column>,
+    },
 }
 
 impl Column {
@@ -52,9 +61,7 @@ impl Column {
             (_, DataType::Utf8 | DataType::Binary) => Values::Bytes { offsets: vec![0], data: Vec::new() },
             (Some(Plan::Fixed(width)), _) => Values::Fixed { width: *width, data: Vec::new() },
             (Some(Plan::Record(steps)), DataType::Struct(fields)) => Values::Struct(Self::children(steps, fields)),
-            (Some(Plan::List(item, _)), DataType::List(field)) => {
-                Self::list(Self::new(Some(item), field.data_type()))
-            }
+            (Some(Plan::List(item, _)), DataType::List(field)) => Self::list(Self::new(Some(item), field.data_type())),
             (Some(Plan::Pairs { fields: steps, .. }), DataType::Map(entries, _)) => {
                 Self::list(Self::entries(entries.data_type(), |fields| Self::children(steps, fields)))
             }

@@ -57,10 +57,18 @@ pub enum Plan {
     Record(Vec<Step>),
     List(Box<Plan>, usize),
     /// Keys are wanted only where they are among these.
-    Pairs { fields: Vec<Step>, keys: Option<Vec<i64>>, least: usize },
+    Pairs {
+        fields: Vec<Step>,
+        keys: Option<Vec<i64>>,
+        least: usize,
+    },
     Map(Box<Plan>),
     /// A union with null: the number of its other branch.
-    Optional { null: i64, value: i64, plan: Box<Plan> },
+    Optional {
+        null: i64,
+        value: i64,
+        plan: Box<Plan>,
+    },
 }
 
 /// A field of a record.
@@ -145,9 +153,9 @@ fn steps(children: &[Node], types: &[&DataType], depth: usize) -> Result<Vec<Ste
     let step = |child: &Node| match child.slot {
         None => Ok(Step::Skip(skip(child, depth)?)),
         Some(slot) => {
-            let target = types.get(slot).ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, format!("there is no wanted column {slot}"))
-            })?;
+            let target = types
+                .get(slot)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("there is no wanted column {slot}")))?;
             Ok(Step::Read(slot, compile(child, target, depth)?))
         }
     };
@@ -247,4 +255,3 @@ impl Skip {
 pub fn no_branch(branch: i64) -> Error {
     corrupt(format!("a union has no branch {branch}"))
 }
-
