@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
+from deltaberg.kernels.decimals import exact_decimal, parse_decimal
 from deltaberg.schema import DataType, Decimal, Primitive, arrow_type
 
 __all__ = ["Placed", "place_literal"]
@@ -54,14 +55,14 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     if isinstance(literal, pa.Scalar):
         literal = literal.as_py()
     if isinstance(column_type, Decimal):
-        limit = PyDecimal(10**column_type.precision - 1).scaleb(-column_type.scale)
-        return _on_grid(_rational(literal, column_type), Fraction(1, 10**column_type.scale), limit, -limit, column_type)
+        most = 10**column_type.precision - 1
+        return _on_grid(_rational(literal, column_type), 10**column_type.scale, -most, most, column_type)
     if not isinstance(column_type, Primitive):
         raise ExpressionError(f"a column of type {column_type} can only be tested for null")
     name = column_type.name
     if name in _INTEGER_BITS:
         half = 1 << _INTEGER_BITS[name] - 1
-        return _on_grid(_rational(literal, column_type), Fraction(1), half - 1, -half, column_type)
+        return _on_grid(_rational(literal, column_type), 1, -half, half - 1, column_type)
     if name in ("float", "double"):
         return Placed(pa.scalar(_double(literal, column_type), pa.float64()), True)
     if name == "date":
@@ -96,7 +97,7 @@ def _rational(literal: Any, column_type: DataType) -> Fraction | float:
         raise _mismatch(literal, column_type)
     try:
         if isinstance(literal, str):
-            literal = PyDecimal(literal.strip())
+            literal = parse_decimal(literal.strip())
         return Fraction(literal) if math.isfinite(literal) else float(literal)
     except (ValueError, ArithmeticError):
         raise _mismatch(literal, column_type) from None
@@ -113,24 +114,19 @@ def _double(literal: Any, column_type: DataType) -> float:
         raise _mismatch(literal, column_type) from None
 
 
-def _on_grid(
-    number: Fraction | float, step: Fraction, last: int | PyDecimal, first: int | PyDecimal, column_type: DataType
-) -> Placed:
-    """Place a number among the multiples of ``step`` from ``first`` to ``last``."""
+def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column_type: DataType) -> Placed:
+    """Place a number among the multiples of ``1 / parts`` from the ``first`` of them to the ``last``."""
     if isinstance(number, float):
         # NaN and infinity are greater than every integer and decimal.
         return Placed(None, False, above_all=not number < 0)
-    steps = number / step
+    steps = number * parts
     below = steps.numerator // steps.denominator
     exact = steps.denominator == 1
-    if below * step < first:
+    if below < first:
         return Placed(None, False)
-    if below * step > last:
+    if below > last:
         return Placed(None, False, above_all=True)
-    if isinstance(column_type, Decimal):
-        value: int | PyDecimal = PyDecimal(below).scaleb(-column_type.scale)
-    else:
-        value = below
+    value = exact_decimal(below, column_type.scale) if isinstance(column_type, Decimal) else below
     return Placed(pa.scalar(value, arrow_type(column_type)), exact)
 
 

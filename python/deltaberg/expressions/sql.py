@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaberg.errors import ExpressionError, MissingDependencyError
 from deltaberg.expressions.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.kernels.decimals import parse_decimal
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -202,7 +203,10 @@ def _literal(node: exp.Expr) -> Any:
         return bool(node.this)
     if isinstance(node, exp.Neg):
         value = _literal(node.this)
-        if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        if isinstance(value, Decimal):
+            # The operator would round to the digits of the thread's context.
+            return value.copy_negate()
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return -value
     if isinstance(node, exp.HexString):
         return bytes.fromhex(node.name if len(node.name) % 2 == 0 else "0" + node.name)
@@ -216,7 +220,7 @@ def _literal(node: exp.Expr) -> Any:
 def _number(text: str) -> int | float | Decimal:
     if text.isdigit():
         return int(text)
-    return float(text) if "e" in text.lower() else Decimal(text)
+    return float(text) if "e" in text.lower() else parse_decimal(text)
 
 
 def _cast(node: exp.Cast) -> Any:
@@ -235,7 +239,7 @@ def _cast(node: exp.Cast) -> Any:
         if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
             return int(value)
         if kind == "DECIMAL":
-            return Decimal(str(value))
+            return parse_decimal(str(value))
         if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
             return value
     except (TypeError, ValueError, ArithmeticError):

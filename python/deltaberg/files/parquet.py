@@ -13,6 +13,7 @@ import pyarrow.types as pt
 from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
+from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, stats_key
 from deltaberg.schema import Field, NameMapping, field_id, with_mapped_ids
 from deltaberg.schema.convert import convert_leaf, is_promotable
@@ -198,4 +199,4 @@ def _decimal(value: Any, scale: int) -> PyDecimal | None:
     if value is None:
         return None
     unscaled = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else int(value)
-    return PyDecimal(unscaled).scaleb(-scale)
+    return exact_decimal(unscaled, scale)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from deltaberg.errors import CorruptDataFileError
+from deltaberg.kernels.decimals import exact_decimal
 
 __all__ = [
     "NULL",
@@ -274,7 +275,7 @@ def _primitive_to_json(value: bytes, kind: int) -> str:
         return f'{{"{name}":{number}}}' if name.startswith("$") else json.dumps(number)
     if kind in _DECIMAL_BYTES:
         unscaled = int.from_bytes(data[1:], "little", signed=True)
-        return format(Decimal(unscaled).scaleb(-data[0]), "f")
+        return format(exact_decimal(unscaled, data[0]), "f")
     if kind == 16:
         return _quoted(_text(data[4:]))
     return f'{{"$binary":"{data[4:].hex()}"}}' if kind == 15 else f'{{"$uuid":"{uuid.UUID(bytes=data)}"}}'

@@ -9,12 +9,13 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, TooLargeError
+from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.kernels.pure.values import PrimitiveType
 
 __all__ = ["parse_bounds", "parse_counts"]
@@ -24,7 +25,6 @@ _MAX_INT32 = (1 << 31) - 1
 _MAX_INT64 = (1 << 63) - 1
 _FIXED = re.compile(r"fixed\(([0-9]{1,10})\)")
 _DECIMAL_BYTES = 16
-_EXACT = Context(prec=40)
 
 
 class _BoundType(NamedTuple):
@@ -146,7 +146,7 @@ def _decimal(data: bytes, precision: int, scale: int) -> Decimal | None:
     unscaled = int.from_bytes(data, "big", signed=True)
     if not 1 <= len(data) <= _DECIMAL_BYTES or abs(unscaled) >= 10**precision:
         return None
-    return Decimal(unscaled).scaleb(-scale, _EXACT)
+    return exact_decimal(unscaled, scale)
 
 
 def _fixed(length: int) -> _BoundType:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.kernels.decimals import exact_decimal
 
 __all__ = ["PrimitiveType", "parse_date", "parse_float", "parse_integer", "parse_timestamp"]
 
@@ -143,7 +144,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     whole, _, fraction = mantissa.lstrip("+-").partition(".")
     significant = (whole + fraction).lstrip("0")
     if not significant:
-        return Decimal(0).scaleb(-scale)
+        return exact_decimal(0, scale)
     shift = scale - (len(fraction) - _exponent(exponent))
     if shift < 0:
         kept, rest = significant[:shift], significant[shift:]
@@ -153,10 +154,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     if len(significant) + shift > precision:
         return None
     unscaled = int(significant + "0" * shift)
-    try:
-        return Decimal((mantissa.startswith("-"), tuple(map(int, str(unscaled))), -scale))
-    except InvalidOperation:
-        return None
+    return exact_decimal(-unscaled if mantissa.startswith("-") else unscaled, scale)
 
 
 def _exponent(text: str) -> int:
