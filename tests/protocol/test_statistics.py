@@ -395,3 +395,31 @@ def test_unknown_keys_are_ignored(builder: DeltaBuilder, checkpoint: str | None)
     if checkpoint:
         builder.checkpoint(stats=checkpoint)
     assert (_files(builder, "id = 1"), _files(builder, "id = 5")) == (["f"], [])
+
+
+@pytest.mark.req("DL-STAT-14")
+@pytest.mark.parametrize("scale", [0, 2, 13, 38])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_decimals_that_went_through_a_double(
+    builder: DeltaBuilder, rng: random.Random, scale: int, checkpoint: bool
+) -> None:
+    """Some writers record decimals as doubles, which keep 15 digits of the 38."""
+    numbers = sorted({rng.randrange(10 ** rng.randrange(15, 39)) * rng.choice((-1, 1)) for _ in range(40)})
+    numbers += [10**19 + 1, -(10**19) - 1, 10**38 - 1, 1 - 10**38, 10**15, 999_999_999_999_999]
+    kind = pa.decimal128(38, scale)
+    values = [Decimal((number < 0, tuple(map(int, str(abs(number)))), -scale)) for number in numbers]
+    schema = pa.schema([("n", kind)])
+    adds = []
+    for value in values:
+        stats = {"numRecords": 1, "minValues": {"n": float(value)}, "maxValues": {"n": float(value)}}
+        adds.append(builder.add(pa.table({"n": pa.array([value], kind)}), stats={**stats, "nullCount": {"n": 0}}))
+    builder.create(schema, *adds)
+    if checkpoint:
+        builder.checkpoint()
+    table = open_table(builder.root)
+    for value in values:
+        for operator in ("=", ">=", "<="):
+            found = table.scan([("n", operator, value)]).to_arrow()["n"].to_pylist()
+            assert value in found, (operator, value)
+    by_statistics = table.scan([("n", "=", values[-1])]).files().num_rows
+    assert by_statistics < len(values) // 2

@@ -17,14 +17,18 @@ from deltaberg.delta.checkpoint import CheckpointPart
 from deltaberg.delta.log_bytes import LogBytes
 from deltaberg.delta.schema import primitive_name
 from deltaberg.errors import CorruptCheckpointError
+from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning import ColumnStats, FileStats, stats_key
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from deltaberg.schema.convert import convert_leaf
 
 __all__ = ["read_statistics"]
 
 #: Writers cut timestamps to milliseconds: a value may lie this far above the recorded maximum.
 _CUT_MICROS = 999
+#: Decimal digits that a double keeps. Some writers record decimals by way of one, in JSON and in what they make of it
+#: in checkpoints; what that rounds off is less than the unit of the last of these digits.
+_DOUBLE_DIGITS = 15
 
 #: Types whose bounds writers record as they are; they cut texts and timestamps, and NaN is no bound.
 _EXACT = {Primitive(name) for name in ("byte", "short", "integer", "long", "date")}
@@ -147,11 +151,31 @@ def _bound(bound: pa.Array | None, column_type: DataType, upper: bool) -> pa.Arr
     if bound is None or pt.is_null(bound.type):
         return None
     target = arrow_type(column_type)
-    if not pt.is_timestamp(target):
-        return bound if bound.type == target else convert_leaf(bound, column_type)
-    micros = bound.view(pa.int64())
+    if pt.is_timestamp(target):
+        micros = bound.view(pa.int64())
+        if upper:
+            limit = pa.scalar((1 << 63) - 1 - _CUT_MICROS, pa.int64())
+            micros = pc.add(pc.min_element_wise(micros, limit, skip_nulls=False), _CUT_MICROS)
+        return micros.view(target)
+    found = bound if bound.type == target else convert_leaf(bound, column_type)
+    return _not_rounded(found, upper) if isinstance(column_type, Decimal) else found
+
+
+def _not_rounded(bound: pa.Array, upper: bool) -> pa.Array:
+    """Widen decimal bounds by what a double between the values and their record would have rounded off."""
+    kind = bound.type
+    if kind.precision <= _DOUBLE_DIGITS:
+        return bound
+    wide = pa.decimal256(kind.precision, kind.scale)
+    values = bound.cast(wide)
+    share = pa.scalar(exact_decimal(1, _DOUBLE_DIGITS), pa.decimal256(_DOUBLE_DIGITS, _DOUBLE_DIGITS))
+    # Nothing where a double keeps all digits.
+    slack = pc.round(pc.multiply(pc.abs(values), share), kind.scale, "towards_zero")
+    most = exact_decimal(10**kind.precision - 1, kind.scale)
     if upper:
-        limit = pa.scalar((1 << 63) - 1 - _CUT_MICROS, pa.int64())
-        widened = pc.add(pc.min_element_wise(micros, limit, skip_nulls=False), _CUT_MICROS)
-        micros = widened
-    return micros.view(target)
+        moved = pc.add(values, slack)
+        inside = pc.min_element_wise(moved, pa.scalar(most, wide).cast(moved.type), skip_nulls=False)
+    else:
+        moved = pc.subtract(values, slack)
+        inside = pc.max_element_wise(moved, pa.scalar(most.copy_negate(), wide).cast(moved.type), skip_nulls=False)
+    return inside.cast(kind)
