@@ -43,7 +43,7 @@ _INVALID = {
     # It lacks two members that must be there.
     "java-table-metadata/TableMetadataV2MissingSchemas": "no (schemas|last-partition-id)",
     "java-table-metadata/TableMetadataV2MissingSortOrder": "no sort-orders",
-    # It says version 2, whatever its name is, and lacks what that needs.
+    # It says version 3, whatever its name is, and lacks what that needs.
     "rust-table-metadata/TableMetadataUnsupportedVersion": "no partition-specs",
     "rust-table-metadata/TableMetadataV1NoValidSchema": "no schema",
     "rust-table-metadata/TableMetadataV2CurrentSchemaNotFound": "current-schema-id 2 is not among",

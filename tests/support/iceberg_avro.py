@@ -17,6 +17,7 @@ AVRO_TYPES: dict[str, Any] = {
     "date": {"type": "int", "logicalType": "date"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
     "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "time": {"type": "long", "logicalType": "time-micros"},
 }
 
 
@@ -132,7 +133,7 @@ def write_rows(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[M
 
 def _avro_type(kind: Any, number: int) -> Any:
     if isinstance(kind, str):
-        return AVRO_TYPES[kind]
+        return AVRO_TYPES.get(kind) or _fixed_type(kind, number)
     if kind["type"] == "struct":
         fields = [
             optional(child["name"], child["id"], _avro_type(child["type"], child["id"])) for child in kind["fields"]
@@ -146,3 +147,14 @@ def _avro_type(kind: Any, number: int) -> Any:
         optional("value", kind["value-id"], _avro_type(kind["value"], kind["value-id"])),
     ]
     return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": f"m{number}", "fields": pair}}
+
+
+def _fixed_type(kind: str, number: int) -> dict[str, Any]:
+    """Give a type of bytes of one length: a uuid, a decimal or a fixed."""
+    found: dict[str, Any] = {"type": "fixed", "name": f"fixed_{number}", "size": 16}
+    if kind == "uuid":
+        return found | {"logicalType": "uuid"}
+    if kind.startswith("decimal"):
+        precision, scale = (int(part) for part in kind[8:-1].split(","))
+        return found | {"logicalType": "decimal", "precision": precision, "scale": scale}
+    return found | {"size": int(kind[6:-1])}

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from deltaberg import kernels
 from tests.support.iceberg_avro import AVRO_TYPES, entry_schema, optional, write_avro, write_list, write_rows
+from tests.support.iceberg_orc import write_orc
 
 __all__ = ["PATH_ID", "POS_ID", "IcebergBuilder", "IcebergFile", "arrow_of", "iceberg_fields"]
 
@@ -157,9 +158,7 @@ class IcebergBuilder:
         elif format == "avro":
             write_rows(path, wanted, table.to_pylist())
         else:
-            from pyarrow import orc
-
-            orc.write_table(table, path)
+            write_orc(path, table)
         return IcebergFile(
             str(path),
             len(table),
