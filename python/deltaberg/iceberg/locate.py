@@ -12,7 +12,10 @@ __all__ = ["MetadataPlace", "find_metadata", "is_metadata_file"]
 
 METADATA_DIRECTORY = "metadata"
 _HINT = "version-hint.text"
-_NAME = re.compile(r"(?:v(?P<number>\d{1,18})|(?P<counter>\d{1,18})-[^/]*?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_NAME = re.compile(
+    r"(?:v(?P<number>[0-9]{1,18})|(?P<counter>[0-9]{1,18})-[^/\x00-\x1f]{0,180}?)(?:\.gz)?\.metadata\.json(?:\.gz)?"
+)
+_VERSION = re.compile(r"v?([0-9]{1,18})")
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
@@ -62,11 +65,12 @@ def _by_hint(directory: Location, store: StoreSpec) -> Location | None:
         hint = storage.get(directory.join(_HINT).path).decode(errors="replace").strip()
     except ObjectNotFoundError:
         return None
-    if not (hint.isascii() and hint.isdigit()) or len(hint) > 18:
+    version = _VERSION.fullmatch(hint)
+    if version is None:
         # Some writers put the name of the file there.
         named = directory.join(f"{hint}.metadata.json")
         return named if _NAME.fullmatch(f"{hint}.metadata.json") and _exists(named, store) else None
-    number = int(hint)
+    number = int(version[1])
     found = _of_version(directory, number, store)
     while found is not None:
         number += 1
