@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def document(version: int = 2, *, without: tuple[str, ...] = (), **members: Any)
     if version > 2:
         found["next-row-id"] = 0
     found |= {name.replace("_", "-"): value for name, value in members.items()}
-    return {name: value for name, value in found.items() if name not in without}
+    return copy.deepcopy({name: value for name, value in found.items() if name not in without})
 
 
 def parse(found: Any) -> TableMetadata:
