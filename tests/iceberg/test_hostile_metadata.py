@@ -24,6 +24,8 @@ from deltaberg.iceberg.name_mapping import NAME_MAPPING
 from deltaberg.schema import arrow_schema
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with, schema_of, write_metadata
 
+pytestmark = pytest.mark.one_backend
+
 _MIB = 1 << 20
 
 

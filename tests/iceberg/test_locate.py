@@ -16,6 +16,8 @@ from deltaberg.iceberg.locate import find_metadata, is_metadata_file
 from deltaberg.storage import StoreSpec, parse_location
 from tests.iceberg.metadata_json import document, write_metadata
 
+pytestmark = pytest.mark.one_backend
+
 _UUID = "cd0ff1f5-7e7b-4cbb-a1a6-1a2b3c4d5e6f"
 
 

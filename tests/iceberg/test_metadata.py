@@ -21,6 +21,8 @@ from tests.iceberg.metadata_json import (
     write_metadata,
 )
 
+pytestmark = pytest.mark.one_backend
+
 _VERSIONS = (1, 2, 3)
 _COMMIT = 1515100955770
 _ID = 3051729675574597004

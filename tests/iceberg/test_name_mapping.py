@@ -13,6 +13,8 @@ from deltaberg.iceberg.name_mapping import NAME_MAPPING, read_name_mapping
 from deltaberg.schema import FIELD_ID, MappedField, NameMapping, with_mapped_ids
 from tests.iceberg.metadata_json import parse_with
 
+pytestmark = pytest.mark.one_backend
+
 _TREE = [
     {"field-id": 1, "names": ["id", "record_id"]},
     {"field-id": 2, "names": ["data"], "fields": [{"field-id": 3, "names": ["a", "A"]}, {"names": ["gone"]}]},

@@ -13,6 +13,8 @@ from deltaberg.iceberg.transforms import Bucket, Truncate, Unknown, parse_transf
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 from tests.iceberg.metadata_json import parse_with, schema_of
 
+pytestmark = pytest.mark.one_backend
+
 _LIST = {"type": "list", "element-id": 3, "element-required": True, "element": "string"}
 _MAP = {"type": "map", "key-id": 4, "key": "string", "value-id": 5, "value-required": False, "value": "double"}
 

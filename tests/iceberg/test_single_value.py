@@ -18,6 +18,8 @@ from deltaberg.iceberg.single_value import value_of_json
 from deltaberg.schema import DataType, Primitive, arrow_type
 from tests.iceberg.metadata_json import schema_of
 
+pytestmark = pytest.mark.one_backend
+
 _UTC = dt.timezone.utc
 _LIST = {"type": "list", "element-id": 2, "element-required": False, "element": "int"}
 _MAP = {"type": "map", "key-id": 4, "key": "int", "value-id": 5, "value-required": False, "value": "string"}

@@ -13,6 +13,8 @@ from deltaberg.errors import CorruptMetadataError, VersionNotFoundError
 from deltaberg.iceberg.metadata import TableMetadata
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse_with, write_metadata
 
+pytestmark = pytest.mark.one_backend
+
 _LOG = [{"timestamp-ms": 100, "snapshot-id": 10}, {"timestamp-ms": 200, "snapshot-id": 20}]
 
 
