@@ -49,7 +49,8 @@ _LEAVES: list[tuple[Any, pa.DataType, st.SearchStrategy[Any]]] = [
 def _types(draw: st.DrawFn, names: list[int], depth: int = 0) -> tuple[Any, pa.DataType, st.SearchStrategy[Any]]:
     kind = draw(st.sampled_from(["leaf"] * 4 + (["record", "array", "pairs", "map", "optional"] if depth < 3 else [])))
     if kind == "leaf":
-        return draw(st.sampled_from(_LEAVES))
+        leaf: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(st.sampled_from(_LEAVES))
+        return leaf
     if kind == "record":
         inner: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(_records(names, depth + 1))
         return inner

@@ -54,6 +54,9 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     metrics = [[(field, field.to_bytes(8, "little")) for field in range(3)] for _ in range(files)]
     bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
     counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
+    node: Any = ("record", 0, None, [("long", 0, 0, [], None), ("string", 0, 1, [], None)], None)
+    row = pa.schema([("n", pa.int64()), ("s", pa.string())])
+    avro = b"\x02\x06abc" * files
     names = maps.items.take(pa.array(range(files)))
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
     batches = adds.select(["path", "deletionVector"]).to_batches()
@@ -68,6 +71,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "reconcile": lambda kernels: kernels.reconcile(batches, [], batches, "add"),
         "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
+        "decode_avro": lambda kernels: kernels.decode_avro(avro, [(0, len(avro), files)], "null", node, row),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),
         "parse_bounds": lambda kernels: kernels.parse_bounds(bounds, [(1, "long"), (2, "binary")]),
@@ -83,4 +87,4 @@ CALLS = calls(files=40, positions=2_000)
 def large_calls() -> dict[str, _Call]:
     """Give calls that take long enough for another thread to notice."""
     found = calls(files=60_000, positions=3_000_000)
-    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap")}
+    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro")}

@@ -20,6 +20,7 @@ __all__ = [
     "METRICS",
     "POSITION_DELETES",
     "ManifestPart",
+    "no_entries",
     "read_manifest",
 ]
 
@@ -120,6 +121,14 @@ def read_manifest(
     _check(table, manifest)
     table = _inherit(table, manifest)
     return table if part.deleted else table.filter(pc.not_equal(table.column("status"), DELETED))
+
+
+def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
+    """Give the columns of `read_manifest` without rows."""
+    own = [("status", pa.int32()), *((name, pa.int64()) for name in ("snapshot_id", "sequence_number"))]
+    own += [("file_sequence_number", pa.int64()), ("position", pa.int64())]
+    fields = [pa.field(name, kind) for name, kind in own]
+    return pa.schema([*fields, *_data_file_fields(partition, part)]).empty_table()
 
 
 def _data_file_fields(partition: Struct, part: ManifestPart) -> list[pa.Field]:

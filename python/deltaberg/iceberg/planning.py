@@ -24,7 +24,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import TRUE, Bound, bound_paths
-from deltaberg.iceberg.manifests import ManifestPart, read_manifest
+from deltaberg.iceberg.manifests import ManifestPart, no_entries, read_manifest
 from deltaberg.iceberg.partitioning import partition_struct
 from deltaberg.iceberg.projections import project
 from deltaberg.iceberg.schema import iceberg_type_name
@@ -99,6 +99,11 @@ class ManifestReader:
             proven = pa.chunked_array([proven for _, proven in parts], pa.bool_()).combine_chunks()
             entries.append(Entries(ready.spec, ready.partition, table, proven))
         return entries
+
+    def none(self, spec_id: int, part: ManifestPart) -> Entries:
+        """Give no entries, with the columns that entries have."""
+        ready = self._prepare(spec_id, TRUE)
+        return Entries(ready.spec, ready.partition, no_entries(ready.partition, part), pa.array([], pa.bool_()))
 
     def _prepare(self, number: int, condition: Bound) -> _Prepared:
         spec = self.spec_of(number)

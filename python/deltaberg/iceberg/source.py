@@ -52,8 +52,10 @@ class IcebergSource:
         store: StoreSpec,
         resolver: PathResolver,
         table: str,
+        metadata_file: str,
     ) -> None:
         self.metadata = metadata
+        self.metadata_file = metadata_file
         self.snapshot = snapshot
         self.table = table
         self.store = store
@@ -62,6 +64,11 @@ class IcebergSource:
         older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
         self.reader = ManifestReader(table, store, resolver, metadata.specs, (schema, *older))
         self._metrics = Metrics(self.reader)
+
+    def at(self, snapshot: Snapshot | None) -> IcebergSource:
+        """Give another snapshot of the table, in the same columns."""
+        own = (self.store, self.resolver, self.table, self.metadata_file)
+        return IcebergSource(self.metadata, snapshot, self._schema, *own)
 
     @property
     def description(self) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError
 from deltaberg.expressions import Filter
+from deltaberg.iceberg.inspect import inspect_table
 from deltaberg.iceberg.metadata import TableMetadata
 from deltaberg.iceberg.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.snapshots import Snapshot, SnapshotRef
@@ -108,7 +109,9 @@ class IcebergTable:
             raise error.with_context(table=str(loaded.root)) from None
         self._loaded = loaded
         resolver = _resolver(loaded.root, metadata, self._location_map)
-        self._source = IcebergSource(metadata, snapshot, schema, loaded.store, resolver, str(loaded.root))
+        self._source = IcebergSource(
+            metadata, snapshot, schema, loaded.store, resolver, str(loaded.root), str(loaded.file)
+        )
 
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -201,6 +204,23 @@ class IcebergTable:
         self._set(loaded, None, None)
         self._is_newest = True
         return self
+
+    def inspect(self, name: str) -> pa.Table:
+        """Give a metadata table of the snapshot that is open.
+
+        Parameters
+        ----------
+        name
+            ``snapshots``, ``history``, ``refs``, ``metadata_log_entries``, ``manifests``, ``all_manifests``, ``files``,
+            ``data_files``, ``delete_files``, ``entries`` or ``partitions``, with the columns of iceberg-spark's.
+
+        Examples
+        --------
+        >>> table = IcebergTable(iceberg_path)
+        >>> table.inspect("snapshots")["operation"].to_pylist()
+        ['append']
+        """
+        return inspect_table(self._source, name)
 
     def scan(
         self,
