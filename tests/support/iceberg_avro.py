@@ -128,7 +128,19 @@ def write_rows(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[M
         "name": "row",
         "fields": [optional(c["name"], c["id"], _avro_type(c["type"], c["id"])) for c in fields],
     }
-    write_avro(path, schema, rows, {})
+    records = [{child["name"]: _avro_value(row.get(child["name"]), child["type"]) for child in fields} for row in rows]
+    write_avro(path, schema, records, {})
+
+
+def _avro_value(value: Any, kind: Any) -> Any:
+    """Give a value as the Avro type has it: the entries of maps are records."""
+    if value is None or isinstance(kind, str):
+        return value
+    if kind["type"] == "struct":
+        return {child["name"]: _avro_value(value.get(child["name"]), child["type"]) for child in kind["fields"]}
+    if kind["type"] == "list":
+        return [_avro_value(element, kind["element"]) for element in value]
+    return [{"key": _avro_value(k, kind["key"]), "value": _avro_value(v, kind["value"])} for k, v in value]
 
 
 def _avro_type(kind: Any, number: int) -> Any:

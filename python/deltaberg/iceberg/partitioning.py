@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import SchemaError
+from deltaberg.iceberg.evolution import nested_fields
 from deltaberg.iceberg.spec import PartitionField, PartitionSpec
 from deltaberg.iceberg.transforms import parse_transform
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 
 __all__ = ["field_by_id", "identity_sources", "partition_struct", "path_to_id", "union_struct", "union_values"]
 
@@ -39,14 +40,7 @@ def field_by_id(schemas: Iterable[Struct], number: int) -> Field | None:
 
 
 def _find(within: DataType, number: int) -> Field | None:
-    children: Sequence[Field] = ()
-    if isinstance(within, Struct):
-        children = within.fields
-    elif isinstance(within, List):
-        children = (within.element,)
-    elif isinstance(within, Map):
-        children = (within.key, within.value)
-    for child in children:
+    for child in nested_fields(within):
         found = child if child.id == number else _find(child.type, number)
         if found is not None:
             return found

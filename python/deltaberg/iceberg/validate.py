@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import SpecViolationError
 from deltaberg.expressions import TRUE
+from deltaberg.iceberg.evolution import forbidden_changes, nested_fields
 from deltaberg.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestPart
 from deltaberg.iceberg.metadata import TableMetadata
 from deltaberg.iceberg.source import IcebergSource
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import DataType
 
 __all__ = ["validate_table"]
 
@@ -41,6 +42,8 @@ def _of_metadata(metadata: TableMetadata) -> Iterator[str]:
     last = metadata.raw.get("last-column-id")
     if isinstance(last, int) and last < highest:
         yield f"last-column-id is {last}, and a column has the id {highest}"
+    history = [metadata.schemas[number] for number in sorted(metadata.schemas)]
+    yield from forbidden_changes(history, metadata.format_version)
     sequence = max((found.sequence_number for found in metadata.snapshots.values()), default=0)
     if metadata.last_sequence_number < sequence:
         yield f"last-sequence-number is {metadata.last_sequence_number}, and a snapshot has {sequence}"
@@ -55,14 +58,7 @@ def _of_metadata(metadata: TableMetadata) -> Iterator[str]:
 
 
 def _ids(within: DataType) -> Iterator[int]:
-    children: tuple[Field, ...] = ()
-    if isinstance(within, Struct):
-        children = within.fields
-    elif isinstance(within, List):
-        children = (within.element,)
-    elif isinstance(within, Map):
-        children = (within.key, within.value)
-    for child in children:
+    for child in nested_fields(within):
         if child.id is not None:
             yield child.id
         yield from _ids(child.type)

@@ -1,0 +1,288 @@
+"""Files that were written with older schemas, in every format and in tables that mix them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import DeltabergError, SpecViolationError
+from deltaberg.schema import List, Map
+from tests.support.iceberg_builder import IcebergBuilder, arrow_of
+
+# The same rules hold in all formats: every test here runs in each of them.
+pytestmark = pytest.mark.req("ICE-GEN-12", half="reader")
+
+_FORMATS = ("parquet", "avro", "orc")
+_Rows = list[dict[str, Any]]
+_Evolve = Callable[..., _Rows]
+
+
+def _field(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"id": number, "name": name, "required": False, "type": kind, **more}
+
+
+def _struct(*children: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(children)}
+
+
+def _list(number: int, element: Any) -> dict[str, Any]:
+    return {"type": "list", "element-id": number, "element-required": False, "element": element}
+
+
+def _map(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
+    return {
+        "type": "map",
+        "key-id": key_id,
+        "key": key,
+        "value-id": value_id,
+        "value-required": False,
+        "value": value,
+    }
+
+
+@pytest.fixture(params=[*_FORMATS, "mixed"])
+def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
+    """Writes rows, a file each, gives the table new columns, and reads the rows by them."""
+    formats = _FORMATS if request.param == "mixed" else (request.param,)
+
+    def run(
+        old: Sequence[dict[str, Any]],
+        rows: _Rows,
+        new: Sequence[dict[str, Any]],
+        columns: Sequence[str] | None = None,
+        version: int = 2,
+    ) -> _Rows:
+        made = IcebergBuilder(tmp_path / f"t{len(list(tmp_path.iterdir()))}", list(old), format_version=version)
+        # Three files, so that a mixed table has all formats.
+        many = [row for row in rows for _ in formats]
+        files = [made.data([row], format=formats[number % len(formats)]) for number, row in enumerate(many)]
+        made.commit(*files)
+        made.schemas.append(list(new))
+        made.write()
+        found: _Rows = open_table(made.root, "iceberg").scan(columns=columns).to_arrow().to_pylist()
+        unique: _Rows = []
+        for row in found:
+            if row not in unique:
+                assert found.count(row) == len(formats)
+                unique.append(row)
+        return unique
+
+    return run
+
+
+_A, _B, _C = _field(1, "a", "int"), _field(2, "b", "string"), _field(3, "c", "double")
+
+
+@pytest.mark.req("ICE-SCH-16")
+def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
+    new = [_field(3, "measurement", "double"), _field(2, "name", "string"), _field(4, "a", "int")]
+    rows = evolve([_A, _B, _C], [{"a": 1, "b": "x", "c": 2.5}, {"a": 2, "b": None, "c": 3.5}], new)
+    assert rows == [
+        {"measurement": 2.5, "name": "x", "a": None},
+        {"measurement": 3.5, "name": None, "a": None},
+    ]
+
+
+@pytest.mark.req("ICE-SCH-16")
+def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -> None:
+    rows = evolve([_A, _B], [{"a": 1, "b": "old"}], [_A, _field(3, "b", "string")])
+    assert rows == [{"a": 1, "b": None}]
+
+
+@pytest.mark.req("ICE-SCH-16")
+def test_names_may_be_exchanged(evolve: _Evolve) -> None:
+    rows = evolve([_A, _field(2, "b", "int")], [{"a": 1, "b": 2}], [_field(1, "b", "int"), _field(2, "a", "int")])
+    assert rows == [{"b": 1, "a": 2}]
+
+
+def test_a_dropped_column_is_not_read(evolve: _Evolve) -> None:
+    assert evolve([_A, _B, _C], [{"a": 1, "b": "x", "c": 2.5}], [_B]) == [{"b": "x"}]
+
+
+def test_columns_that_no_file_has(evolve: _Evolve) -> None:
+    assert evolve([_A], [{"a": 1}], [_A, _field(2, "new", "string")], ["new"]) == [{"new": None}]
+
+
+@pytest.mark.req("ICE-SCH-11")
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_old_values_are_read_as_the_wider_type(evolve: _Evolve, version: int) -> None:
+    old = [_A, _field(2, "b", "float"), _field(3, "c", "decimal(9,2)")]
+    new = [_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")]
+    rows = evolve(old, [{"a": 34, "b": 1.5, "c": Decimal("14.20")}], new, version=version)
+    assert rows == [{"a": 34, "b": 1.5, "c": Decimal("14.20")}]
+
+
+@pytest.mark.req("ICE-SCH-11")
+@pytest.mark.parametrize("form", _FORMATS)
+def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"})
+    made.commit(made.data([{"a": 34, "b": 1.5, "c": Decimal("14.20")}], format=form))
+    made.schemas.append(
+        [_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")],
+    )
+    made.commit(made.data([{"a": 1 << 40, "b": 0.1, "c": Decimal("1234567890123456.78")}], format=form))
+    found = open_table(made.root).scan().to_arrow()
+    assert found.schema.types == [pa.int64(), pa.float64(), pa.decimal128(18, 2)]
+    assert sorted(found.column("a").to_pylist()) == [34, 1 << 40]
+    assert sorted(found.column("b").to_pylist()) == [0.1, 1.5]
+    assert sorted(found.column("c").to_pylist()) == [Decimal("14.20"), Decimal("1234567890123456.78")]
+
+
+@pytest.mark.req("ICE-SCH-10", half="reader")
+@pytest.mark.parametrize("version", [1, 2])
+def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"a": "int", "b": "float", "c": "decimal(9,2)"}, format_version=version)
+    made.commit(made.data([{"a": 1, "b": 1.5, "c": Decimal("1.50")}]))
+    made.schemas.append([_field(1, "a", "long"), _field(2, "b", "double"), _field(3, "c", "decimal(18,2)")])
+    made.write()
+    assert open_table(made.root, "iceberg", validate=True).scan().count() == 1
+
+
+@pytest.mark.req("ICE-SCH-05", "ICE-SCH-10", half="reader")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("long", "int"),
+        ("int", "double"),
+        ("int", "decimal(9,2)"),
+        ("decimal(9,2)", "decimal(8,2)"),
+        ("decimal(9,2)", "decimal(9,3)"),
+        ("decimal(9,2)", "decimal(18,3)"),
+        ("double", "float"),
+        ("date", "timestamp"),
+        *(("string", kind) for kind in ("binary", "int", "date", "uuid", "boolean", "double")),
+    ],
+)
+def test_promotions_that_are_not(tmp_path: Path, version: int, old: str, new: str) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"a": old}, format_version=version)
+    made.write()
+    made.schemas.append([_field(1, "a", new)])
+    made.write()
+    with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was .* and is"):
+        open_table(made.root, "iceberg", validate=True)
+
+
+@pytest.mark.req("ICE-SCH-10", half="reader")
+@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize(
+    ("old", "value", "new"),
+    [
+        ("long", 1 << 31, "int"),
+        ("decimal(9,2)", Decimal("1.50"), "decimal(8,2)"),
+        ("decimal(9,2)", Decimal("1.50"), "decimal(9,3)"),
+        ("string", "1", "int"),
+        ("string", "1", "boolean"),
+        ("string", "1", "date"),
+    ],
+)
+def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str, value: Any, new: str) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"a": old})
+    made.commit(made.data([{"a": value}], format=form))
+    made.schemas.append([_field(1, "a", new)])
+    made.write()
+    with pytest.raises(DeltabergError) as caught:
+        open_table(made.root).scan().to_arrow()
+    assert caught.value.context["column"] == "a"
+
+
+@pytest.mark.req("BEY-44", half="reader")
+def test_dates_become_timestamps(evolve: _Evolve) -> None:
+    old = [_field(1, "a", "date"), _field(2, "b", "date")]
+    day = dt.date(1969, 12, 31)
+    rows = evolve(old, [{"a": day, "b": day}], [_field(1, "a", "timestamp"), _field(2, "b", "timestamp_ns")], version=3)
+    assert rows == [{"a": dt.datetime(1969, 12, 31), "b": dt.datetime(1969, 12, 31)}]
+
+
+@pytest.mark.req("BEY-44", half="reader")
+def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"a": "date"}, format_version=3)
+    days = [dt.date(2017, 11, day) for day in (15, 16, 17)]
+    numbers = [(day - dt.date(1970, 1, 1)).days.to_bytes(4, "little") for day in days]
+    made.commit(
+        *(
+            made.data([{"a": day}], metrics={name: {1: bound} for name in ("lower_bounds", "upper_bounds")})
+            for day, bound in zip(days, numbers, strict=True)
+        )
+    )
+    made.schemas.append([_field(1, "a", "timestamp")])
+    made.write()
+    scan = open_table(made.root, "iceberg", validate=True).scan("a = TIMESTAMP '2017-11-16 00:00:00'")
+    assert scan.to_arrow().to_pylist() == [{"a": dt.datetime(2017, 11, 16)}]
+    assert len(scan.files()) == 1
+
+
+@pytest.mark.req("ICE-SCH-17", half="reader")
+def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
+    old = [
+        _field(1, "l", _list(2, _struct(_field(3, "x", "int"), _field(4, "y", "string")))),
+        _field(5, "m", _map(6, "string", 7, _struct(_field(8, "x", "int")))),
+        _field(9, "s", _struct(_field(10, "x", "float"), _field(11, "gone", "int"))),
+    ]
+    new = [
+        _field(
+            1, "l", _list(2, _struct(_field(12, "z", "int"), _field(4, "renamed", "string"), _field(3, "x", "long")))
+        ),
+        _field(5, "m", _map(6, "string", 7, _struct(_field(8, "x", "long"), _field(13, "z", "string")))),
+        _field(9, "s", _struct(_field(14, "gone", "int"), _field(10, "x", "double"))),
+    ]
+    rows = evolve(
+        old,
+        [
+            {"l": [{"x": 1, "y": "a"}, None], "m": [("k", {"x": 2}), ("n", None)], "s": {"x": 1.5, "gone": 3}},
+            {"l": None, "m": None, "s": None},
+            {"l": [], "m": [], "s": {"x": None, "gone": None}},
+        ],
+        new,
+    )
+    assert rows == [
+        {
+            "l": [{"z": None, "renamed": "a", "x": 1}, None],
+            "m": [("k", {"x": 2, "z": None}), ("n", None)],
+            "s": {"gone": None, "x": 1.5},
+        },
+        {"l": None, "m": None, "s": None},
+        {"l": [], "m": [], "s": {"gone": None, "x": None}},
+    ]
+
+
+@pytest.mark.req("ICE-SCH-03", "ICE-SCH-17", half="reader")
+def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path) -> None:
+    key = _struct(_field(3, "a", "int"))
+    old = [_field(1, "m", _map(2, key, 4, _list(5, "string")))]
+    new = [_field(1, "m", _map(2, key, 4, _list(5, "string"))), _field(6, "n", "int")]
+    value = [({"a": 1}, ["x", None]), ({"a": 2}, None), ({"a": 3}, [])]
+    assert evolve(old, [{"m": value}], new) == [{"m": value, "n": None}]
+    evolved = IcebergBuilder(tmp_path / "evolved", old)
+    evolved.write()
+    evolved.schemas.append(
+        [_field(1, "m", _map(2, _struct(_field(3, "a", "int"), _field(7, "b", "int")), 4, "string"))]
+    )
+    evolved.write()
+    with pytest.raises(SpecViolationError, match=r"the key of the map 1 \(m\)"):
+        open_table(evolved.root, "iceberg", validate=True)
+
+
+@pytest.mark.req("ICE-SCH-01", "ICE-SCH-02", "ICE-SCH-03", half="reader")
+def test_required_parts_of_nested_types(tmp_path: Path) -> None:
+    kind = _list(3, "string") | {"element-required": True}
+    values = _map(5, "string", 6, "double") | {"value-required": True}
+    fields = [_field(1, "id", "uuid", required=True, doc="who"), _field(2, "data", kind), _field(4, "m", values)]
+    made = IcebergBuilder(tmp_path / "t", fields)
+    rows = [{"id": bytes(16), "data": ["x"], "m": [("k", 1.5)]}]
+    made.commit(made.data(pa.Table.from_pylist(rows, arrow_of(fields))))
+    table = open_table(made.root, "iceberg")
+    known, data, pairs = table.schema
+    assert (known.nullable, known.metadata["doc"]) == (False, "who")
+    assert isinstance(data.type, List)
+    assert (data.type.element.id, data.type.element.nullable) == (3, False)
+    assert isinstance(pairs.type, Map)
+    assert [(part.id, part.nullable) for part in (pairs.type.key, pairs.type.value)] == [(5, False), (6, False)]
+    assert table.scan().to_arrow().to_pylist() == rows
