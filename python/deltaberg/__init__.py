@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions import col
     from deltaberg.iceberg import IcebergTable
+    from deltaberg.iceberg.catalogs import load_catalog
     from deltaberg.table import Scan, ScanOptions
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ScanOptions",
     "__version__",
     "col",
+    "load_catalog",
     "open_table",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "Scan": "deltaberg.table",
     "ScanOptions": "deltaberg.table",
     "col": "deltaberg.expressions",
+    "load_catalog": "deltaberg.iceberg.catalogs",
     "open_table": "deltaberg.api",
 }
 _MODULES = frozenset({"errors", "kernels", "spark"})

@@ -4,6 +4,7 @@
 
     DeltabergError
      ├─ TableNotFoundError (FileNotFoundError)       no table at the location
+     ├─ NamespaceNotFoundError (LookupError)         no namespace of this name in the catalog
      ├─ VersionNotFoundError (LookupError)           a version or time that the table does not hold (any more)
      ├─ UnsupportedFeatureError (NotImplementedError) the table needs what this library cannot do
      ├─ CorruptTableError (ValueError)               metadata or data that the format does not allow
@@ -18,7 +19,8 @@
      ├─ SpecViolationError (ValueError)              found by ``validate=True``: lists all of them
      ├─ DataFileNotFoundError (FileNotFoundError)    a live file is gone: vacuumed, or the table was moved
      ├─ UnsafePathError (PermissionError)            a path that leads where the caller did not allow
-     ├─ StorageError (OSError)                       the store failed, or refused
+     ├─ StorageError (OSError)                       the store or the catalog failed, or refused
+     │   ├─ AuthenticationError (PermissionError)    it does not take the credentials
      │   └─ ObjectNotFoundError (FileNotFoundError)  it has no such object
      ├─ SchemaError (ValueError)                     a schema that does not fit
      │   └─ ColumnNotFoundError (LookupError)        no such column
@@ -39,6 +41,7 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
+    "AuthenticationError",
     "ColumnNotFoundError",
     "CorruptAvroError",
     "CorruptCheckpointError",
@@ -56,6 +59,7 @@ __all__ = [
     "KernelPanicError",
     "KernelUnavailableError",
     "MissingDependencyError",
+    "NamespaceNotFoundError",
     "ObjectNotFoundError",
     "SchemaError",
     "SpecViolationError",
@@ -122,6 +126,10 @@ class TableNotFoundError(DeltabergError, FileNotFoundError):
     """There is no table at the location."""
 
 
+class NamespaceNotFoundError(DeltabergError, LookupError):
+    """The catalog has no namespace of this name."""
+
+
 class VersionNotFoundError(DeltabergError, LookupError):
     """The table does not hold the version or the time that was asked for, or holds it no longer."""
 
@@ -182,7 +190,11 @@ class UnsafePathError(DeltabergError, PermissionError):
 
 
 class StorageError(DeltabergError, OSError):
-    """The store failed or refused."""
+    """The store or the catalog failed or refused."""
+
+
+class AuthenticationError(StorageError, PermissionError):
+    """The catalog does not take the credentials, or they do not allow this."""
 
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):

@@ -37,7 +37,9 @@ _UPWARD = {("table/scan.py", "spark")}
 _OWNERS = {
     "pyspark": {"spark"},
     "obstore": {"storage"},
+    "sqlalchemy": {"iceberg"},
     "sqlglot": {"expressions"},
+    "yaml": {"iceberg"},
     "click": {"cli"},
     "rich": {"cli"},
     "pandas": {"table", "spark"},

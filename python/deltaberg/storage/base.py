@@ -57,6 +57,16 @@ class Storage(Protocol):
         """
         ...
 
+    def directories(self, prefix: str) -> list[str]:
+        """List the names of the directories directly in one.
+
+        Raises
+        ------
+        ObjectNotFoundError
+            Where there is no such directory; a bucket has those that something lies in.
+        """
+        ...
+
     def has_objects(self, prefix: str) -> bool:
         """Say whether there is any object below a directory, without listing it all."""
         ...

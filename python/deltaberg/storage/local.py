@@ -61,6 +61,14 @@ class LocalStorage:
             if os.path.isfile(path):
                 yield ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
+    def directories(self, prefix: str) -> list[str]:
+        """List the names of the directories directly in one."""
+        try:
+            with os.scandir(prefix) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except (OSError, ValueError) as error:
+            raise _translate(error, prefix) from error
+
     def has_objects(self, prefix: str) -> bool:
         """Say whether there is anything in a directory."""
         return next(iter(self.list_from(prefix)), None) is not None

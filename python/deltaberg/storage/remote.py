@@ -84,6 +84,16 @@ class RemoteStorage:
         found.sort(key=lambda meta: meta.path)
         yield from found
 
+    def directories(self, prefix: str) -> list[str]:
+        """List the names of the directories directly in one."""
+        import obstore
+
+        directory = prefix.rstrip("/") + "/" if prefix else ""
+        found = self._call(lambda: obstore.list_with_delimiter(self._store, prefix=directory or None), prefix)
+        if not found["common_prefixes"] and not found["objects"]:
+            raise ObjectNotFoundError("there is no such directory", path=f"{self._name}/{prefix}")
+        return sorted(name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
+
     def has_objects(self, prefix: str) -> bool:
         """Say whether there is any object below a directory."""
         import obstore

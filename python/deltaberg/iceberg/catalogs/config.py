@@ -1,0 +1,115 @@
+"""Where the properties of a catalog come from: the caller, the environment, and the file that pyiceberg reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+
+__all__ = ["catalog_properties"]
+
+_FILE = ".pyiceberg.yaml"
+_PREFIX = "pyiceberg_"
+_DEFAULT = "default"
+
+
+def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Give the name of a catalog and its properties.
+
+    What the caller gives counts before the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and that before the
+    first file ``.pyiceberg.yaml`` in the directory ``PYICEBERG_HOME``, the home directory or the working directory.
+
+    Raises
+    ------
+    MissingDependencyError
+        Where there is such a file, and no PyYAML.
+    InvalidArgumentError
+        Where the file is no mapping of names to properties.
+    """
+    configured = _from_file()
+    environment = _from_environment()
+    if name is None:
+        chosen = environment.get("default-catalog") or configured.get("default-catalog") or _DEFAULT
+        name = chosen if isinstance(chosen, str) else _DEFAULT
+    found = _of_catalog(configured, name) | _of_catalog(environment, name)
+    return name, found | {key: _text(value) for key, value in given.items() if value is not None}
+
+
+def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
+    catalogs = config.get("catalog") or {}
+    if not isinstance(catalogs, dict):
+        raise InvalidArgumentError("the member catalog of the configuration is no mapping", path=_FILE)
+    found: dict[str, str] = {}
+    for known, properties in catalogs.items():
+        if _spelled(str(known)) != _spelled(name):
+            continue
+        if not isinstance(properties, dict):
+            raise InvalidArgumentError(f"the configuration of catalog {name!r} is no mapping", path=_FILE)
+        found |= dict(_flat(properties))
+    return found
+
+
+def _spelled(name: str) -> str:
+    """Give what names are compared by: variables have no hyphens and no small letters."""
+    return name.lower().replace("_", "-")
+
+
+def _flat(properties: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in properties.items():
+        spelled = f"{prefix}{str(key).lower()}"
+        if isinstance(value, dict):
+            yield from _flat(value, f"{spelled}.")
+        elif value is not None:
+            yield spelled, _text(value)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _from_environment() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variable, value in os.environ.items():
+        name = variable.lower()
+        if name == f"{_PREFIX}default_catalog":
+            found["default-catalog"] = value
+        parts = name.split("__", maxsplit=2)
+        if len(parts) == 3 and parts[0] == f"{_PREFIX}catalog":
+            # A catalog's own double underscores stand for dots, single ones for hyphens.
+            key = parts[2].replace("__", ".").replace("_", "-")
+            found.setdefault("catalog", {}).setdefault(parts[1], {})[key] = value
+    return found
+
+
+def _from_file() -> dict[str, Any]:
+    for directory in (os.environ.get("PYICEBERG_HOME"), os.path.expanduser("~"), os.getcwd()):
+        path = os.path.join(directory, _FILE) if directory else ""
+        if path and os.path.isfile(path):
+            return _read(path)
+    return {}
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"reading {_FILE} needs PyYAML", hint="pip install 'deltaberg[yaml]', or move the file away", path=path
+        ) from error
+    try:
+        with open(path, encoding="utf-8") as file:
+            # This loader makes text of every scalar, as pyiceberg's does: no is a word, and 1.10 a version.
+            found = yaml.load(file, Loader=yaml.BaseLoader)  # noqa: S506
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        # The text of the error quotes the file, which can hold secrets.
+        raise InvalidArgumentError(
+            "the configuration of catalogs cannot be read", path=path, line=None if line is None else line + 1
+        ) from None
+    if found in (None, ""):
+        return {}
+    if not isinstance(found, dict):
+        raise InvalidArgumentError("the configuration of catalogs is no mapping", path=path)
+    return {str(key).lower(): value for key, value in found.items()}

@@ -1,0 +1,84 @@
+"""Tables in directories, as Hadoop's catalog lays them out: ``<warehouse>/<namespace>/<table>/metadata``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError, TableNotFoundError
+from deltaberg.iceberg.catalogs.base import Identifier, Levels, NamedCatalog, identifier_levels, namespace_levels
+from deltaberg.iceberg.locate import find_metadata
+from deltaberg.iceberg.pointer import FilePointer, TablePointer
+from deltaberg.storage import Location, LocationMap, StoreOptions, StoreSpec, parse_location
+
+__all__ = ["FilesystemCatalog"]
+
+
+class FilesystemCatalog(NamedCatalog):
+    """The tables below a directory.
+
+    Parameters
+    ----------
+    name
+        The name of the catalog, for messages.
+    warehouse
+        The directory: a local path, or the URL of an object store.
+    storage_options
+        What the store needs.
+    """
+
+    def __init__(self, name: str, warehouse: str, storage_options: StoreOptions | None = None) -> None:
+        super().__init__(name)
+        self._warehouse = parse_location(warehouse)
+        self._store = StoreSpec(dict(storage_options or {}))
+
+    def __repr__(self) -> str:
+        return f"FilesystemCatalog({self.name!r}, warehouse={str(self._warehouse)!r})"
+
+    def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
+        """List the directories in a namespace that are no tables."""
+        levels = namespace_levels(namespace)
+        return [(*levels, name) for name, is_table in self._children(levels) if not is_table]
+
+    def list_tables(self, namespace: Identifier) -> list[Levels]:
+        """List the directories in a namespace that are tables."""
+        levels = namespace_levels(namespace)
+        return [(*levels, name) for name, is_table in self._children(levels) if is_table]
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Say whether the directory is a table."""
+        return self._is_table(self._directory(identifier_levels(identifier)))
+
+    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:  # noqa: ARG002
+        # The directory is where the table is now, whatever it records.
+        return FilePointer(self._directory(levels), self._store)
+
+    def _children(self, levels: Levels) -> Iterator[tuple[str, bool]]:
+        directory = self._directory(levels)
+        try:
+            names = self._store.open(directory).directories(directory.path)
+        except ObjectNotFoundError:
+            names = None
+        if names is None or (levels and self._is_table(directory)):
+            raise NamespaceNotFoundError(
+                "there is no such namespace" if levels else "there is no warehouse",
+                hint="list_namespaces() lists those at the top" if levels else "check the property warehouse",
+                namespace=".".join(levels) or None,
+                warehouse=str(self._warehouse),
+            )
+        for name in names:
+            yield name, self._is_table(directory.join(name))
+
+    def _directory(self, levels: Levels) -> Location:
+        place = self._warehouse
+        for level in levels:
+            if level in (".", "..") or "/" in level or "\\" in level:
+                raise InvalidArgumentError(f"{level!r} cannot be the name of a directory", catalog=self.name)
+            place = place.join(level)
+        return place
+
+    def _is_table(self, directory: Location) -> bool:
+        try:
+            find_metadata(directory, self._store)
+        except TableNotFoundError:
+            return False
+        return True
