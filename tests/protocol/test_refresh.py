@@ -32,11 +32,11 @@ def test_only_what_is_new_is_read(builder: DeltaBuilder, recorder: Recorder, kin
     assert table.refresh().version == 12
     assert ids_of(table) == list(range(13))
     assert _log_reads(recorder) == [f"{12:020d}.json", f"{11:020d}.json"]
-    assert recorder.listings == [("_delta_log", f"{11:020d}.")]
+    assert recorder.listings == [("_delta_log", f"{10:020d}.")]
     recorder.clear()
     assert table.refresh().version == 12
     assert _log_reads(recorder) == []
-    assert recorder.listings == [("_delta_log", f"{13:020d}.")]
+    assert recorder.listings == [("_delta_log", f"{12:020d}.")]
 
 
 def test_a_new_checkpoint_is_not_read(builder: DeltaBuilder, recorder: Recorder) -> None:

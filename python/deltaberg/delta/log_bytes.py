@@ -58,6 +58,11 @@ class LogBytes:
                     continue
             yield version, data
 
+    def holds(self, entry: LogEntry) -> bool:
+        """Say whether an entry, as it is now, has the bytes that were read of it; False where they were not kept."""
+        known, data = self._entries.get(entry.version), self._kept.get(entry.version)
+        return known is not None and known.file == entry.file and data is not None and data == self._read(entry)
+
     def _read_ahead(self, entries: Sequence[LogEntry]) -> Iterator[bytes]:
         if self._log.root.scheme == "file" or len(entries) < 2:
             for entry in entries:
@@ -78,7 +83,7 @@ class LogBytes:
 
     def _read(self, entry: LogEntry) -> bytes:
         try:
-            return self._log.read(entry)
+            data = self._log.read(entry)
         except ObjectNotFoundError as error:
             raise CorruptLogError(
                 "a log entry is gone since it was listed: the log was cleaned up meanwhile",
@@ -88,3 +93,11 @@ class LogBytes:
             ) from error
         except DeltabergError as error:
             raise error.with_context(table=str(self._log.root)) from None
+        if not data or data.isspace():
+            raise CorruptLogError(
+                "a log entry is empty: a commit has at least one action",
+                hint="its writer was perhaps cut off",
+                table=str(self._log.root),
+                file=entry.file.name,
+            )
+        return data

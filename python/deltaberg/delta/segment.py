@@ -13,7 +13,15 @@ from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, class
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
 from deltaberg.storage import Location, ObjectMeta, Storage
 
-__all__ = ["CheckpointInfo", "LogDirectory", "LogEntry", "Segment", "build_segment", "complete_checkpoints"]
+__all__ = [
+    "CheckpointInfo",
+    "LogDirectory",
+    "LogEntry",
+    "Segment",
+    "build_newer",
+    "build_segment",
+    "complete_checkpoints",
+]
 
 
 @dataclass(frozen=True)
@@ -64,17 +72,14 @@ class Segment:
     """The files that make a version.
 
     ``checkpoint`` holds the file or the parts of a checkpoint, or nothing; ``commits`` what came after it, oldest
-    first, compactions in place of the commits that they hold.
+    first, compactions in place of the commits that they hold; ``commit`` the log entry of the version itself, where
+    it was not cleaned up.
     """
 
     version: int
     checkpoint: tuple[LogEntry, ...]
     commits: tuple[LogEntry, ...]
-
-    @property
-    def checkpoint_version(self) -> int | None:
-        """The version of the checkpoint."""
-        return self.checkpoint[0].file.version if self.checkpoint else None
+    commit: LogEntry | None = None
 
 
 class LogDirectory:
@@ -105,9 +110,7 @@ class LogDirectory:
         return read_last_checkpoint(data)
 
 
-def build_segment(
-    log: LogDirectory, version: int | None, damaged: frozenset[str] = frozenset(), first: int | None = None
-) -> Segment:
+def build_segment(log: LogDirectory, version: int | None, damaged: frozenset[str] = frozenset()) -> Segment:
     """Find the files of a version.
 
     Parameters
@@ -116,8 +119,6 @@ def build_segment(
         The wanted version; None for the newest.
     damaged
         Names of checkpoints and compactions that have proven to be damaged, and must not be used.
-    first
-        Only list from this version on, and do without a checkpoint: for what came after a known state.
 
     Raises
     ------
@@ -128,14 +129,6 @@ def build_segment(
     CorruptLogError
         Where a version in between is missing.
     """
-    if first is not None:
-        entries = list(log.entries(first))
-        rest = [entry for entry in entries if not entry.file.is_checkpoint]
-        newest = max((entry.version for entry in rest if entry.file.kind == "commit"), default=first - 1)
-        beyond = max((entry.version for entry in entries if entry.file.is_checkpoint), default=newest)
-        if beyond > newest:
-            raise CorruptLogError(f"version {beyond} is missing", table=str(log.root), version=beyond)
-        return _assemble(rest, version, damaged, first, log)
     hint = None if damaged else log.hint()
     if hint is not None and (version is None or hint.version <= version):
         listed = _preferring(hint, list(log.entries(hint.version)))
@@ -146,6 +139,47 @@ def build_segment(
                 # A stale or dangling pointer; the whole listing decides.
                 pass
     return _assemble(list(log.entries()), version, damaged, None, log)
+
+
+def build_newer(log: LogDirectory, version: int) -> tuple[LogEntry | None, Segment]:
+    """Find the commits after a version, without a checkpoint, and the log entry of the version itself as it is now.
+
+    Raises
+    ------
+    TableNotFoundError
+        Where there is no log any more.
+    VersionNotFoundError
+        Where the log ends below the version.
+    CorruptLogError
+        Where a version in between is missing; a checkpoint may lead past it.
+    """
+    entries = list(log.entries(version))
+    commits = {entry.version: entry for entry in entries if entry.file.kind == "commit"}
+    beyond = max((entry.version for entry in entries if entry.file.is_checkpoint), default=None)
+    if not commits and beyond is None:
+        _check_log_reaches(log, version)
+    newest = max(commits, default=version)
+    if beyond is not None and beyond > newest:
+        raise CorruptLogError(f"version {beyond} is missing", table=str(log.root), version=beyond)
+    rest = [entry for entry in entries if not entry.file.is_checkpoint and entry.file.version > version]
+    return commits.get(version), _assemble(rest, None, frozenset(), version + 1, log)
+
+
+def _check_log_reaches(log: LogDirectory, version: int) -> None:
+    """Refuse a log that ends below a version which it held."""
+    listed = [entry.version for entry in log.entries() if entry.file.kind == "commit" or entry.file.is_checkpoint]
+    if not listed:
+        raise _no_table(log)
+    if max(listed) < version:
+        raise VersionNotFoundError(
+            f"version {version} is open, and the log ends at version {max(listed)}: it was written anew",
+            hint="open the table again",
+            table=str(log.root),
+        )
+
+
+def _no_table(log: LogDirectory) -> TableNotFoundError:
+    return TableNotFoundError("there is no Delta table: _delta_log is missing or holds no commit", table=str(log.root))
 
 
 def _preferring(hint: LastCheckpoint, listed: list[LogEntry]) -> list[LogEntry]:
@@ -168,16 +202,14 @@ def _assemble(
     if first is not None and newest is None:
         return Segment(first - 1, (), ())
     if newest is None:
-        raise TableNotFoundError(
-            "there is no Delta table: _delta_log is missing or holds no commit", table=str(log.root)
-        )
+        raise _no_table(log)
     target = newest if version is None else version
     usable = [number for number in checkpoints if number <= target]
     base = max(usable, default=None)
     begin = first if first is not None else (0 if base is None else base + 1)
     _check_reach(commits, checkpoints, target, newest, base, begin, log)
     entries = _commit_entries(listed, commits, begin, target, damaged, log)
-    return Segment(target, () if base is None else checkpoints[base], entries)
+    return Segment(target, () if base is None else checkpoints[base], entries, commits.get(target))
 
 
 def _check_reach(

@@ -20,9 +20,15 @@ from deltaberg.delta.features import (
 )
 from deltaberg.delta.log_bytes import LogBytes
 from deltaberg.delta.schema import parse_schema
-from deltaberg.delta.segment import LogDirectory, LogEntry, Segment, build_segment
+from deltaberg.delta.segment import LogDirectory, LogEntry, Segment, build_newer, build_segment
 from deltaberg.delta.state import FileState
-from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, SchemaError
+from deltaberg.errors import (
+    CorruptCheckpointError,
+    CorruptLogError,
+    DeltabergError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from deltaberg.schema import Field, Struct
 
 __all__ = ["Snapshot"]
@@ -110,16 +116,42 @@ class Snapshot:
         return cls(log, segment, _replay(log, log_bytes, segment), checkpoint, log_bytes)
 
     def newer(self) -> Snapshot:
-        """Give the newest version, reading only what came after this one."""
+        """Give the newest version, reading only what came after this one.
+
+        Raises
+        ------
+        TableNotFoundError
+            Where there is no log any more.
+        VersionNotFoundError
+            Where it is not the log that this version was read from.
+        """
         try:
-            segment = build_segment(self.log, None, first=self.version + 1)
+            commit, segment = build_newer(self.log, self.version)
+            self._check_same_commit(commit)
             if not segment.commits:
                 return self
             replay = _replay(self.log, self.log_bytes, segment)
         except CorruptLogError:
             # Commits in between were cleaned up: only a checkpoint leads past them.
-            return Snapshot.load(self.log)
+            newest = Snapshot.load(self.log)
+            if newest.version < self.version or newest.metadata.id != self.metadata.id:
+                raise self._replaced() from None
+            return newest
         return Snapshot(self.log, segment, replay, self, self.log_bytes)
+
+    def _check_same_commit(self, found: LogEntry | None) -> None:
+        """Refuse a log in which this version is another commit than the one that was read."""
+        known = self.segment.commit
+        if found is None or known is None or found == known or self.log_bytes.holds(found):
+            return
+        raise self._replaced()
+
+    def _replaced(self) -> VersionNotFoundError:
+        return VersionNotFoundError(
+            f"version {self.version} is open, and the log has another one now: it was written anew",
+            hint="open the table again",
+            table=str(self.log.root),
+        )
 
     def _read_table_actions(self, replay: kernels.Replay, older: Checkpoint | Snapshot | None) -> None:
         before = older.table_actions if isinstance(older, Checkpoint) else older

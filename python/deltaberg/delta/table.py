@@ -277,7 +277,15 @@ class DeltaTable:
         return expired(self.tombstones, millis, deleted_file_retention(self.properties))
 
     def refresh(self) -> DeltaTable:
-        """Move to the newest version, reading only what is new; scans made before keep theirs."""
+        """Move to the newest version, reading only what is new; scans made before keep theirs.
+
+        Raises
+        ------
+        TableNotFoundError
+            Where the table was deleted meanwhile.
+        VersionNotFoundError
+            Where its log was deleted and written anew: this is another table, which has to be opened.
+        """
         newer = self._snapshot.newer()
         if newer is not self._snapshot:
             self._set(newer)

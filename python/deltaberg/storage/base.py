@@ -11,11 +11,15 @@ __all__ = ["Counters", "ObjectMeta", "Storage"]
 
 
 class ObjectMeta(NamedTuple):
-    """An object: its path, its size in bytes, and when it was last modified, in milliseconds since 1970."""
+    """An object: its path, its size in bytes, and when it was last modified, in milliseconds since 1970.
+
+    ``tag`` is another where an object of this path is another one; None where the store does not say.
+    """
 
     path: str
     size: int
     modified: int
+    tag: str | None = None
 
 
 class Counters:

@@ -39,7 +39,7 @@ class LocalStorage:
             found = os.stat(path)
         except (OSError, ValueError) as error:
             raise _translate(error, path) from error
-        return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
+        return _meta(path, found)
 
     def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
         """List the files directly in a directory, from a name on."""
@@ -59,7 +59,7 @@ class LocalStorage:
             except OSError as error:
                 raise _translate(error, path) from error
             if os.path.isfile(path):
-                yield ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000)
+                yield _meta(path, found)
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
@@ -114,6 +114,10 @@ class LocalStorage:
             os.unlink(path)
         except (OSError, ValueError) as error:
             raise _translate(error, path) from error
+
+
+def _meta(path: str, found: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000, str(found.st_ino))
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:

@@ -169,7 +169,7 @@ def _first_sentence(error: Exception) -> str:
 
 def _meta(item: Any) -> ObjectMeta:
     modified = item["last_modified"]
-    return ObjectMeta(item["path"], int(item["size"]), int(modified.timestamp() * 1000))
+    return ObjectMeta(item["path"], int(item["size"]), int(modified.timestamp() * 1000), item.get("e_tag"))
 
 
 def _open(location: Location, options: StoreOptions) -> Any:

@@ -1,0 +1,119 @@
+"""A log that is deleted, cut back or written anew under an open table: an error, never two tables in one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import CorruptLogError, DeltabergError, TableNotFoundError, VersionNotFoundError
+from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.rows import ids, ids_of, numbered_commits
+
+_OTHER = pa.table({"x": ["a"]})
+
+
+def _recreate(builder: DeltaBuilder, versions: int) -> None:
+    """Write another table of so many versions in place of the one that is there."""
+    shutil.rmtree(builder.root)
+    other = DeltaBuilder(builder.root)
+    metadata = other.metadata(_OTHER.schema, id="another")
+    other.commit(other.protocol(), metadata, other.add(_OTHER))
+    for _ in range(versions - 1):
+        other.commit(other.add(_OTHER))
+
+
+def _refused(table: Any, kind: type[DeltabergError]) -> str:
+    """Refresh, which fails, and see that the table is what it was."""
+    before = (table.version, table.schema)
+    with pytest.raises(kind) as caught:
+        table.refresh()
+    assert (table.version, table.schema) == before
+    assert caught.value.context["table"] == table.location
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("held", [0, 2])
+def test_a_deleted_table_is_missed(builder: DeltaBuilder, held: int) -> None:
+    numbered_commits(builder, held)
+    table = open_table(builder.root)
+    shutil.rmtree(builder.root)
+    _refused(table, TableNotFoundError)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_log_that_was_cut_back_is_noticed(builder: DeltaBuilder, kept: int) -> None:
+    numbered_commits(builder, 3)
+    table = open_table(builder.root)
+    for version in range(kept + 1, 4):
+        (builder.log / commit_name(version)).unlink()
+    assert f"ends at version {kept}" in _refused(table, VersionNotFoundError)
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+@pytest.mark.parametrize("versions", [1, 2, 3, 5])
+def test_a_table_written_anew_is_noticed(builder: DeltaBuilder, held: int, versions: int) -> None:
+    numbered_commits(builder, held)
+    table = open_table(builder.root)
+    _recreate(builder, versions)
+    assert "open the table again" in _refused(table, VersionNotFoundError)
+    assert open_table(builder.root).scan().count() == versions
+
+
+def test_a_table_written_anew_and_cleaned_is_noticed(builder: DeltaBuilder) -> None:
+    """No commit of the versions that were read is left: the id of the table tells."""
+    numbered_commits(builder, 1)
+    table = open_table(builder.root)
+    shutil.rmtree(builder.root)
+    other = DeltaBuilder(builder.root)
+    other.commit(other.protocol(), other.metadata(_OTHER.schema, id="another"), other.add(_OTHER))
+    for _ in range(3):
+        other.commit(other.add(_OTHER))
+    other.checkpoint(3)
+    for version in range(3):
+        (other.log / commit_name(version)).unlink()
+    assert "open the table again" in _refused(table, VersionNotFoundError)
+
+
+def test_a_table_behind_a_checkpoint_written_anew_is_noticed(builder: DeltaBuilder) -> None:
+    """Where the version was read from a checkpoint, its commit was listed all the same."""
+    numbered_commits(builder, 3)
+    builder.checkpoint(3, pointer=True)
+    table = open_table(builder.root)
+    _recreate(builder, 6)
+    _refused(table, VersionNotFoundError)
+
+
+@pytest.mark.parametrize("touch", [lambda path: os.utime(path, (1, 1)), lambda path: shutil.copy(path, f"{path}.new")])
+def test_a_commit_that_was_copied_is_the_same(builder: DeltaBuilder, touch: Callable[[Any], None]) -> None:
+    """Its bytes tell, where time or place of the file changed."""
+    numbered_commits(builder, 2)
+    table = open_table(builder.root)
+    newest = builder.log / commit_name(2)
+    touch(newest)
+    if newest.with_name(f"{newest.name}.new").exists():
+        os.replace(f"{newest}.new", newest)
+    builder.commit(builder.add(ids(3)))
+    assert ids_of(table.refresh()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\n"])
+def test_an_empty_commit_is_corrupt(builder: DeltaBuilder, text: str) -> None:
+    """A writer that was cut off leaves one; taking it as a version would hide that the next one is not there."""
+    numbered_commits(builder, 2)
+    table = open_table(builder.root)
+    empty = builder.log / commit_name(3)
+    empty.write_text(text)
+    with pytest.raises(CorruptLogError, match="is empty") as caught:
+        open_table(builder.root)
+    assert caught.value.context["file"] == commit_name(3)
+    _refused(table, CorruptLogError)
+    assert ids_of(open_table(builder.root, version=2)) == [0, 1, 2]
+    empty.unlink()
+    builder.commit(builder.add(ids(3)))
+    assert ids_of(table.refresh()) == [0, 1, 2, 3]
