@@ -74,18 +74,26 @@ class RowSelection:
 
     def __init__(self, task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> None:
         self._excluded = [] if task.exclude is None else [load_bitmap(task.exclude, store)]
-        deleted = position_deletes(task, store, resolver)
+        deleted = position_deletes(task.deletes, task, store, resolver)
         if deleted is not None:
             self._excluded.append(deleted)
-        self._include = None if task.include is None else load_bitmap(task.include, store)
+        self._included = [] if task.include is None else [load_bitmap(task.include, store)]
+        wanted = position_deletes(task.included, task, store, resolver)
+        if wanted is not None:
+            self._included.append(wanted)
 
     def mask(self, start: int, rows: int) -> pa.BooleanArray | None:
-        """Give a mask of the wanted rows from position ``start`` on; None where all are."""
+        """Give a mask of the rows that are not deleted from position ``start`` on; None where none is."""
         mask = None
         for bitmap in self._excluded:
             kept = kernels.keep_mask(bitmap, start, rows)
             mask = kept if mask is None else pc.and_(mask, kept)
-        if self._include is not None:
-            wanted = pc.invert(kernels.keep_mask(self._include, start, rows))
-            mask = wanted if mask is None else pc.and_(mask, wanted)
+        return mask
+
+    def included(self, start: int, rows: int) -> pa.BooleanArray | None:
+        """Give a mask of the rows that are named as wanted; None where no positions name any."""
+        mask = None
+        for bitmap in self._included:
+            named = pc.invert(kernels.keep_mask(bitmap, start, rows))
+            mask = named if mask is None else pc.or_(mask, named)
         return mask

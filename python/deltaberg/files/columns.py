@@ -35,6 +35,8 @@ class TaskColumns:
         The filter that remains where the task says so.
     key_sets
         Equality deletes: rows whose columns equal one of the keys are not wanted.
+    included_sets
+        Likewise, of a task that wants the rows that something deletes.
     """
 
     def __init__(
@@ -46,11 +48,14 @@ class TaskColumns:
         layout: FileLayout,
         task: FileTask,
         key_sets: Sequence[KeySet],
+        included_sets: Sequence[KeySet] = (),
     ) -> None:
         self._output = output
         self._layout = layout
         self._task = task
         self._key_sets = key_sets
+        self._included_sets = included_sets
+        self._is_chosen = task.include is not None or bool(task.included)
         known = [child for child in constants if child.name not in layout.stored or task.constants[child.name].is_valid]
         self._constants = frozenset(child.name for child in known)
         #: The values of the constants, by the key of their statistics.
@@ -63,7 +68,7 @@ class TaskColumns:
         self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
         self._gives_deleted = any(child.name == DELETED for child in computed)
         self._output_schema = arrow_schema(output)
-        from_file = [*needed, *(child for keys in key_sets for child in keys.fields)]
+        from_file = [*needed, *(child for keys in (*key_sets, *included_sets) for child in keys.fields)]
         #: The columns that come from the file, each perhaps narrowed to a part of it.
         self._from_file = list(dict.fromkeys(child for child in from_file if self._is_in_file(child)))
 
@@ -83,9 +88,11 @@ class TaskColumns:
         columns = dict(zip(self._from_file, arrays, strict=False))
         keep = selection.mask(start, count)
         for keys in self._key_sets:
-            found = [leaf_of(self._column(child, columns, count), child) for child in keys.fields]
-            spared = pc.invert(keys.deleted(found))
+            spared = pc.invert(self._named(keys, columns, count))
             keep = spared if keep is None else pc.and_(keep, spared)
+        if self._is_chosen:
+            chosen = self._chosen(selection.included(start, count), columns, count)
+            keep = chosen if keep is None else pc.and_(keep, chosen)
         columns.update(self._computed.build(start, count, arrays[len(self._from_file) :], keep))
         mask = None if self._gives_deleted else keep
         if self._task.filtered:
@@ -94,6 +101,17 @@ class TaskColumns:
         made = [self._column(child, columns, count) for child in self._output]
         batch = pa.RecordBatch.from_arrays(made, schema=self._output_schema) if made else empty_batch(count)
         return batch if mask is None else batch.filter(mask)
+
+    def _named(self, keys: KeySet, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
+        """Say which rows equal a key."""
+        return keys.deleted([leaf_of(self._column(child, columns, count), child) for child in keys.fields])
+
+    def _chosen(self, chosen: pa.BooleanArray | None, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
+        """Say which rows are named by positions or by keys."""
+        for keys in self._included_sets:
+            named = self._named(keys, columns, count)
+            chosen = named if chosen is None else pc.or_(chosen, named)
+        return pa.repeat(False, count) if chosen is None else chosen
 
     def _column(self, child: Field, columns: dict[Field, pa.Array], count: int) -> pa.Array:
         if child.name not in self._constants:

@@ -62,10 +62,12 @@ class _Kept:
 _kept = _Kept()
 
 
-def position_deletes(task: FileTask, store: StoreSpec, resolver: PathResolver | None) -> bytes | None:
+def position_deletes(
+    files: Sequence[DeleteFile], task: FileTask, store: StoreSpec, resolver: PathResolver | None
+) -> bytes | None:
     """Give the positions that position delete files delete in a task's data file, as a portable bitmap."""
     found = []
-    for file in task.deletes:
+    for file in files:
         if file.keys is None:
             table = _kept.get((file.location, file.size, "positions"), partial(_positions, file, store))
             found.append(_of_file(table, task, resolver))
@@ -158,10 +160,10 @@ class KeySet(NamedTuple):
         return found
 
 
-def equality_deletes(task: FileTask, store: StoreSpec, layout: FileLayout) -> list[KeySet]:
-    """Give the keys of the equality delete files of a task, together where they are over the same columns."""
+def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: FileLayout) -> list[KeySet]:
+    """Give the keys of equality delete files, together where they are over the same columns."""
     by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
-    for file in task.deletes:
+    for file in chosen:
         if file.keys is not None:
             by_columns.setdefault(tuple(sorted(set(file.keys))), []).append(file)
     found = []

@@ -116,8 +116,8 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 def _read(spec: ReadSpec, task: FileTask, counters: ReadCounters, threads: bool) -> Iterator[pa.RecordBatch]:
     location = parse_location(task.location)
-    key_sets = equality_deletes(task, spec.store, spec.layout)
-    plan = TaskColumns(spec.table, spec.output, spec.constants, spec.residual, spec.layout, task, key_sets)
+    key_sets = [equality_deletes(files, spec.store, spec.layout) for files in (task.deletes, task.included)]
+    plan = TaskColumns(spec.table, spec.output, spec.constants, spec.residual, spec.layout, task, *key_sets)
     selection = RowSelection(task, spec.store, spec.layout.resolver)
     remote = location.scheme != "file"
     size = task.size or None
@@ -137,7 +137,7 @@ def _read(spec: ReadSpec, task: FileTask, counters: ReadCounters, threads: bool)
                 source.close()
                 source = open_data_file(task.format, location, spec.store, size, counters, in_pieces=True)
         uncounted = deque(groups)
-        keys = max((len(found.keys) for found in key_sets), default=0)
+        keys = max((len(found.keys) for sets in key_sets for found in sets), default=0)
         for positioned in _together(source.batches(groups, plan.leaves, batch_size, threads), keys):
             counters.rows_read += positioned.rows
             while uncounted and not remote and uncounted[0].start < positioned.start + positioned.rows:

@@ -79,9 +79,10 @@ class DeleteFile(NamedTuple):
 class FileTask:
     """A part of a data file to read: the row groups whose middle lies in bytes ``start`` to ``stop``.
 
-    Rows in ``exclude`` are deleted, as are those that ``deletes`` name; where ``include`` is given, no other row is
-    wanted. ``constants`` are columns with one value for the whole file. ``filtered`` says that a filter remains to be
-    applied. ``recorded_path`` is the path as the metadata spells it, where delete files name it.
+    Rows in ``exclude`` are deleted, as are those that ``deletes`` name; where ``include`` or ``included`` is given, no
+    row is wanted but those that they name. ``constants`` are columns with one value for the whole file. ``filtered``
+    says that a filter remains to be applied. ``recorded_path`` is the path as the metadata spells it, where delete
+    files name it.
     """
 
     location: str
@@ -95,6 +96,7 @@ class FileTask:
     exclude: BitmapRef | None = None
     include: BitmapRef | None = None
     deletes: tuple[DeleteFile, ...] = ()
+    included: tuple[DeleteFile, ...] = ()
     recorded_path: str | None = None
     base_row_id: int | None = None
     row_commit_version: int | None = None
@@ -122,6 +124,7 @@ def task_schema(constants: pa.Schema) -> pa.Schema:
             pa.field("exclude", BITMAP),
             pa.field("include", BITMAP),
             pa.field("deletes", DELETE_FILES),
+            pa.field("included", DELETE_FILES),
             pa.field("recorded_path", pa.string()),
             pa.field("base_row_id", pa.int64()),
             pa.field("row_commit_version", pa.int64()),
@@ -147,7 +150,8 @@ def tasks_of(tasks: pa.RecordBatch) -> Iterator[FileTask]:
     plain = tasks.select([name for name in tasks.schema.names if not name.startswith(_CONSTANT)])
     for index, row in enumerate(plain.to_pylist()):
         values: dict[str, Any] = {**row, "exclude": _bitmap(row["exclude"]), "include": _bitmap(row["include"])}
-        values["deletes"] = tuple(_delete_file(file) for file in row["deletes"] or ())
+        for name in ("deletes", "included"):
+            values[name] = tuple(_delete_file(file) for file in row[name] or ())
         scalars = {name.removeprefix(_CONSTANT): tasks.column(name)[index] for name in constants}
         yield FileTask(**values, constants=scalars)
 

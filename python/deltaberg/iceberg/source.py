@@ -25,14 +25,15 @@ from deltaberg.schema import Field, NameMapping, Primitive, Struct, arrow_schema
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import ROW, FileSelection, PruneStep
 
-__all__ = ["IcebergSource"]
+__all__ = ["DATA_REST", "IcebergSource"]
 
 _FILE = Field("_file", Primitive("string"), nullable=False, id=2147483646)
 _SPEC_ID = Field("_spec_id", Primitive("integer"), nullable=False, id=2147483643)
 _PARTITION_ID = 2147483642
 #: The format version from which on rows have ids.
 _ROW_IDS_SINCE = 3
-_DATA_REST = ("first_row_id", "key_metadata")
+#: What is read of data files beside the columns that all files have.
+DATA_REST = ("first_row_id", "key_metadata")
 
 
 class IcebergSource:
@@ -162,7 +163,7 @@ class IcebergSource:
         data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
         chosen = prune_manifests(data, self.reader, condition)
         ids = frozenset(path[-1].id for path in bound_paths(condition) if path[-1].id is not None)
-        part = ManifestPart(METRIC_NAMES if ids else (), ids, _DATA_REST)
+        part = ManifestPart(METRIC_NAMES if ids else (), ids, DATA_REST)
         entries = self.reader.read(chosen.to_pylist(), part, condition)
         self._metrics.keep(ids, entries)
         files = self.file_table(entries)
@@ -197,8 +198,9 @@ class IcebergSource:
             "row_commit_version": table.column("sequence_number"),
             constant_column(_FILE.name): table.column("file_path"),
             constant_column(_SPEC_ID.name): pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), rows),
-            constant_column("_partition"): union,
         }
+        if self.partition:
+            columns[constant_column("_partition")] = union
         identities = identity_sources([found.spec], self._schema)
         places = {child.id: number for number, child in enumerate(self.partition)}
         values = {child.name: pc.struct_field(union, places[field]) for field, child in identities.items()}

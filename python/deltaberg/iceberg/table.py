@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError
+from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError, VersionNotFoundError
 from deltaberg.expressions import Filter
+from deltaberg.iceberg.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.inspect import inspect_table
 from deltaberg.iceberg.metadata import TableMetadata
 from deltaberg.iceberg.pointer import FilePointer, LoadedTable, TablePointer
@@ -248,6 +249,76 @@ class IcebergTable:
         """
         chosen = scan_options(options, execution, str(self._timezone))
         return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+    def changes(
+        self,
+        start: int | None,
+        end: int | None = None,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Any,
+    ) -> Scan:
+        """Describe the rows that changed from one snapshot to another.
+
+        Besides the table's columns there are ``_change_type`` (``insert`` or ``delete``; an update shows as both),
+        ``_change_ordinal`` (the number of the snapshot among those of the range), ``_commit_snapshot_id`` and
+        ``_commit_timestamp``. Snapshots that only rewrote files change nothing.
+
+        Parameters
+        ----------
+        start
+            The snapshot after which changes are wanted, as iceberg-spark's ``start-snapshot-id``; None for all changes
+            since the table was made.
+        end
+            The last snapshot whose changes are wanted; the one that is open by default.
+        """
+        return self._between(start, end, False, (filter, columns, limit), options, execution)
+
+    def appends(
+        self,
+        start: int | None,
+        end: int | None = None,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        *,
+        options: ScanOptions | None = None,
+        **execution: Any,
+    ) -> Scan:
+        """Describe the rows that appends added after one snapshot, up to another: the incremental append scan.
+
+        Snapshots that are no appends are passed over. Parameters are those of `changes`.
+        """
+        return self._between(start, end, True, (filter, columns, limit), options, execution)
+
+    def _between(
+        self,
+        start: int | None,
+        end: int | None,
+        appends: bool,
+        wanted: tuple[Filter | None, Sequence[ColumnName] | None, int | None],
+        options: ScanOptions | None,
+        execution: Mapping[str, Any],
+    ) -> Scan:
+        chosen = scan_options(options, execution, str(self._timezone))
+        condition, columns, limit = wanted
+        try:
+            last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
+            found = [] if last is None and start is None else self._range(start, last)
+        except DeltabergError as error:
+            raise error.with_context(table=self.location) from None
+        source = ChangesSource(self._source.at(last), found, appends)
+        return Scan(source, filter=condition, columns=columns, limit=limit, options=chosen)
+
+    def _range(self, start: int | None, last: Snapshot | None) -> list[Snapshot]:
+        if start is not None and type(start) is not int:
+            raise InvalidArgumentError(f"start is {start!r}", hint="pass the number of a snapshot, or None")
+        if last is None:
+            raise VersionNotFoundError(f"there is no snapshot {start}: the table has none")
+        return snapshots_between(self.metadata, start, last)
 
 
 def _file_pointer(location: str | os.PathLike[str], storage_options: StoreOptions | None) -> TablePointer:

@@ -72,10 +72,12 @@ class Plan:
 
     def _has_delete_files(self) -> pa.BooleanArray:
         """Say of each file whether its deleted rows are in files that were not read."""
-        if "deletes" not in self.files.column_names:
-            return pa.repeat(False, len(self.files))
-        lengths = pc.list_value_length(self.files.column("deletes").combine_chunks())
-        return pc.greater(lengths.fill_null(0), 0)
+        found = pa.repeat(False, len(self.files))
+        for name in ("deletes", "included"):
+            if name in self.files.column_names:
+                lengths = pc.list_value_length(self.files.column(name).combine_chunks())
+                found = pc.or_(found, pc.greater(lengths.fill_null(0), 0))
+        return found
 
     @property
     def located(self) -> pa.Table:
@@ -164,6 +166,7 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
     stops = [(piece + 1) * width if piece + 1 < count else _TO_THE_END for width, piece, count in parts]
     schema = task_schema(arrow_schema(constants))
     has_deletes = "deletes" in located.column_names
+    no_deletes = pa.nulls(len(files), DELETE_FILES)
     columns = {
         "location": located.column("location"),
         "format": file_formats(files),
@@ -173,7 +176,8 @@ def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array
         "filtered": plan.filtered,
         "exclude": located.column("exclude"),
         "include": located.column("include"),
-        "deletes": located.column("deletes") if has_deletes else pa.nulls(len(files), DELETE_FILES),
+        "deletes": located.column("deletes") if has_deletes else no_deletes,
+        "included": located.column("included") if "included" in located.column_names else no_deletes,
         "recorded_path": files.column("path") if has_deletes else pa.nulls(len(files), pa.string()),
         "base_row_id": files.column("base_row_id"),
         "row_commit_version": files.column("row_commit_version"),

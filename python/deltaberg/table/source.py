@@ -108,7 +108,7 @@ class ScanSource(Protocol):
     def locate(self, files: pa.Table) -> pa.Table:
         """Give where rows of the file table are.
 
-        The columns are ``location``, ``exclude`` and ``include`` (`BITMAP`), and ``deletes`` (`DELETE_FILES`) where the
-        file table has such a column.
+        The columns are ``location``, ``exclude`` and ``include`` (`BITMAP`), and where delete files apply ``deletes``
+        and ``included`` (`DELETE_FILES`).
         """
         ...

@@ -1,0 +1,114 @@
+"""Metadata tables: what they hold for tables of this project, and that every foreign table has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.inspect import METADATA_TABLES
+from tests.support.iceberg_builder import IcebergBuilder
+
+
+def _builder(root: Path) -> IcebergBuilder:
+    spec = [{"source-id": 2, "name": "s", "transform": "identity"}]
+    builder = IcebergBuilder(root, {"id": "long", "s": "string"}, specs=[spec])
+    x = builder.data([{"id": 1, "s": "x"}, {"id": 2, "s": "x"}], partition={"s": "x"})
+    y = builder.data([{"id": 3, "s": "y"}], partition={"s": "y"})
+    builder.commit(x, y)
+    deletes = builder.equality_deletes([1], [{"id": 9}], partition={"s": "x"})
+    builder.commit(builder.position_deletes([(x, 0)]), deletes, operation="delete")
+    builder.commit(removed=[y], operation="delete")
+    return builder
+
+
+def _rows(table: Any, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.inspect(name).to_pylist()
+    return found
+
+
+def test_snapshots_and_history(tmp_path: Path) -> None:
+    table = open_table(_builder(tmp_path / "t").root)
+    snapshots = _rows(table, "snapshots")
+    assert [(row["snapshot_id"], row["parent_id"], row["operation"]) for row in snapshots] == [
+        (1000, None, "append"),
+        (1001, 1000, "delete"),
+        (1002, 1001, "delete"),
+    ]
+    assert [row["is_current_ancestor"] for row in _rows(table, "history")] == [True] * 3
+    assert _rows(table, "refs") == [
+        {
+            "name": "main",
+            "type": "BRANCH",
+            "snapshot_id": 1002,
+            "max_reference_age_in_ms": None,
+            "min_snapshots_to_keep": None,
+            "max_snapshot_age_in_ms": None,
+        }
+    ]
+    (log,) = _rows(table, "metadata_log_entries")
+    assert log["file"] == table.metadata_location
+
+
+def test_files_of_each_kind(tmp_path: Path) -> None:
+    table = open_table(_builder(tmp_path / "t").root)
+    assert [(row["content"], row["record_count"], row["partition"]) for row in _rows(table, "files")] == [
+        (0, 2, {"s": "x"}),
+        (1, 1, {"s": "x"}),
+        (2, 1, {"s": "x"}),
+    ]
+    assert [row["content"] for row in _rows(table, "data_files")] == [0]
+    assert [row["equality_ids"] for row in _rows(table, "delete_files")] == [None, [1]]
+    entries = _rows(table, "entries")
+    assert sorted((row["status"], row["data_file"]["content"]) for row in entries) == [(0, 0), (1, 1), (1, 2), (2, 0)]
+
+
+def test_manifests(tmp_path: Path) -> None:
+    table = open_table(_builder(tmp_path / "t").root)
+    rows = _rows(table, "manifests")
+    counts = [(row["content"], row["existing_data_files_count"], row["deleted_data_files_count"]) for row in rows]
+    assert counts == [(0, 1, 1), (1, 0, 0)]
+    assert [row["added_delete_files_count"] for row in rows] == [0, 2]
+    assert [row["reference_snapshot_id"] for row in _rows(table, "all_manifests")] == [1000, 1001, 1001, 1002, 1002]
+
+
+def test_partitions(tmp_path: Path) -> None:
+    builder = _builder(tmp_path / "t")
+    (row,) = _rows(open_table(builder.root), "partitions")
+    assert row["partition"] == {"s": "x"}
+    assert (row["record_count"], row["file_count"]) == (2, 1)
+    assert (row["position_delete_record_count"], row["equality_delete_file_count"]) == (1, 1)
+    assert row["last_updated_snapshot_id"] == 1001
+    before = _rows(open_table(builder.root, snapshot_id=1000), "partitions")
+    assert [row["partition"]["s"] for row in before] == ["x", "y"]
+
+
+def test_a_table_without_snapshots(tmp_path: Path) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.write()
+    table = open_table(builder.root)
+    sizes = {name: table.inspect(name).num_rows for name in METADATA_TABLES}
+    assert sizes == {**dict.fromkeys(METADATA_TABLES, 0), "metadata_log_entries": 1}
+
+
+def test_a_name_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="there is no metadata table 'file'"):
+        open_table(_builder(tmp_path / "t").root).inspect("file")
+
+
+def test_foreign_tables_have_all_of_them(conformance: Path) -> None:
+    index = json.loads((conformance / "index.json").read_text(encoding="utf-8"))
+    for entry in index.values():
+        if entry["format"] != "iceberg":
+            continue
+        table = open_table(conformance / entry["dir"], location_map="auto")
+        for name in METADATA_TABLES:
+            table.inspect(name).validate(full=True)
+        assert table.inspect("files").num_rows == sum(entry["live_files"].values())
+        assert {str(number) for number in table.inspect("snapshots").column("snapshot_id").to_pylist()} >= set(
+            entry.get("snapshots", {})
+        )
