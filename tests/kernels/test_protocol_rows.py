@@ -129,6 +129,30 @@ def test_numbers(kernels: ModuleType) -> None:
             _value(kernels, text, primitive)
 
 
+@pytest.mark.parametrize("primitive", ["float", "double"])
+def test_numbers_without_digits_in_any_spelling(kernels: ModuleType, primitive: str) -> None:
+    """Writers take them from their own languages: delta-rs writes inf, Java Infinity."""
+    for text in ("inf", "Inf", "+inf", "infinity", "INFINITY", "+Infinity"):
+        assert _value(kernels, text, primitive) == math.inf, text
+        assert _value(kernels, "-" + text.lstrip("+"), primitive) == -math.inf, text
+    for text in ("nan", "NaN", "NAN"):
+        assert math.isnan(_value(kernels, text, primitive)), text
+    for text in ("-nan", "+NaN", "infinit", "in", "--inf", "inf "):
+        with pytest.raises(InvalidPartitionValueError):
+            _value(kernels, text, primitive)
+
+
+def test_bounds_without_digits(kernels: ModuleType) -> None:
+    """NaN bounds nothing, however it is spelled."""
+    texts = [
+        json.dumps({"minValues": {"x": low}, "maxValues": {"x": high}})
+        for low, high in (("-inf", "inf"), ("nan", "NAN"))
+    ]
+    found = kernels.parse_stats(pa.array(texts), [(("x",), "double")])
+    assert found.column("min.0").to_pylist() == [-math.inf, None]
+    assert found.column("max.0").to_pylist() == [math.inf, None]
+
+
 @pytest.mark.req("DL-PART-04", half="reader")
 def test_dates(kernels: ModuleType) -> None:
     assert str(_value(kernels, "1970-01-01", "date")) == "1970-01-01"

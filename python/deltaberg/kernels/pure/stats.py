@@ -144,7 +144,7 @@ def _bound(value: Any, primitive: PrimitiveType, slack: int) -> Any:
         return None
     if primitive.name in ("timestamp", "timestamp_ntz"):
         return _timestamp_bound(value, slack)
-    return None if value == "NaN" and primitive.name != "string" else primitive.parse(value)
+    return None if value.lower() == "nan" and primitive.name != "string" else primitive.parse(value)
 
 
 def _timestamp_bound(text: str, slack: int) -> int | None:

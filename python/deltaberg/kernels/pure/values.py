@@ -23,12 +23,7 @@ _TIMESTAMP = re.compile(
     r"(Z|([+-])([0-9]{2})(?::([0-9]{2})(?::([0-9]{2}))?)?)?)?"
 )
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,3})\s*,\s*([0-9]{1,3})\s*\)")
-_SPECIAL_FLOATS = {
-    "NaN": float("nan"),
-    "Infinity": float("inf"),
-    "+Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-}
+_SPECIAL_FLOAT = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE | re.ASCII)
 _MICROS_PER_DAY = 86_400_000_000
 _MAX_INT64 = (1 << 63) - 1
 _MAX_DAYS = (1 << 31) - 1
@@ -74,11 +69,8 @@ def parse_integer(text: str, bits: int = 64) -> int | None:
 
 
 def parse_float(text: str) -> float | None:
-    """Read a floating point number, ``NaN``, ``Infinity`` or ``-Infinity``."""
-    special = _SPECIAL_FLOATS.get(text)
-    if special is not None:
-        return special
-    return float(text) if _NUMBER.fullmatch(text) else None
+    """Read a floating point number, ``NaN``, or ``Infinity`` or ``inf`` with or without a sign, in any case."""
+    return float(text) if _NUMBER.fullmatch(text) or _SPECIAL_FLOAT.fullmatch(text) else None
 
 
 def parse_date(text: str) -> int | None:

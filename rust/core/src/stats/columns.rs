@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema};
 use super::tree::Part;
 use crate::error::Result;
 use crate::json::Token;
-use crate::values::{ColumnBuilder, Offset, PrimitiveType, integer};
+use crate::values::{ColumnBuilder, Offset, PrimitiveType, integer, is_nan};
 
 /// What an offset of whole minutes may have lost: nearly one minute.
 const OFFSET_ERROR_MICROS: i64 = 59_000_000;
@@ -138,7 +138,7 @@ fn push_bound(builder: &mut ColumnBuilder, primitive: PrimitiveType, token: Toke
         Offset::WholeMinutes => micros.checked_add(slack),
         Offset::Missing | Offset::Exact => Some(micros),
     };
-    let is_nan = |text: &str| text == "NaN" && primitive != PrimitiveType::String;
+    let bounds_nothing = |text: &str| is_nan(text) && primitive != PrimitiveType::String;
     let pushed = match token {
         Token::Boolean(value) if primitive == PrimitiveType::Boolean => {
             builder.push_text(if value { "true" } else { "false" }, widen)
@@ -147,7 +147,7 @@ fn push_bound(builder: &mut ColumnBuilder, primitive: PrimitiveType, token: Toke
             std::str::from_utf8(spelling).is_ok_and(|spelling| builder.push_text(spelling, widen))
         }
         Token::String(text) if is_text(primitive) => {
-            text.resolve().is_some_and(|text| !is_nan(&text) && builder.push_text(&text, widen))
+            text.resolve().is_some_and(|text| !bounds_nothing(&text) && builder.push_text(&text, widen))
         }
         _ => false,
     };

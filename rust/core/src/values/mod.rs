@@ -5,5 +5,5 @@ mod number;
 mod types;
 
 pub use datetime::{Offset, date, timestamp};
-pub use number::integer;
+pub use number::{integer, is_nan};
 pub use types::{ColumnBuilder, PrimitiveType};

@@ -20,15 +20,24 @@ pub fn integer(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { value.wrapping_neg() } else { value })
 }
 
-/// A floating point number, `NaN`, `Infinity` or `-Infinity`.
+/// A floating point number, `NaN`, or `Infinity` or `inf` with or without a sign, in any case.
 #[must_use]
 pub fn float(text: &str) -> Option<f64> {
-    match text {
-        "NaN" => Some(f64::NAN),
-        "Infinity" | "+Infinity" => Some(f64::INFINITY),
-        "-Infinity" => Some(f64::NEG_INFINITY),
-        _ => Parts::of(text).and_then(|_| text.parse().ok()),
+    if Parts::of(text).is_some() {
+        return text.parse().ok();
     }
+    if is_nan(text) {
+        return Some(f64::NAN);
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let infinite = unsigned.eq_ignore_ascii_case("infinity") || unsigned.eq_ignore_ascii_case("inf");
+    infinite.then_some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY })
+}
+
+/// Whether a text means NaN.
+#[must_use]
+pub fn is_nan(text: &str) -> bool {
+    text.eq_ignore_ascii_case("nan")
 }
 
 /// `true` or `false`, in any case.
