@@ -83,7 +83,7 @@ class LogBytes:
 
     def _read(self, entry: LogEntry) -> bytes:
         try:
-            data = self._log.read(entry)
+            return self._log.read(entry)
         except ObjectNotFoundError as error:
             raise CorruptLogError(
                 "a log entry is gone since it was listed: the log was cleaned up meanwhile",
@@ -93,11 +93,3 @@ class LogBytes:
             ) from error
         except DeltabergError as error:
             raise error.with_context(table=str(self._log.root)) from None
-        if not data or data.isspace():
-            raise CorruptLogError(
-                "a log entry is empty: a commit has at least one action",
-                hint="its writer was perhaps cut off",
-                table=str(self._log.root),
-                file=entry.file.name,
-            )
-        return data

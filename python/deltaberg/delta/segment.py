@@ -209,6 +209,14 @@ def _assemble(
     begin = first if first is not None else (0 if base is None else base + 1)
     _check_reach(commits, checkpoints, target, newest, base, begin, log)
     entries = _commit_entries(listed, commits, begin, target, damaged, log)
+    if target == newest and entries and entries[-1].meta.size == 0:
+        # Those who wrote later versions took an older one for a commit of no actions.
+        raise CorruptLogError(
+            "the newest log entry is empty: it is still being written, or its writer was cut off",
+            hint=f"open version {target - 1}, or delete the file if nobody writes it" if target else None,
+            table=str(log.root),
+            file=entries[-1].file.name,
+        )
     return Segment(target, () if base is None else checkpoints[base], entries, commits.get(target))
 
 
