@@ -96,6 +96,9 @@ def test_the_newest_of_a_listing(tmp_path: Path) -> None:
     ):
         (tmp_path / "metadata" / name).write_bytes(b"")
     (tmp_path / "metadata" / "v99.metadata.json").mkdir()
+    # A clock may be wrong; a number is not.
+    for name, seconds in ((f"00009-{_UUID}", 3_000), (f"00010-{_UUID}", 1_000), (f"2-{_UUID}", 2_000)):
+        os.utime(tmp_path / "metadata" / f"{name}.metadata.json", (seconds, seconds))
     assert _found(tmp_path) == f"00010-{_UUID}.metadata.json"
 
 
@@ -117,6 +120,7 @@ def test_names_of_compressed_metadata(tmp_path: Path, name: str, hint: str | Non
     target.write_bytes(gzip.compress(json.dumps(document(properties={"a": "b"})).encode()))
     if hint is not None:
         _hint(tmp_path, hint)
+        _write(tmp_path, "v9.metadata.json")
     table = open_table(tmp_path)
     assert (table.metadata_location, table.properties) == (str(target), {"a": "b"})
     assert open_table(target).properties == {"a": "b"}
@@ -140,6 +144,15 @@ def test_a_metadata_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
     assert is_metadata_file(place.file)
     assert (str(place.file), str(place.root)) == (str(target), str(tmp_path))
     assert open_table(target).metadata_location == str(target)
+
+
+@pytest.mark.parametrize("name", ["v1.metadata.json", "v1.gz.metadata.json"])
+def test_a_metadata_file_that_is_not_there(tmp_path: Path, name: str) -> None:
+    target = write_metadata(tmp_path, "v2.metadata.json").parent / name
+    with pytest.raises(TableNotFoundError, match="no such metadata file") as caught:
+        open_table(target)
+    assert caught.value.context["file"] == str(target)
+    assert "directory" in str(caught.value.hint)
 
 
 def test_a_metadata_file_outside_of_a_metadata_directory(tmp_path: Path) -> None:

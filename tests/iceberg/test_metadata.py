@@ -146,6 +146,11 @@ def test_the_default_of_several_specs(version: int) -> None:
         parse_with(version, partition_specs=specs, default_spec_id=1)
 
 
+def test_version_1_with_specs_and_no_default() -> None:
+    found = parse_with(1, partition_specs=[{"spec-id": number, "fields": []} for number in (3, 1)])
+    assert found.default_spec_id == 3
+
+
 @pytest.mark.req("ICE-META-10", half="reader")
 @pytest.mark.parametrize("last", [999, 1000])
 def test_last_partition_id(last: int) -> None:

@@ -43,6 +43,8 @@ def test_members_of_snapshots() -> None:
     assert (first.summary, first.operation) == ({"operation": "append"}, "append")
     (old,) = parse_with(1, snapshots=[_without("sequence-number", "summary")]).snapshots.values()
     assert (old.sequence_number, old.summary, old.operation) == (0, {}, None)
+    (old,) = parse_with(1, snapshots=[SNAPSHOT]).snapshots.values()
+    assert old.sequence_number == 0
 
 
 @pytest.mark.req("ICE-SNAP-01", half="reader")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import DeltabergError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.iceberg.locate import find_metadata
 from deltaberg.iceberg.metadata import TableMetadata, read_metadata
 from deltaberg.storage import Location, StoreSpec
@@ -44,7 +44,13 @@ class FilePointer:
         place = find_metadata(self.location, self.store)
         if known is not None and known.file == place.file:
             return known
-        return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store)
+        try:
+            metadata = load_file(place.file, self.store)
+        except ObjectNotFoundError:
+            raise TableNotFoundError(
+                "there is no such metadata file", hint="open the table by its directory", file=str(place.file)
+            ) from None
+        return LoadedTable(metadata, place.file, place.root, self.store)
 
 
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:
