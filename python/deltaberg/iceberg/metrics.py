@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.iceberg.manifests import ManifestPart
 from deltaberg.iceberg.planning import Entries, ManifestReader
-from deltaberg.iceberg.schema import iceberg_type_name
+from deltaberg.iceberg.schema import SHAPE, iceberg_type_name
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, stats_key
 from deltaberg.schema import Decimal, Field, Fixed, Primitive, arrow_type
 
@@ -83,7 +83,8 @@ def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)):
         return ColumnStats()
     nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
-    if str(kind) in _UNBOUNDED:
+    # Bounds of shapes are points, between which the bytes of values do not lie.
+    if str(kind) in _UNBOUNDED or SHAPE in child.metadata:
         return ColumnStats(null_count=nulls)
     target = arrow_type(kind)
     lower, upper = (

@@ -12,7 +12,7 @@ from deltaberg.iceberg.json_members import field_number, integer, integers, memb
 from deltaberg.iceberg.single_value import value_of_json
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
-__all__ = ["Schema", "iceberg_type_name", "read_schema"]
+__all__ = ["SHAPE", "Schema", "iceberg_type_name", "read_schema"]
 
 #: The spec's names of primitive types, and ours.
 _PRIMITIVES = {
@@ -37,6 +37,8 @@ _NAMES = {ours: theirs for theirs, ours in _PRIMITIVES.items()}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,4})\s*,\s*([0-9]{1,4})\s*\)")
 _FIXED = re.compile(r"fixed\[\s*([0-9]{1,9})\s*\]")
 _GEO = re.compile(r"(geometry|geography)(\(.*\))?")
+#: The metadata of a field that names the type of shapes, with their reference system.
+SHAPE = "type"
 _MOST_DIGITS = 38
 _DEEPEST = 100
 
@@ -92,6 +94,7 @@ class _Reader:
         self._ids: set[int] = set()
 
     def struct(self, found: Mapping[str, Any], depth: int, path: str) -> Struct:
+        required(found, "fields", list, "a struct")
         fields = tuple(self._field(child, depth, path) for child in objects(found, "fields", "a struct"))
         names = [child.name for child in fields]
         if len(set(names)) < len(names):
@@ -106,12 +109,15 @@ class _Reader:
         try:
             given = required(found, "type", (str, dict), f"the field {name!r}")
             kind = self.type(given, depth + 1, column + ".")
-            if isinstance(given, str) and _GEO.fullmatch(given) and found.get("initial-default") is not None:
+            is_shape = isinstance(given, str) and _GEO.fullmatch(given) is not None
+            if is_shape and found.get("initial-default") is not None:
                 raise CorruptMetadataError(f"a {given} has a default other than null")
             default = value_of_json(found.get("initial-default"), kind)
         except DeltabergError as error:
             raise error.with_context(column=column) from None
         kept = {key: found[key] for key in ("doc", "initial-default", "write-default") if found.get(key) is not None}
+        if is_shape:
+            kept[SHAPE] = given
         is_required = required(found, "required", bool, f"the field {name!r}")
         return Field(name, kind, not is_required, kept, number, default=default)
 
@@ -158,7 +164,7 @@ def _primitive(name: str) -> DataType:
     if fixed is not None:
         return Fixed(int(fixed[1]))
     if _GEO.fullmatch(name):
-        # Values are well-known binary; the reference system is kept in the text alone.
+        # Values are well-known binary; the field keeps the reference system (`SHAPE`).
         return Primitive("binary")
     raise UnsupportedFeatureError(
         f"the type {name!r} is not supported", hint="a newer version of this library may know it", feature=name
