@@ -1,13 +1,13 @@
-"""The Python Data Source named ``delta``: ``spark.read.format("delta")`` with no jar.
+"""The Python Data Sources ``delta`` and ``iceberg``: ``spark.read.format("delta")`` with no jar.
 
-It is the compatible door. Spark tells a Python source nothing of the columns that a query needs, so all are read
+They are the compatible door. Spark tells a Python source nothing of the columns that a query needs, so all are read
 unless the option ``columns`` names some; `Scan.to_spark` and `Scan.map_in_arrow` are the fast ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -16,7 +16,9 @@ from pyspark.sql.types import StructType
 from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.expressions import Expression, all_of
 from deltaberg.files import pack_tasks
+from deltaberg.spark.delta_options import DeltaReadOptions
 from deltaberg.spark.filters import from_spark
+from deltaberg.spark.iceberg_options import IcebergReadOptions
 from deltaberg.spark.options import ReadOptions
 from deltaberg.spark.tasks import read_packed, to_spark
 from deltaberg.spark.types import spark_schema
@@ -24,7 +26,7 @@ from deltaberg.spark.types import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
 
-__all__ = ["DeltaDataSource", "PushdownDeltaDataSource"]
+__all__ = ["DATA_SOURCES", "PUSHDOWN_DATA_SOURCES"]
 
 #: Splits of the Data Source: Spark does not say how many tasks it can run.
 _PARALLELISM = 8
@@ -37,7 +39,31 @@ class _Partition(InputPartition):
         super().__init__(packed)
 
 
-class DeltaDataSource(DataSource):
+class _TableSource(DataSource):
+    """A Data Source of tables: its options are all that Spark tells it."""
+
+    settings: ClassVar[type[ReadOptions]]
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._settings = self.settings(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return cls.settings.format
+
+    def schema(self) -> StructType:
+        """Give the columns that will be read."""
+        return spark_schema(self._settings.scan().output)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make a reader; a schema of the caller's must be the table's."""
+        _check_schema(schema, self.schema())
+        return _Reader(self._settings)
+
+
+class DeltaDataSource(_TableSource):
     """Reads Delta tables.
 
     Options
@@ -57,36 +83,52 @@ class DeltaDataSource(DataSource):
     Every other option goes to the store.
     """
 
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
-        self._settings = ReadOptions(options)
-
-    @classmethod
-    def name(cls) -> str:
-        """Give the name of the format."""
-        return "delta"
-
-    def schema(self) -> StructType:
-        """Give the columns that will be read."""
-        return spark_schema(self._settings.scan().output)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Make a reader; a schema of the caller's must be the table's."""
-        _check_schema(schema, self.schema())
-        return _Reader(self._settings)
+    settings = DeltaReadOptions
 
 
-class PushdownDeltaDataSource(DeltaDataSource):
-    """Reads Delta tables, and takes filters from Spark.
+class IcebergDataSource(_TableSource):
+    """Reads Iceberg tables.
+
+    Options
+    -------
+    path
+        Where the table, or a metadata file of it, is.
+    snapshot-id, as-of-timestamp, branch, tag
+        The snapshot to read (the timestamp in milliseconds since 1970); the newest one, when the frame is made, by
+        default.
+    start-snapshot-id, end-snapshot-id
+        Read what was appended after one snapshot, up to another.
+    changes
+        ``true``: read all changes of the range, with the columns ``_change_type`` and so on.
+    location-map
+        ``auto``: the table was moved as a whole.
+    columns, filter, batchSize, timezone
+        As for Delta tables.
+    Every other option goes to the store.
+    """
+
+    settings = IcebergReadOptions
+
+
+class _Pushdown(_TableSource):
+    """Takes filters from Spark.
 
     Spark keeps the reader of the filters that it saw last with the source, and reads by it whatever is asked of the
-    same ``load()`` afterwards, or elsewhere in the query. Therefore this class is chosen by hand.
+    same ``load()`` afterwards, or elsewhere in the query. Therefore these classes are chosen by hand.
     """
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader that takes filters."""
         super().reader(schema)
         return _PushdownReader(self._settings)
+
+
+class PushdownDeltaDataSource(_Pushdown, DeltaDataSource):
+    """Reads Delta tables, and takes filters from Spark."""
+
+
+class PushdownIcebergDataSource(_Pushdown, IcebergDataSource):
+    """Reads Iceberg tables, and takes filters from Spark."""
 
 
 def _check_schema(wanted: StructType, found: StructType) -> None:
@@ -141,3 +183,8 @@ class _PushdownReader(_Reader):
         except (ExpressionError, SchemaError):
             return False
         return True
+
+
+#: What `deltaberg.spark.register` makes known to a session.
+DATA_SOURCES = (DeltaDataSource, IcebergDataSource)
+PUSHDOWN_DATA_SOURCES = (PushdownDeltaDataSource, PushdownIcebergDataSource)

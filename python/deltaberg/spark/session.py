@@ -18,9 +18,9 @@ _DEFAULT_PARALLELISM = 8
 
 
 def register(spark: SparkSession, *, push_filters: bool = False) -> None:
-    """Make ``spark.read.format("delta")`` known to a session.
+    """Make ``spark.read.format("delta")`` and ``spark.read.format("iceberg")`` known to a session.
 
-    The session must not have delta-spark's jar, which takes the name ``delta`` too.
+    The session must not have the jar of delta-spark or iceberg-spark, which take these names too.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
         Where filters shall be pushed, and the session does not allow it: every ``load()`` would fail.
     """
     try:
-        from deltaberg.spark.datasource import DeltaDataSource, PushdownDeltaDataSource
+        from deltaberg.spark.datasource import DATA_SOURCES, PUSHDOWN_DATA_SOURCES
     except ModuleNotFoundError as error:
         if error.name != "pyspark.sql.datasource":
             raise
@@ -53,7 +53,8 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
             "the session does not push filters into Python sources",
             hint=f"set {_PUSHDOWN} to true (Spark 4.1 or newer), or use the option 'filter'",
         )
-    spark.dataSource.register(PushdownDeltaDataSource if push_filters else DeltaDataSource)
+    for source in PUSHDOWN_DATA_SOURCES if push_filters else DATA_SOURCES:
+        spark.dataSource.register(source)
 
 
 def parallelism(spark: SparkSession) -> int:
