@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.recorder import Recorder
 from tests.support.requirements import load_requirements
 from tests.support.roads import Road, road_names
@@ -117,6 +118,14 @@ def table_path(tmp_path: Path) -> str:
     made = DeltaBuilder(tmp_path / "example")
     rows = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
     made.create(rows.schema, made.add(rows, stats="full"))
+    return str(made.root)
+
+
+@pytest.fixture
+def iceberg_path(tmp_path: Path) -> str:
+    """The same three rows as an Iceberg table."""
+    made = IcebergBuilder(tmp_path / "iceberg-example", {"id": "long", "name": "string"})
+    made.commit(made.data([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]))
     return str(made.root)
 
 

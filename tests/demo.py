@@ -1,8 +1,8 @@
 """What the library is for, on tables made here: ``make demo``.
 
-A log builder writes two Delta tables byte by byte: one partitioned with deletion vectors, one with column mapping
-and a renamed column. deltaberg reads them on Spark, with no jar. The rows are checked against what the generator
-wrote, not against another reading of ours.
+Builders write two Delta tables byte by byte, one partitioned with deletion vectors, one with column mapping and a
+renamed column, and an Iceberg table with hidden partitions, a renamed column and both kinds of deletes. deltaberg reads
+them on Spark, with no jar. The rows are checked against what the generators wrote, not against another reading of ours.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import deltaberg.spark
 from deltaberg import kernels
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
+from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.spark_session import start_session
 
 _REGIONS = ["north", "south", "east & west", None]
 _ROWS = 50_000
+_EVENTS = 20_000
 
 Row = dict[str, Any]
 
@@ -88,6 +90,32 @@ def build_customers(folder: Path) -> list[Row]:
     return [{"id": number, "customer name": name} for number, name in enumerate(names)]
 
 
+def build_events(folder: Path) -> list[Row]:
+    """Write an Iceberg table by days, with position and equality deletes and a column renamed; give its rows."""
+    days = [{"source-id": 2, "name": "at_day", "transform": "day"}]
+    table = IcebergBuilder(folder, {"id": "long", "at": "timestamptz", "kind": "string"}, specs=[days])
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+    files, written = [], []
+    for day in range(3):
+        rows: list[Row] = [
+            {"id": day * _EVENTS + n, "at": start + dt.timedelta(days=day, seconds=n), "kind": f"kind-{n % 5}"}
+            for n in range(_EVENTS)
+        ]
+        files.append(table.data(rows, partition={"at_day": (start + dt.timedelta(days=day)).date()}))
+        written += rows
+    table.commit(*files)
+    table.commit(table.position_deletes([(files[1], place) for place in range(0, _EVENTS, 10)]), operation="delete")
+    partition = files[2].partition
+    table.commit(table.equality_deletes([3], [{"kind": "kind-3"}], partition=partition), operation="delete")
+    table.schemas.append(
+        [{**child, "name": {"kind": "category"}.get(child["name"], child["name"])} for child in table.fields]
+    )
+    table.write()
+    left = [row for row in written if row["id"] // _EVENTS != 1 or row["id"] % 10]
+    left = [row for row in left if row["id"] // _EVENTS != 2 or row["kind"] != "kind-3"]
+    return [{"id": row["id"], "at": row["at"], "category": row["kind"]} for row in left]
+
+
 def revenue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Add up prices by region: a function of a user, which sees batches with the deleted rows gone."""
     for batch in batches:
@@ -118,10 +146,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         orders, customers = build_orders(folder / "orders & more"), build_customers(folder / "customers")
+        events = build_events(folder / "events")
         spark = start_session()
         try:
             _read_orders(spark, str(folder / "orders & more"), orders)
             _read_customers(spark, str(folder / "customers"), customers)
+            _read_events(spark, str(folder / "events"), events)
         finally:
             spark.stop()
 
@@ -167,6 +197,19 @@ def _read_customers(spark: Any, location: str, written: list[Row]) -> None:
     first = spark.read.format("delta").option("versionAsOf", 0).load(location)
     old = [{"id": row["id"], "name": row["customer name"]} for row in written]
     check("the same as of version 0, before the renaming", first.toArrow().to_pylist(), old)
+
+
+def _read_events(spark: Any, location: str, written: list[Row]) -> None:
+    table = deltaberg.open_table(location)
+    print(f"\nan Iceberg table of version {table.format_version}: {[found.operation for found in table.snapshots]}")
+    check("all events, on this machine", table.scan().to_arrow().to_pylist(), written)
+    scan = table.scan(filter="at >= TIMESTAMP '2026-01-02 03:00:00' AND category = 'kind-3'")
+    noon = dt.datetime(2026, 1, 2, 3, tzinfo=dt.timezone.utc)
+    wanted = [row for row in written if row["at"] >= noon and row["category"] == "kind-3"]
+    check("filtered events, on Spark", scan.to_spark(spark).toArrow().to_pylist(), wanted)
+    print(f"\n{scan.explain()}\n")
+    frame = spark.read.format("iceberg").option("snapshot-id", table.snapshots[0].snapshot_id).load(location)
+    print(f"       before the deletes there were {frame.count():,} rows, by spark.read.format('iceberg')")
 
 
 if __name__ == "__main__":

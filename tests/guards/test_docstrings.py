@@ -19,10 +19,11 @@ def _modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", _modules())
-def test_examples_run(name: str, table: Any, table_path: str) -> None:
+def test_examples_run(name: str, table: Any, table_path: str, iceberg_path: str) -> None:
     module: ModuleType = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    for example in finder.find(module, name, extraglobs={"table": table, "table_path": table_path}):
+    known = {"table": table, "table_path": table_path, "iceberg_path": iceberg_path}
+    for example in finder.find(module, name, extraglobs=known):
         runner.run(example)
     assert runner.failures == 0
