@@ -135,8 +135,9 @@ class ParquetSource:
     ) -> ColumnStats:
         leaf = find_leaf(path, self.schema, by_id)
         if leaf is None:
-            # The file lacks the column: every row reads null.
-            return ColumnStats(null_count=counts)
+            # The file lacks the column: every row reads null, where it has no default.
+            has_default = any(part.default is not None for part in path)
+            return ColumnStats() if has_default else ColumnStats(null_count=counts)
         if not leaf.is_leaf:
             return ColumnStats()
         found = [self.metadata.row_group(group.number).column(leaf.number).statistics for group in groups]

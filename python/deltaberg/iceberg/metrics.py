@@ -20,7 +20,6 @@ __all__ = ["METRIC_NAMES", "Metrics", "entry_rows"]
 METRIC_NAMES = ("null_value_counts", "lower_bounds", "upper_bounds")
 #: The number of an entry of a snapshot: its manifest's above, its own below.
 _MANIFEST_SHIFT = 32
-_UNBOUNDED = frozenset({"variant", "void"})
 
 
 def entry_rows(table: pa.Table) -> pa.Int64Array:
@@ -43,11 +42,13 @@ class Metrics:
 
     def keep(self, ids: frozenset[int], entries: Sequence[Entries]) -> None:
         """Keep the metrics of some columns, which entries hold."""
-        if ids:
+        if ids and entries:
             self._ids, self._kept = ids, _metrics_of(entries)
 
     def read(self, manifests: pa.Table, rows: pa.Int64Array, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Give the statistics of columns for the entries of these numbers, in this order."""
+        if not len(rows):
+            return FileStats(0, pa.array([], pa.int64()))
         ids = frozenset(path[-1].id for path in columns if path[-1].id is not None)
         kept = self._kept
         if kept is None or not ids <= self._ids or pc.index_in(rows, value_set=kept.column("row")).null_count:
@@ -80,11 +81,12 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     """Give the statistics of one column; of a nested one nothing but what its leaves say is known."""
     number, kind = child.id, child.type
-    if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)):
+    # A column of no type reads as null, whatever a writer counted.
+    if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "void":
         return ColumnStats()
     nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
     # Bounds of shapes are points, between which the bytes of values do not lie.
-    if str(kind) in _UNBOUNDED or SHAPE in child.metadata:
+    if str(kind) == "variant" or SHAPE in child.metadata:
         return ColumnStats(null_count=nulls)
     target = arrow_type(kind)
     lower, upper = (

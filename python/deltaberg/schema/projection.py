@@ -108,7 +108,9 @@ class Leaf(NamedTuple):
 
 
 def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Leaf | None:
-    """Find the column at the end of a path of struct fields; None where the file lacks it."""
+    """Find the column at the end of a path of struct fields; None where the file lacks it, or it holds nothing."""
+    if path[-1].type == _VOID:
+        return None
     planner = _Planner(by_id)
     children: Sequence[pa.Field] = list(file_schema)
     first = 0
