@@ -73,10 +73,13 @@ class BoundPredicate:
 
 
 def _shown(value: pa.Scalar) -> str:
+    if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
+        # Python has no nanoseconds.
+        return f"'{value.cast(pa.timestamp('ns')).cast(pa.string())}{'+00:00' if value.type.tz else ''}'"
     python = value.as_py()
     if isinstance(python, str):
         return quoted(python)
-    return f"'{python}'" if isinstance(python, (dt.date, dt.datetime)) else str(python)
+    return f"'{python}'" if isinstance(python, (dt.date, dt.time)) else str(python)
 
 
 @dataclass(frozen=True)

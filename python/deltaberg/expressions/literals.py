@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
+import uuid
 from decimal import Decimal as PyDecimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -18,12 +20,16 @@ import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
-from deltaberg.schema import DataType, Decimal, Primitive, arrow_type
+from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
 __all__ = ["Placed", "place_literal"]
 
 _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
+#: How many nanoseconds a column of the type counts by.
+_GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
+_FRACTION = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})\.([0-9]+)")
+_TIME = re.compile(r"([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:\.([0-9]{1,6}))?")
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -53,10 +59,12 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
         Where the literal cannot be compared with the type.
     """
     if isinstance(literal, pa.Scalar):
-        literal = literal.as_py()
+        literal = _of_arrow(literal)
     if isinstance(column_type, Decimal):
         most = 10**column_type.precision - 1
         return _on_grid(_rational(literal, column_type), 10**column_type.scale, -most, most, column_type)
+    if isinstance(column_type, Fixed):
+        return _bytes(literal, column_type, column_type.length)
     if not isinstance(column_type, Primitive):
         raise ExpressionError(f"a column of type {column_type} can only be tested for null")
     name = column_type.name
@@ -67,22 +75,65 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
         return Placed(pa.scalar(_double(literal, column_type), pa.float64()), True)
     if name == "date":
         return _date(literal, zone)
-    if name in ("timestamp", "timestamp_ntz"):
-        micros = _micros(literal, column_type, zone)
-        if not -(1 << 63) <= micros < 1 << 63:
-            return Placed(None, False, above_all=micros > 0)
-        return Placed(pa.scalar(micros, pa.int64()).cast(arrow_type(column_type)), True)
+    if name in _GRAINS:
+        return _timestamp(literal, column_type, zone)
     return _plain(literal, column_type)
+
+
+def _of_arrow(literal: pa.Scalar) -> Any:
+    """Give the Python value of a scalar; text where Python's own type has too few digits."""
+    if isinstance(literal, pa.TimestampScalar) and literal.type.unit == "ns":
+        text = str(literal.cast(pa.timestamp("ns")).cast(pa.string()))
+        return text if literal.type.tz is None else f"{text}Z"
+    return literal.as_py()
 
 
 def _plain(literal: Any, column_type: Primitive) -> Placed:
     """Place a literal of a type that compares with its own alone."""
     name = column_type.name
-    if name == "binary" and isinstance(literal, (bytes, bytearray, memoryview)):
-        return Placed(pa.scalar(bytes(literal), pa.binary()), True)
+    if name == "binary":
+        return _bytes(literal, column_type, None)
+    if name == "uuid":
+        return Placed(pa.scalar(_uuid(literal, column_type).bytes, arrow_type(column_type)), True)
+    if name == "time":
+        return Placed(pa.scalar(_time(literal, column_type), arrow_type(column_type)), True)
     kind = {"string": str, "boolean": bool}.get(name)
     if kind is not None and isinstance(literal, kind):
         return Placed(pa.scalar(literal, arrow_type(column_type)), True)
+    raise _mismatch(literal, column_type)
+
+
+def _bytes(literal: Any, column_type: DataType, length: int | None) -> Placed:
+    if not isinstance(literal, (bytes, bytearray, memoryview)) or length not in (None, len(bytes(literal))):
+        raise _mismatch(literal, column_type)
+    return Placed(pa.scalar(bytes(literal), arrow_type(column_type)), True)
+
+
+def _uuid(literal: Any, column_type: DataType) -> uuid.UUID:
+    """Take a UUID, its text or its 16 bytes."""
+    try:
+        if isinstance(literal, uuid.UUID):
+            return literal
+        if isinstance(literal, str):
+            return uuid.UUID(literal.strip())
+        if isinstance(literal, (bytes, bytearray, memoryview)):
+            return uuid.UUID(bytes=bytes(literal))
+    except ValueError:
+        pass
+    raise _mismatch(literal, column_type)
+
+
+def _time(literal: Any, column_type: DataType) -> dt.time:
+    """Take the time of a wall clock, or its text."""
+    if isinstance(literal, dt.time) and literal.tzinfo is None:
+        return literal
+    match = _TIME.fullmatch(literal.strip()) if isinstance(literal, str) else None
+    try:
+        if match is not None:
+            minutes, seconds, fraction = match.groups()
+            return dt.time.fromisoformat(f"{minutes}{seconds or ':00'}.{(fraction or '').ljust(6, '0')}")
+    except ValueError:
+        pass
     raise _mismatch(literal, column_type)
 
 
@@ -143,24 +194,45 @@ def _date(literal: Any, zone: ZoneInfo) -> Placed:
     raise _mismatch(literal, Primitive("date"))
 
 
-def _micros(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
-    """Give microseconds since 1970: in UTC for ``timestamp``, of the wall clock for ``timestamp_ntz``."""
+def _timestamp(literal: Any, column_type: Primitive, zone: ZoneInfo) -> Placed:
+    """Place an instant, which may be finer than the column."""
+    steps, rest = divmod(_nanos(literal, column_type, zone), _GRAINS[column_type.name])
+    if not -(1 << 63) <= steps < 1 << 63:
+        return Placed(None, False, above_all=steps > 0)
+    return Placed(pa.scalar(steps, pa.int64()).cast(arrow_type(column_type)), rest == 0)
+
+
+def _nanos(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
+    """Give nanoseconds since 1970: in UTC for instants, of the wall clock for the others."""
+    # pandas has datetimes with nanoseconds.
+    beyond = getattr(literal, "nanosecond", 0)
     if isinstance(literal, str):
-        literal = _parse(literal, column_type)
+        literal, beyond = _parse_nanos(literal, column_type)
     if isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
         literal = dt.datetime(literal.year, literal.month, literal.day)
     if not isinstance(literal, dt.datetime):
         raise _mismatch(literal, column_type)
-    if column_type.name == "timestamp":
+    if column_type.name in ("timestamp", "timestamp_ns"):
         aware = literal if literal.tzinfo is not None else literal.replace(tzinfo=zone)
         literal = aware.astimezone(dt.timezone.utc).replace(tzinfo=None)
     elif literal.tzinfo is not None:
         raise ExpressionError(
-            f"{literal!r} has a time zone and cannot be compared with a column of type timestamp_ntz",
+            f"{literal!r} has a time zone and cannot be compared with a column of type {column_type}",
             hint="pass a datetime without tzinfo",
         )
     micros: int = (literal - _EPOCH) // dt.timedelta(microseconds=1)
-    return micros
+    return micros * 1000 + int(beyond)
+
+
+def _parse_nanos(text: str, column_type: Primitive) -> tuple[dt.datetime | dt.date, int]:
+    """Read a timestamp of up to nine digits after the point; the last three are given on their own."""
+    match = _FRACTION.match(text.strip())
+    if match is None:
+        return _parse(text, column_type), 0
+    if len(match[2]) > 9:
+        raise _mismatch(text, column_type)
+    digits = match[2].ljust(9, "0")
+    return _parse(f"{match[1]}.{digits[:6]}{text.strip()[match.end() :]}", column_type), int(digits[6:])
 
 
 def _parse(text: str, column_type: Primitive) -> dt.datetime | dt.date:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
@@ -21,6 +22,7 @@ _SUPPORTED = (
     "comparisons of a column with a literal or a column, IN, BETWEEN, LIKE, IS [NOT] NULL, isnan, startswith, "
     "AND, OR, NOT"
 )
+_NANOSECONDS = re.compile(r"\.[0-9]{7}")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -232,6 +234,9 @@ def _cast(node: exp.Cast) -> Any:
             return dt.date.fromisoformat(str(value).strip())
         if kind.startswith("TIMESTAMP") or kind == "DATETIME":
             text = str(value).strip()
+            if _NANOSECONDS.search(text):
+                # Python's datetime would lose digits; what compares with timestamps takes them as text too.
+                return text
             zone = "+00:00" if text.endswith("Z") else ""
             return dt.datetime.fromisoformat(text.removesuffix("Z") + zone)
         if kind in ("DOUBLE", "FLOAT"):
