@@ -85,7 +85,7 @@ class DeleteFiles:
         """All delete files, in the order of their numbers."""
         parts = []
         for found in self.entries:
-            is_global = pa.repeat(not found.spec.fields, len(found.table))
+            is_global = pa.repeat(not found.spec.is_partitioned, len(found.table))
             parts.append(found.table.drop_columns(["partition"]).append_column("is_global", is_global))
         return pa.concat_tables(parts).combine_chunks()
 
@@ -140,7 +140,8 @@ def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
     first = 0
     for numbers in by_spec.values():
         tables = [entries[number].table for number in numbers]
-        partition = _one(pa.chunked_array([chunk for table in tables for chunk in table.column("partition").chunks]))
+        chunks = [chunk for table in tables for chunk in table.column("partition").chunks]
+        partition = _one(pa.chunked_array(chunks, tables[0].schema.field("partition").type))
         rows = sum(len(table) for table in tables)
         values = [pc.struct_field(partition, index) for index in range(partition.type.num_fields)] if rows else []
         joined = pc.add(row_codes(values, rows), first)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
@@ -28,14 +29,21 @@ class AppliedDeletes:
 
 
 def row_codes(columns: Sequence[pa.Array], rows: int) -> pa.Int64Array:
-    """Give equal numbers to rows that are equal in all columns, null equal to null."""
+    """Give equal numbers to rows that are equal in all columns: null to null, NaN to NaN, but not 0.0 to -0.0."""
     codes = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in columns:
-        part = column.dictionary_encode(null_encoding="encode")
+        part = _one_nan(column).dictionary_encode(null_encoding="encode")
         width = pa.scalar(max(len(part.dictionary), 1), pa.int64())
         joined = pc.add(pc.multiply(codes, width), part.indices.cast(pa.int64()))
         codes = joined.dictionary_encode().indices.cast(pa.int64())
     return codes
+
+
+def _one_nan(column: pa.Array) -> pa.Array:
+    """Give all NaN the same bits."""
+    if not pt.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
 
 
 def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:

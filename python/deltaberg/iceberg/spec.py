@@ -45,6 +45,11 @@ class PartitionSpec:
     spec_id: int
     fields: tuple[PartitionField, ...] = ()
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether any field can tell files apart: one that is ``void`` is null in all of them."""
+        return any(part.transform != "void" for part in self.fields)
+
 
 @dataclass(frozen=True)
 class SortField:
