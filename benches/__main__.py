@@ -15,7 +15,7 @@ from typing import Any
 
 from benches.cases import CASES
 
-_PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg-core", "pyroaring", "pyspark")
+_PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
 
 def _run_side(case: str, side: str, scale: float) -> None:

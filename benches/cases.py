@@ -6,59 +6,17 @@ sides of a case must agree on before their times are compared.
 
 from __future__ import annotations
 
-import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import data
+from benches.iceberg_cases import ICEBERG_CASES
+from benches.measure import Case, Outcome, best, names, timed, warm
 
-__all__ = ["CASES", "Case", "Outcome"]
-
-
-class Outcome(NamedTuple):
-    """Seconds of the work, and what it found."""
-
-    seconds: float
-    found: Any
-
-
-class Case(NamedTuple):
-    """A case: a sentence, the data that it needs, and its sides, ours first."""
-
-    title: str
-    prepare: Callable[[float], Any]
-    sides: dict[str, Callable[[float], Outcome]]
-
-
-def _timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
-    start = time.perf_counter()
-    found = work()
-    seconds = time.perf_counter() - start
-    return Outcome(seconds, describe(found))
-
-
-def _best(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
-    """Take the best of several: for what is shorter than the noise, or runs on a warm engine."""
-    outcomes = [_timed(work, describe) for _ in range(times)]
-    return min(outcomes, key=lambda outcome: outcome.seconds)
-
-
-def _names(paths: Iterable[str]) -> list[int]:
-    """Describe file paths whatever is in front of them."""
-    sums = [zlib.crc32(str(path).rsplit("/", 1)[-1].encode()) for path in paths]
-    return [len(sums), sum(sums)]
-
-
-def _warm() -> Any:
-    """Import what the first call would import: pyarrow loads pandas, where it is installed, for its first scalar."""
-    import deltaberg
-
-    pa.scalar(1)
-    return deltaberg.open_table
+__all__ = ["CASES"]
 
 
 # Opening, and the list of live files
@@ -66,8 +24,8 @@ def _warm() -> Any:
 
 def _ours_files(table: Callable[[float], Any]) -> Callable[[float], Outcome]:
     def run(scale: float) -> Outcome:
-        root, open_table = table(scale), _warm()
-        return _timed(lambda: open_table(root).live_files["path"], lambda paths: _names(paths.to_pylist()))
+        root, open_table = table(scale), warm()
+        return timed(lambda: open_table(root).live_files["path"], lambda paths: names(paths.to_pylist()))
 
     return run
 
@@ -77,7 +35,7 @@ def _deltalake_files(table: Callable[[float], Any]) -> Callable[[float], Outcome
         import deltalake
 
         root = table(scale)
-        return _timed(lambda: deltalake.DeltaTable(root).file_uris(), _names)
+        return timed(lambda: deltalake.DeltaTable(root).file_uris(), names)
 
     return run
 
@@ -91,13 +49,11 @@ def _window(scale: float) -> tuple[int, int]:
 
 
 def _ours_plan(scale: float) -> Outcome:
-    root, open_table = data.log(scale), _warm()
+    root, open_table = data.log(scale), warm()
     low, high = _window(scale)
     condition = f"id >= {low} AND id < {high} AND p = '17'"
     open_table(data.rows(0, deleted=False)).scan("id = 1").files()  # loads the parser of SQL
-    return _timed(
-        lambda: open_table(root).scan(condition).files(), lambda files: _names(files["file_path"].to_pylist())
-    )
+    return timed(lambda: open_table(root).scan(condition).files(), lambda files: names(files["file_path"].to_pylist()))
 
 
 def _deltalake_plan(scale: float) -> Outcome:
@@ -111,7 +67,7 @@ def _deltalake_plan(scale: float) -> Outcome:
         inside = pc.and_(pc.less(actions["min.id"], high), pc.greater_equal(actions["max.id"], low))
         return actions.filter(pc.and_(inside, pc.equal(actions["partition.p"], "17")))
 
-    return _timed(work, lambda actions: _names(actions["path"].to_pylist()))
+    return timed(work, lambda actions: names(actions["path"].to_pylist()))
 
 
 # Deletion vectors
@@ -137,7 +93,7 @@ def _ours_mask(scale: float) -> Outcome:
         bitmap, _ = kernels.unframe_bitmap(body, "delta-inline")
         return kernels.keep_mask(bitmap, 0, count)
 
-    return _best(work, lambda mask: mask.true_count, 20)
+    return best(work, lambda mask: mask.true_count, 20)
 
 
 def _pyroaring_mask(scale: float) -> Outcome:
@@ -152,7 +108,7 @@ def _pyroaring_mask(scale: float) -> Outcome:
         mask[positions] = False
         return mask
 
-    return _best(work, lambda mask: int(mask.sum()), 20)
+    return best(work, lambda mask: int(mask.sum()), 20)
 
 
 # Buckets
@@ -179,7 +135,7 @@ def _ours_bucket(kind: pa.DataType) -> Callable[[float], Outcome]:
         from deltaberg import kernels
 
         values = _bucketed(kind)(scale)
-        return _best(lambda: kernels.bucket(values, 1000), _bucket_sum, 5)
+        return best(lambda: kernels.bucket(values, 1000), _bucket_sum, 5)
 
     return run
 
@@ -189,7 +145,7 @@ def _iceberg_core_bucket(kind: pa.DataType) -> Callable[[float], Outcome]:
         from pyiceberg_core import transform
 
         values = _bucketed(kind)(scale)
-        return _best(lambda: transform.bucket(values, 1000), _bucket_sum, 5)
+        return best(lambda: transform.bucket(values, 1000), _bucket_sum, 5)
 
     return run
 
@@ -204,9 +160,9 @@ def _bucket_case(kind: pa.DataType) -> Case:
 
 def _ours_scan(columns: list[str] | None, deleted: bool) -> Callable[[float], Outcome]:
     def run(scale: float) -> Outcome:
-        root, open_table = data.rows(scale, deleted), _warm()
+        root, open_table = data.rows(scale, deleted), warm()
         work = lambda: open_table(root).scan(columns=columns).to_arrow()  # noqa: E731 - shown beside its peer
-        return _best(work, lambda table: [table.num_rows, table.num_columns], 3)
+        return best(work, lambda table: [table.num_rows, table.num_columns], 3)
 
     return run
 
@@ -221,7 +177,7 @@ def _polars_scan(columns: list[str] | None) -> Callable[[float], Outcome]:
             frame = pl.scan_delta(str(root))
             return (frame if columns is None else frame.select(columns)).collect()
 
-        return _best(work, lambda frame: [frame.height, frame.width], 3)
+        return best(work, lambda frame: [frame.height, frame.width], 3)
 
     return run
 
@@ -254,9 +210,9 @@ def _collected(frame: Any) -> list[int]:
 
 def _ours_fused(columns: list[str] | None, deleted: bool) -> Callable[[float], Outcome]:
     def run(scale: float) -> Outcome:
-        root, spark, open_table = data.rows(scale, deleted), _spark(), _warm()
+        root, spark, open_table = data.rows(scale, deleted), _spark(), warm()
         scan = open_table(root).scan(columns=columns)
-        return _best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, 4)
+        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, 4)
 
     return run
 
@@ -266,7 +222,7 @@ def _parquet_function(columns: list[str] | None) -> Callable[[float], Outcome]:
         root, spark = data.rows(scale, deleted=False), _spark()
         frame = spark.read.parquet(str(root))
         frame = frame if columns is None else frame.select(*columns)
-        return _best(lambda: _collected(frame.mapInArrow(_sums, "n long, total long")), list, 4)
+        return best(lambda: _collected(frame.mapInArrow(_sums, "n long, total long")), list, 4)
 
     return run
 
@@ -332,4 +288,5 @@ CASES: dict[str, Case] = {
         _both_rows,
         {"deltaberg": _ours_fused(_TWO, deleted=True)},
     ),
+    **ICEBERG_CASES,
 }
