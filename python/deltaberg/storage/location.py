@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
 
@@ -52,11 +52,6 @@ class Location(NamedTuple):
             return self.path
         return f"{self.scheme}://{self.authority}/{self.path}"
 
-    @property
-    def uri(self) -> str:
-        """The place as a URI, percent-encoded."""
-        return f"{self.scheme}://{self.authority}/{quote(self.path.lstrip('/'), safe='/=:@!$&()*+,;~')}"
-
     def same_store(self, other: Location) -> bool:
         """Say whether both are in one store: the local disk, or one bucket."""
         return (self.scheme, self.authority) == (other.scheme, other.authority)
@@ -72,7 +67,7 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     >>> parse_location("s3://bucket/a b/t/")
     Location(scheme='s3', authority='bucket', path='a b/t')
     """
-    raw: object = os.fspath(text)
+    raw: object = os.fspath(text) if isinstance(text, (str, os.PathLike)) else None
     if not isinstance(raw, str) or not raw:
         raise InvalidArgumentError(f"{text!r} is no location", hint="pass a path or a URL")
     scheme, separator, rest = raw.partition(":")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["StoreConfig", "StoreOptions", "is_store_option", "store_config"]
+__all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
 
 #: Names and values, strings as a rule.
 StoreOptions = Mapping[str, Any]
@@ -79,6 +79,33 @@ _CLIENT = frozenset(
 _RETRY = frozenset({"max_retries", "retry_timeout"})
 _PATH_STYLE = frozenset({"s3.path-style-access", "aws_path_style", "path_style"})
 _PROFILE = frozenset({"s3.profile-name", "client.profile-name", "aws_profile", "profile"})
+#: What proves who the caller is, in the spellings that `option_name` gives.
+_CREDENTIALS = frozenset(
+    {
+        "access_key",
+        "access_key_id",
+        "account_key",
+        "application_credentials",
+        "authority_id",
+        "bearer_token",
+        "client_id",
+        "client_secret",
+        "profile",
+        "role_arn",
+        "role_session_name",
+        "sas_key",
+        "sas_token",
+        "secret_access_key",
+        "service_account",
+        "service_account_key",
+        "session_token",
+        "skip_signature",
+        "tenant_id",
+        "token",
+    }
+)
+#: How pyiceberg begins the names of options for stores of another kind than the one that is opened.
+_PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
 _FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
 
 
@@ -99,6 +126,30 @@ def is_store_option(name: str) -> bool:
     )
 
 
+def option_name(scheme: str, name: str) -> str:
+    """Give what the stores of a scheme call an option, however the caller spells it."""
+    spelled = name.lower()
+    if spelled in _PROFILE:
+        return "profile"
+    names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    return names.get(spelled, spelled.removeprefix(prefix))
+
+
+def without_credentials(options: StoreOptions) -> dict[str, Any]:
+    """Give the options without those that prove who the caller is, to whichever store."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not any(option_name(scheme, name) in _CREDENTIALS for scheme in _BY_SCHEME)
+    }
+
+
+def _is_foreign(scheme: str, name: str) -> bool:
+    """Say whether an option is for a store of another kind: catalogs have the options of several at once."""
+    others = (prefix for known, prefixes in _PREFIXES.items() for prefix in prefixes if known != scheme)
+    return name.startswith(tuple(others)) and not name.startswith(_PREFIXES.get(scheme, ()))
+
+
 def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     """Sort options into what obstore takes.
 
@@ -107,11 +158,12 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     InvalidArgumentError
         Where an option has a value of another kind than it needs.
     """
-    names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
     found = StoreConfig({}, {}, {}, None)
     profile = None
     for original, value in options.items():
         name = original.lower()
+        if _is_foreign(scheme, name):
+            continue
         if name in _PROFILE:
             profile = str(value)
         elif name in _PATH_STYLE:
@@ -119,7 +171,7 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
         elif name in _SECONDS:
             found.client[_SECONDS[name]] = timedelta(seconds=_number(original, value))
         else:
-            _sort(found, names.get(name, name.removeprefix(prefix)), original, value)
+            _sort(found, option_name(scheme, name), original, value)
     endpoint = found.config.get("endpoint") or found.config.get("base_url")
     if isinstance(endpoint, str) and endpoint.startswith("http://"):
         # The caller spelled the scheme out.

@@ -35,11 +35,26 @@ _memory_stores: dict[str, Any] = {}
 
 
 class RemoteStorage:
-    """A bucket; paths are keys without a slash in front."""
+    """A bucket; paths are keys without a slash in front.
 
-    def __init__(self, location: Location, options: StoreOptions) -> None:
+    ``renewed`` gives the options that hold now, where they change: credentials that expire.
+    """
+
+    def __init__(
+        self, location: Location, options: StoreOptions, renewed: Callable[[], StoreOptions] | None = None
+    ) -> None:
+        self._location = location
         self._name = f"{location.scheme}://{location.authority}"
-        self._store = _translated(lambda: _open(location, options), self._name)
+        self._renewed = renewed
+        self._client = (options, _translated(lambda: _open(location, options), self._name))
+
+    @property
+    def _store(self) -> Any:
+        if self._renewed is not None:
+            options = self._renewed()
+            if options != self._client[0]:
+                self._client = (options, _open(self._location, options))
+        return self._client[1]
 
     def get(self, path: str) -> bytes:
         """Read a whole object."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.iceberg.catalogs.written import peer_sql
+from tests.iceberg.catalogs.rest_server import RestServer, running
+from tests.iceberg.catalogs.written import peer_sql, publish, write_orders
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +22,8 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.chdir(home)
+    # A proxy of this machine has no business with loopback.
+    monkeypatch.setenv("no_proxy", "*")
     for name in list(os.environ):
         if name.lower().startswith("pyiceberg"):
             monkeypatch.delenv(name)
@@ -39,3 +42,26 @@ def peer(sqlite: str, tmp_path: Path) -> Iterator[Any]:
     catalog = peer_sql("shop", sqlite, tmp_path / "warehouse")
     yield catalog
     catalog.engine.dispose()
+
+
+@pytest.fixture
+def server() -> Iterator[RestServer]:
+    """An empty REST catalog on loopback."""
+    with running() as state:
+        yield state
+
+
+@pytest.fixture
+def orders(server: RestServer, peer: Any) -> Any:
+    """The table ``sales.orders`` of pyiceberg, which the REST catalog has too."""
+    written = write_orders(peer)
+    publish(server, written)
+    return written
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that were waited between attempts; none of them pass."""
+    waited: list[float] = []
+    monkeypatch.setattr("deltaberg.iceberg.catalogs.transport._wait", waited.append)
+    return waited

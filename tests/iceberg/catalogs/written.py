@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["FIRST", "SECOND", "ids", "peer_sql", "write_orders"]
+__all__ = ["FIRST", "SECOND", "ids", "peer_sql", "publish", "write_orders"]
 
 FIRST = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", None]})
 SECOND = pa.table({"id": pa.array([4, 5], pa.int64()), "name": ["d", ""]})
@@ -32,3 +32,8 @@ def write_orders(catalog: Any, identifier: str = "sales.orders") -> Any:
 def ids(table: Any) -> list[int]:
     """Give the ids of a table's rows, sorted."""
     return sorted(table.scan(columns=["id"]).to_arrow().column("id").to_pylist())
+
+
+def publish(server: Any, table: Any, name: str = "sales.orders") -> None:
+    """Let the REST catalog give the newest metadata of a table."""
+    server.tables[tuple(name.split("."))] = Path(table.metadata_location.removeprefix("file://"))

@@ -9,6 +9,7 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.iceberg.catalogs.base import Catalog
 from deltaberg.iceberg.catalogs.config import catalog_properties
 from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
+from deltaberg.iceberg.catalogs.rest import RestCatalog
 from deltaberg.iceberg.catalogs.sql import SqlCatalog
 from deltaberg.storage import is_store_option
 
@@ -17,7 +18,6 @@ __all__ = ["load_catalog"]
 _BY_SCHEME = {"http": "rest", "https": "rest", "sqlite": "sql", "postgresql": "sql", "thrift": "hive"}
 #: What others know and this library does not have, with what can be done instead.
 _REFUSED = {
-    "rest": "open the table by its location with open_table",
     "glue": "Glue speaks the REST protocol too, but signs requests in a way that is not built",
     "hive": "a catalog of type rest can be put before a Hive metastore",
     "dynamodb": "open the table by its location with open_table",
@@ -63,6 +63,9 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
         return FilesystemCatalog(name, _required(name, found, "warehouse"), store)
     if kind == "sql":
         return SqlCatalog(name, _required(name, found, "uri"), store)
+    if kind == "rest":
+        _required(name, found, "uri")
+        return RestCatalog(name, found)
     if kind in _REFUSED:
         raise UnsupportedFeatureError(
             f"catalogs of type {kind} cannot be loaded yet", hint=_REFUSED[kind], catalog=name, feature=kind

@@ -1,0 +1,240 @@
+"""Tables of a server that speaks the REST protocol (Iceberg REST Open API specification)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from deltaberg.errors import (
+    CorruptMetadataError,
+    NamespaceNotFoundError,
+    StorageError,
+    TableNotFoundError,
+    UnsafePathError,
+)
+from deltaberg.iceberg.catalogs.base import (
+    Identifier,
+    Levels,
+    NamedCatalog,
+    identifier_levels,
+    loaded_table,
+    namespace_levels,
+    place_of,
+)
+from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
+from deltaberg.iceberg.catalogs.transport import Answer, origin
+from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
+from deltaberg.iceberg.json_members import members, objects, optional, required, strings, text
+from deltaberg.iceberg.metadata import read_metadata
+from deltaberg.iceberg.pointer import LoadedTable, TablePointer
+from deltaberg.storage import LocationMap, StoreSpec, is_store_option
+from deltaberg.storage.options import option_name
+
+__all__ = ["RestCatalog"]
+
+#: More pages than any catalog has: one that never ends is broken.
+_MOST_PAGES = 10_000
+_CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
+_EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_WHAT = "the catalog's answer"
+
+
+class _Config(NamedTuple):
+    """What the catalog says when it is first asked: where paths begin, and what it can do."""
+
+    root: str
+    separator: str
+    page_size: str | None
+    endpoints: frozenset[str]
+    stores: dict[str, str]
+
+
+class RestCatalog(NamedCatalog):
+    """The tables of a server.
+
+    Parameters
+    ----------
+    name
+        The name of the catalog, for messages.
+    properties
+        ``uri`` and what else a session needs: ``warehouse``, ``credential``, ``token``, ``scope``, ``header.*`` ...
+
+    Raises
+    ------
+    InvalidArgumentError
+        Where a property has a value that is not taken.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self._properties = dict(properties)
+        self._settings = read_settings(properties)
+        self._own = {key: value for key, value in properties.items() if is_store_option(key)}
+
+    def __repr__(self) -> str:
+        return f"RestCatalog({self.name!r}, uri={self._settings.uri!r})"
+
+    def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
+        """List the namespaces directly below one."""
+        levels = namespace_levels(namespace)
+        query = {"parent": self._joined(levels)} if levels else {}
+        found: list[Levels] = []
+        for page in self._pages("namespaces", query):
+            found += [_levels(entry) for entry in required(page, "namespaces", list, _WHAT)]
+        return sorted(found)
+
+    def list_tables(self, namespace: Identifier) -> list[Levels]:
+        """List the tables of a namespace."""
+        levels = namespace_levels(namespace)
+        found: list[Levels] = []
+        for page in self._pages(f"namespaces/{self._encoded(levels)}/tables", {}):
+            entries = objects(page, "identifiers", _WHAT)
+            found += [(*_levels(entry.get("namespace")), text(entry, "name", "a table")) for entry in entries]
+        return sorted(found)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Say whether the catalog has the table."""
+        path = self._table_path(identifier_levels(identifier))
+        try:
+            if _EXISTS in self._config.endpoints:
+                self._session.get(path, method="HEAD")
+            else:
+                self._session.get(path, {"snapshots": "refs"})
+        except (TableNotFoundError, NamespaceNotFoundError):
+            return False
+        except StorageError as error:
+            # The answer to HEAD has no body that could say what was not found.
+            if _EXISTS in self._config.endpoints and error.context.get("status") == 404:
+                return False
+            raise
+        return True
+
+    @property
+    def _session(self) -> RestSession:
+        return session_of(self._settings)
+
+    @cached_property
+    def _config(self) -> _Config:
+        warehouse = self._properties.get("warehouse")
+        answer = self._session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
+        found = json_object(answer, "the configuration of the catalog")
+        defaults, overrides = (
+            strings({part: _without_nulls(found.get(part))}, part, "the configuration")
+            for part in ("defaults", "overrides")
+        )
+        if "uri" in overrides and origin(overrides["uri"]) != origin(self._settings.uri):
+            raise UnsafePathError(
+                f"the catalog sends its callers to another server: {overrides['uri']:.200}",
+                hint="give that address as uri, if you trust it",
+                catalog=self.name,
+            )
+        merged = {**defaults, **self._properties, **overrides}
+        prefix = merged.get("prefix", "").strip("/")
+        if ".." in prefix.split("/"):
+            raise CorruptMetadataError("the prefix of the catalog climbs out of its path", catalog=self.name)
+        root = f"v1/{quote(prefix, safe='/%:@=,')}/" if prefix else "v1/"
+        known = {option_name(scheme, key) for key in self._own for scheme in ("s3", "gs", "az")}
+        stores = {
+            key: value
+            for key, value in server_config(defaults, "defaults").items()
+            if not known & {option_name(scheme, key) for scheme in ("s3", "gs", "az")}
+        }
+        endpoints = optional(found, "endpoints", list, "the configuration") or []
+        return _Config(
+            root,
+            unquote(merged.get("namespace-separator", "%1F")),
+            merged.get("rest-page-size"),
+            frozenset(entry for entry in endpoints if isinstance(entry, str)),
+            {**stores, **server_config(overrides, "overrides")},
+        )
+
+    def _joined(self, levels: Levels) -> str:
+        return self._config.separator.join(levels)
+
+    def _encoded(self, levels: Levels) -> str:
+        return quote(self._joined(levels), safe="")
+
+    def _table_path(self, levels: Levels) -> str:
+        return f"{self._config.root}namespaces/{self._encoded(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
+
+    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        config = self._config
+        asked = {**query, "pageToken": "", **({"pageSize": config.page_size} if config.page_size else {})}
+        for _ in range(_MOST_PAGES):
+            page = json_object(self._session.get(f"{config.root}{path}", asked), _WHAT)
+            yield page
+            token = optional(page, "next-page-token", str, _WHAT)
+            if not token:
+                return
+            if token == asked["pageToken"]:
+                break
+            asked["pageToken"] = token
+        raise StorageError("the pages of the catalog's answer do not end", catalog=self.name, path=path)
+
+    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
+        return RestPointer(self, levels, location_map)
+
+    def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
+        """Ask for a table, unless it is the one of an entity tag."""
+        try:
+            return self._session.get(self._table_path(levels), headers={"If-None-Match": tag} if tag else None)
+        except NamespaceNotFoundError as error:
+            raise TableNotFoundError(error.message, **error.context) from None
+
+    def store_of(self, levels: Levels, answer: Mapping[str, Any]) -> StoreSpec:
+        """Give what opens the stores of a table."""
+        config = self._config
+        vended = read_vended(answer, config.stores)
+        if not any(options for _, options in vended.by_prefix):
+            return StoreSpec(self._own)
+        path = self._table_path(levels)
+        query: tuple[tuple[str, str], ...] = (("snapshots", "refs"),)
+        if _CREDENTIALS in config.endpoints:
+            path, query = f"{path}/credentials", ()
+        own, shared = tuple(sorted(self._own.items())), tuple(sorted(config.stores.items()))
+        return StoreSpec(self._own, RestVendor(self._settings, path, query, own, shared, vended))
+
+
+class RestPointer:
+    """A table of a REST catalog, which gives its metadata along with its location."""
+
+    def __init__(self, catalog: RestCatalog, levels: Levels, location_map: LocationMap | str | None) -> None:
+        self._catalog = catalog
+        self._levels = levels
+        self._map = location_map
+        #: The table that came last, and its entity tag.
+        self._last: tuple[LoadedTable | None, str | None] = (None, None)
+
+    def load(self, known: LoadedTable | None = None) -> LoadedTable:
+        """Ask the catalog; nothing is read where it says that the table is the same."""
+        last, tag = self._last
+        answer = self._catalog.ask_for_table(self._levels, tag if known is not None and known is last else None)
+        if answer.status == 304:
+            if known is None:
+                raise StorageError("the catalog says that nothing changed, though nothing was known")
+            return known
+        found = json_object(answer, "the answer to a request for a table")
+        recorded = optional(found, "metadata-location", str, _WHAT)
+        if recorded and known is not None and known.file == place_of(recorded, self._map):
+            self._last = (known, answer.headers.get("ETag"))
+            return known
+        raw = members(found.get("metadata"), "the metadata in the catalog's answer")
+        metadata = read_metadata(json.dumps(raw).encode())
+        file = place_of(recorded or metadata.location, self._map)
+        loaded = loaded_table(metadata, file, self._catalog.store_of(self._levels, found), self._map)
+        self._last = (loaded, answer.headers.get("ETag"))
+        return loaded
+
+
+def _without_nulls(values: Any) -> Any:
+    return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+
+
+def _levels(value: Any) -> Levels:
+    """Read the levels of a namespace."""
+    if not isinstance(value, list) or not value or not all(isinstance(level, str) and level for level in value):
+        raise CorruptMetadataError(f"{value!r:.80} in the catalog's answer is no namespace")
+    return tuple(value)

@@ -1,0 +1,217 @@
+"""Credentials that a REST catalog vends for a table, and renews before they expire, in whichever process reads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError, UnsupportedFeatureError
+from deltaberg.iceberg.catalogs.session import SessionSettings, json_object, session_of
+from deltaberg.iceberg.json_members import members, objects, strings, text
+from deltaberg.storage import Location, StoreOptions, parse_location
+from deltaberg.storage.options import option_name, without_credentials
+
+__all__ = ["RestVendor", "Vended", "merged_options", "read_vended", "server_config"]
+
+_CREDENTIALS = frozenset(
+    {
+        "s3.access-key-id",
+        "s3.secret-access-key",
+        "s3.session-token",
+        "gcs.oauth2.token",
+        "adls.sas-token",
+        "adls.account-key",
+    }
+)
+_ENDPOINTS = {"s3.endpoint": "s3", "gcs.service.host": "gs", "adls.account-host": "az"}
+_SETTINGS = frozenset(
+    {"s3.region", "client.region", "s3.path-style-access", "s3.force-virtual-addressing", "adls.account-name"}
+)
+_SAS_TOKEN = "adls.sas-token"  # noqa: S105 - the name of a property
+_EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+#: Credentials are asked for anew so many seconds before they expire, or after three quarters of a shorter life.
+_MARGIN = 300.0
+#: How many seconds pass before a catalog that failed is asked again, while the credentials still hold.
+_PAUSE = 30.0
+
+# Tests put their own in place of it. Expiry is a time of day, not of this process.
+_now = time.time
+
+
+@dataclass(frozen=True)
+class Vended:
+    """The options that a catalog gave: for each prefix of locations, the longest of which counts; "" is for all.
+
+    Times are in seconds since 1970; None where the credentials do not expire, or nobody says when.
+    """
+
+    by_prefix: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(default=(), repr=False)
+    expires_at: float | None = None
+    renew_at: float | None = None
+
+    def prefix_of(self, place: str) -> str:
+        """Give the longest prefix of a place; "" where none is."""
+        return max((prefix for prefix, _ in self.by_prefix if place.startswith(prefix)), key=len, default="")
+
+
+def server_config(values: Any, what: str) -> dict[str, str]:
+    """Take what a catalog says of stores: only what is known and harmless counts, nulls do not."""
+    given = members(values if values is not None else {}, what)
+    config = strings({what: {name: value for name, value in given.items() if value is not None}}, what, "the catalog")
+    return {
+        name: value
+        for name, value in config.items()
+        if name in _CREDENTIALS | _SETTINGS
+        or name in _ENDPOINTS
+        or name.startswith((f"{_SAS_TOKEN}.", *_EXPIRIES))
+        or name == "s3.remote-signing-enabled"
+    }
+
+
+def read_vended(answer: Mapping[str, Any], shared: Mapping[str, str]) -> Vended:
+    """Read what a catalog vends with a table, or when it is asked for credentials alone.
+
+    ``shared`` is what it says of all tables.
+    """
+    config = {**shared, **server_config(answer.get("config"), "config")}
+    found = {"": config}
+    for part in objects(answer, "storage-credentials", "the catalog's answer"):
+        prefix = _spelled(text(part, "prefix", "a credential"))
+        found[prefix] = {**config, **server_config(part.get("config"), "config")}
+    times = [_seconds(value) for one in found.values() for name, value in one.items() if name.startswith(_EXPIRIES)]
+    expires_at = min((when for when in times if when is not None), default=None)
+    now = _now()
+    renew_at = None if expires_at is None else expires_at - min(_MARGIN, max(expires_at - now, 0) / 4)
+    pairs = tuple((prefix, tuple(sorted(one.items()))) for prefix, one in found.items())
+    return Vended(pairs, expires_at, renew_at)
+
+
+def _spelled(prefix: str) -> str:
+    """Spell a prefix as locations are; one without a path, such as ``gs``, is one of text."""
+    scheme, separator, rest = prefix.partition("://")
+    return f"{parse_location(f'{scheme}://{rest}')}" if separator and rest else prefix
+
+
+def _seconds(millis: str) -> float | None:
+    return int(millis) / 1000 if millis.isascii() and millis.isdigit() and len(millis) < 18 else None
+
+
+#: What the vendors of this process gave last: tasks that share a worker ask once.
+_newest: dict[RestVendor, Vended] = {}
+_locks: dict[RestVendor, threading.Lock] = {}
+
+
+@dataclass(frozen=True)
+class RestVendor:
+    """Asks a catalog for the options of the stores of one table.
+
+    Parameters
+    ----------
+    settings
+        How the catalog is asked.
+    path, query
+        Where the answer is.
+    own
+        The options of the caller.
+    shared
+        What the catalog says of all tables.
+    first
+        What came with the table.
+    """
+
+    settings: SessionSettings
+    path: str
+    query: tuple[tuple[str, str], ...]
+    own: tuple[tuple[str, str], ...] = field(repr=False)
+    shared: tuple[tuple[str, str], ...] = field(repr=False)
+    first: Vended = field(compare=False)
+
+    def scope(self, location: Location) -> str:
+        """Give the prefix that the catalog names for a location, else the store that it is in."""
+        return self._current().prefix_of(str(location)) or f"{location.scheme}://{location.authority}/"
+
+    def options(self, scope: str) -> StoreOptions:
+        """Give the options for a scope; those that are about to expire are asked for anew."""
+        vended = self._current()
+        found = dict(vended.by_prefix)
+        return merged_options(dict(self.own), dict(found.get(vended.prefix_of(scope), found.get("", ()))), scope)
+
+    def _current(self) -> Vended:
+        if self.first.renew_at is None:
+            return self.first
+        with _locks.setdefault(self, threading.Lock()):
+            known = max(self.first, _newest.get(self, self.first), key=lambda one: one.expires_at or 0.0)
+            if _now() >= (known.renew_at or 0.0):
+                known = self._renewed(known)
+            _newest[self] = known
+            return known
+
+    def _renewed(self, known: Vended) -> Vended:
+        expires_at = known.expires_at or 0.0
+        try:
+            answer = session_of(self.settings).get(self.path, dict(self.query))
+            found = read_vended(json_object(answer, "the answer to a request for credentials"), dict(self.shared))
+        except StorageError:
+            if _now() >= expires_at:
+                raise
+            return replace(known, renew_at=min(_now() + _PAUSE, expires_at))
+        if found.expires_at is not None and found.expires_at <= _now():
+            raise AuthenticationError(
+                "the catalog vends credentials that have expired", hint="check the clock", path=self.path
+            )
+        return found
+
+
+def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str) -> dict[str, str]:
+    """Put what a catalog says over what the caller says.
+
+    The caller's endpoint counts before the catalog's. Where the catalog vends credentials, the caller's have no place;
+    where it does not, the caller's are not sent to an endpoint that only the catalog names.
+
+    Raises
+    ------
+    UnsafePathError
+        Where the catalog names an endpoint, and no credentials for it.
+    UnsupportedFeatureError
+        Where the catalog would sign requests, and vends nothing.
+    """
+    vended = {name: value for name, value in server.items() if name in _CREDENTIALS}
+    vended |= _sas_token(server, scope)
+    options = without_credentials(own) if vended else dict(own)
+    if (
+        not vended
+        and server.get("s3.remote-signing-enabled", "").lower() == "true"
+        and options == without_credentials(own)
+    ):
+        raise UnsupportedFeatureError(
+            "the catalog signs requests to the store, and vends no credentials",
+            hint="let it vend credentials, or pass s3.access-key-id and s3.secret-access-key",
+            feature="remote signing",
+        )
+    for name, scheme in _ENDPOINTS.items():
+        # These words stand for an endpoint in each store's own language.
+        if name not in server or {"endpoint", "base_url"} & {option_name(scheme, known) for known in own}:
+            continue
+        if not vended:
+            raise UnsafePathError(
+                f"the catalog names an endpoint, and no credentials for it: {server[name]:.200}",
+                hint=f"pass {name}={server[name]:.200} to allow it",
+            )
+        options[name] = server[name]
+    return options | {name: value for name, value in server.items() if name in _SETTINGS} | vended
+
+
+def _sas_token(server: Mapping[str, str], scope: str) -> dict[str, str]:
+    """Find the token for the account of a scope: names of such tokens end in it."""
+    account = scope.partition("@")[2].partition("/")[0].partition(".")[0]
+    found = {
+        name[len(_SAS_TOKEN) + 1 :].partition(".")[0]: value
+        for name, value in server.items()
+        if name.startswith(f"{_SAS_TOKEN}.")
+    }
+    if not account and len(found) == 1:
+        account = next(iter(found))
+    return {_SAS_TOKEN: found[account], "adls.account-name": account} if account in found else {}
