@@ -69,6 +69,25 @@ def test_another_schema_is_refused(schema: Any, spark: Any, builder: DeltaBuilde
         _three_files(builder).scan().map_in_arrow(spark, _doubled, schema)
 
 
+def test_the_schema_of_a_scan_of_every_type_will_do(spark: Any, builder: DeltaBuilder) -> None:
+    """Text and binary, both kinds of timestamp, at any depth."""
+    instant = dt.datetime(2020, 1, 2, 3, 4, 5, 678_901)
+    kinds = {
+        "plain": (pa.timestamp("us"), instant),
+        "zoned": (pa.timestamp("us", "UTC"), instant.replace(tzinfo=dt.timezone.utc)),
+        "inside": (pa.struct([("many", pa.list_(pa.timestamp("us")))]), {"many": [instant]}),
+        "day": (pa.date32(), instant.date()),
+        "price": (pa.decimal128(38, 9), Decimal("1.5")),
+        "raw": (pa.binary(), b"x"),
+    }
+    rows = pa.table({name: pa.array([value], kind) for name, (kind, value) in kinds.items()})
+    builder.create(rows.schema, builder.add(rows), protocol=builder.features("timestampNtz"))
+    scan = open_table(builder.root).scan()
+    frame = scan.map_in_arrow(spark, iter, scan.schema)
+    assert frame.schema["plain"].dataType == st.TimestampNTZType()
+    assert collect(frame).to_pylist() == scan.to_arrow().to_pylist()
+
+
 def test_what_cannot_be_called_is_refused(spark: Any, builder: DeltaBuilder) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be called"):
         _three_files(builder).scan().map_in_arrow(spark, "doubled", "id bigint")

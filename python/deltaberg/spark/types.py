@@ -202,5 +202,5 @@ def output_schema(spark: SparkSession, schema: Any) -> st.StructType:
     if isinstance(schema, pa.Schema):
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return from_arrow_schema(schema)
+        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
     raise InvalidArgumentError(f"{schema!r} is no schema", hint="pass DDL text, a StructType or a pyarrow schema")
