@@ -9,7 +9,7 @@ from deltaberg.delta import DeltaTable
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.storage import LocationMap, StoreOptions, open_store, parse_location
-from deltaberg.table import Instant
+from deltaberg.table import Instant, checked_options
 
 __all__ = ["open_table"]
 
@@ -110,6 +110,8 @@ def open_table(  # noqa: PLR0913
     >>> open_table(iceberg_path).format_version
     2
     """
+    if format is not None and not isinstance(format, str):
+        raise InvalidArgumentError(f"format is {format!r}", hint=f"known are {', '.join(_MARKS)}")
     found = (format or _detect(location, storage_options)).lower()
     shared: dict[str, Any] = {
         "timestamp": timestamp,
@@ -137,7 +139,7 @@ def _detect(location: str | os.PathLike[str], storage_options: StoreOptions | No
     root = parse_location(location)
     if root.path.endswith(_METADATA_FILES):
         return "iceberg"
-    storage = open_store(root, storage_options)
+    storage = open_store(root, checked_options(storage_options))
     found = [known for known, mark in _MARKS.items() if storage.has_objects(root.join(mark).path)]
     if len(found) > 1:
         raise InvalidArgumentError(

@@ -109,6 +109,38 @@ def test_a_limit_stops_early(table: Any, recorder: Recorder) -> None:
             table.scan(limit=wrong)
 
 
+def test_counting_with_a_limit_stops_early(table: Any, recorder: Recorder) -> None:
+    """Also where a filter remains, and where metadata counts some of the rows."""
+    assert table.scan("name <> 'n3'", limit=3, threads=1).count() == 3
+    assert [name for name in recorder.read if name.endswith(".parquet")] == ["0.parquet"]
+    recorder.clear()
+    assert table.scan("id < 150", limit=100).count() == 100
+    assert table.scan("name <> 'n3'", limit=0).count() == 0
+    assert recorder.read == []
+    assert table.scan("id < 150", limit=120).count() == 120
+    assert table.scan("id < 150", limit=1000).count() == 150
+
+
+def test_extremes_of_no_file_are_none(table: Any) -> None:
+    scan = table.scan("id > 1000")
+    assert scan.files().num_rows == 0
+    assert (scan.min("id"), scan.max("name")) == (None, None)
+    assert (table.scan("id > 1000", limit=5).max("id"), table.scan(limit=0).min("id")) == (None, None)
+
+
+@pytest.mark.parametrize("wanted", [{"filter": "nope = 1"}, {"filter": "id ="}, {"columns": ["nope"]}])
+def test_errors_of_a_scan_name_the_table(table: Any, wanted: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="table: ") as caught:
+        table.scan(**wanted)
+    assert caught.value.context["table"] == table.location  # type: ignore[attr-defined]
+
+
+def test_as_many_readers_as_this_process_may_use(table: Any) -> None:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert (ScanOptions().readers, ScanOptions(threads=3).readers) == (usable, 3)
+    assert sum(batch.num_rows for batch in table.scan().to_batches()) == 400
+
+
 def test_metrics_say_what_was_done(table: Any) -> None:
     assert table.scan().metrics is None
     scan = table.scan("id >= 130 AND id < 140")
@@ -173,6 +205,7 @@ def test_a_vacuumed_file_is_an_error_of_its_own(table: Any, builder: DeltaBuilde
     with pytest.raises(DataFileNotFoundError, match=r"2\.parquet") as caught:
         scan.to_arrow()
     assert "vacuumed" in str(caught.value.hint)
+    assert "open a newer version" in str(caught.value.hint)
     assert isinstance(caught.value, FileNotFoundError)
     assert table.scan("id < 100").to_arrow().num_rows == 100
 
@@ -182,9 +215,11 @@ def test_files_under_another_prefix_need_a_map(builder: DeltaBuilder, tmp_path: 
     other = DeltaBuilder(moved)
     other.add(ids(7), path="f.parquet")
     builder.create(ID, builder.add(path="x", log_path="/before/f.parquet", size=1))
-    with pytest.raises(DataFileNotFoundError) as caught:
-        open_table(builder.root).scan().to_arrow()
-    assert "location_map" in str(caught.value.hint)
+    for location_map in (None, "auto"):
+        with pytest.raises(DataFileNotFoundError) as caught:
+            open_table(builder.root, location_map=location_map).scan().to_arrow()
+        assert "location_map={" in str(caught.value.hint)
+        assert '"auto" knows it of Iceberg tables only' in str(caught.value.hint)
     assert ids_of(open_table(builder.root, location_map={"/before": str(moved)})) == [7]
     assert ids_of(open_table(builder.root, location_map={"file:///before/": moved.as_uri()})) == [7]
 

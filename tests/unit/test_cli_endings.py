@@ -62,6 +62,8 @@ def test_the_codes_are_documented() -> None:
         (["head", "{}", "-f", "id >"], 2, "deltaberg: the filter 'id >'"),
         (["head", "{}", "-f", "no = 1"], 2, "deltaberg: there is no column 'no'"),
         (["head", "{}", "-c", "idd"], 2, "deltaberg: .*'idd'.*; hint: did you mean id"),
+        (["head", "{}", "-c", ""], 2, "deltaberg head: .*--columns: no column is named; hint: see"),
+        (["plan", "{}", "-c", " , "], 2, "deltaberg plan: .*--columns: no column is named; hint: see"),
         (["head", "{}", "-n", "-1"], 2, "deltaberg head: .*-n.*; hint: see deltaberg head --help"),
         (["head", "{}", "--jsn"], 2, "deltaberg head: No such option.*--jsn.*; hint: see deltaberg head --help"),
         (["head"], 2, "deltaberg head: Missing argument 'TABLE'; hint: see"),

@@ -22,6 +22,8 @@ _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 def _scan(table: DeltaTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
     names = None if columns is None else [name.strip() for name in _NAME.findall(columns) if name.strip()]
+    if names == []:
+        raise click.BadParameter("no column is named", param_hint="--columns")
     return table.scan(filter, names, limit)
 
 

@@ -65,7 +65,9 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
             table=str(snapshot.log.root),
         )
     if last < first:
-        raise InvalidArgumentError(f"changes end at version {last} before they start at {first}")
+        raise InvalidArgumentError(
+            f"changes end at version {last} before they start at {first}", table=str(snapshot.log.root)
+        )
     return first, last
 
 

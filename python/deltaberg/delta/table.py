@@ -31,7 +31,18 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError, InvalidArgume
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
-from deltaberg.table import Instant, Scan, ScanOptions, ScanSource, checked_map, parse_instant, scan_options, zone_of
+from deltaberg.table import (
+    Instant,
+    Scan,
+    ScanOptions,
+    ScanSource,
+    checked_limit,
+    checked_map,
+    checked_options,
+    parse_instant,
+    scan_options,
+    zone_of,
+)
 
 if TYPE_CHECKING:
     from deltaberg.delta.columns import IdentityColumn
@@ -103,7 +114,7 @@ class DeltaTable:
             raise InvalidArgumentError(f"version is {version!r}", hint="pass a number")
         self._timezone = zone_of(timezone)
         root = parse_location(location)
-        self._store = StoreSpec(dict(storage_options or {}))
+        self._store = StoreSpec(checked_options(storage_options))
         mapped = checked_map(location_map)
         self._resolver = PathResolver(root, None if isinstance(mapped, str) else mapped)
         self._log = LogDirectory(root, open_store(root, self._store.options))
@@ -231,7 +242,7 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> list[Commit]:
         """Give the commits up to this version, the newest first; those whose log entry was cleaned up are missing."""
-        return list(CommitTimes(self._log, self._snapshot).commits(limit))
+        return list(CommitTimes(self._log, self._snapshot).commits(checked_limit(limit)))
 
     @property
     def timestamp(self) -> dt.datetime:

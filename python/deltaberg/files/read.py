@@ -90,9 +90,10 @@ def read_task(
 def _missing(spec: ReadSpec, task: FileTask) -> DataFileNotFoundError:
     inside = task.location.startswith(spec.table.rstrip("/") + "/")
     hint = (
-        "it was vacuumed while this snapshot was open, or the copy of the table is incomplete; refresh the table"
+        "it was vacuumed: refresh the table, or open a newer version; or the copy of the table is incomplete"
         if inside
-        else "the table records it under another prefix; say where the files are now with location_map"
+        else "the table records it under another prefix: name that and where its files are now, as in "
+        "location_map={'/old/place': '/new/place'}; \"auto\" knows it of Iceberg tables only"
     )
     return DataFileNotFoundError("a live data file is gone", hint=hint, table=spec.table, file=task.location)
 

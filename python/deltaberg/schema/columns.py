@@ -32,7 +32,10 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
     ('a.b',)
     """
     if not isinstance(name, str):
-        return tuple(name)
+        given: object = name
+        if not isinstance(given, (tuple, list)) or not all(isinstance(part, str) for part in given):
+            raise InvalidArgumentError(f"{name!r} is no column name", hint="pass text, or a tuple of names")
+        return tuple(given)
     parts: list[str] = []
     at = 0
     while True:

@@ -31,6 +31,7 @@ _TASK_SCHEMA = st.StructType(
 
 def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
     """Give the rows of a scan as a DataFrame by the arrow road."""
+    _check_session(spark)
     tasks = _plan(scan, spark)
     schema = spark_schema(scan.output)
     if not tasks:
@@ -47,12 +48,19 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
     """Run a function over the rows of a scan by the fused road."""
     if not callable(function):
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
+    _check_session(spark)
     wanted = output_schema(spark, schema)
     tasks = _plan(scan, spark)
     if not tasks:
         return spark.createDataFrame([], wanted)
     fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function, arrow_types(wanted))
     return _task_frame(spark, tasks).mapInArrow(fused, wanted)
+
+
+def _check_session(spark: object) -> None:
+    # Sessions of Spark Connect are of another class.
+    if not callable(getattr(spark, "createDataFrame", None)):
+        raise InvalidArgumentError(f"{spark!r} is no Spark session", hint="pass SparkSession.builder.getOrCreate()")
 
 
 def _plan(scan: Scan, spark: SparkSession) -> list[pa.RecordBatch]:

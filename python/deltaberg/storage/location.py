@@ -67,7 +67,8 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     >>> parse_location("s3://bucket/a b/t/")
     Location(scheme='s3', authority='bucket', path='a b/t')
     """
-    raw: object = os.fspath(text) if isinstance(text, (str, os.PathLike)) else None
+    given: object = text
+    raw = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(raw, str) or not raw:
         raise InvalidArgumentError(f"{text!r} is no location", hint="pass a path or a URL")
     scheme, separator, rest = raw.partition(":")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from deltaberg.table.arguments import AUTO, Instant, checked_map, parse_instant, scan_options, zone_of
-from deltaberg.table.scan import Scan, ScanMetrics, ScanOptions
+from deltaberg.table.arguments import AUTO, Instant, checked_limit, checked_map, checked_options, parse_instant, zone_of
+from deltaberg.table.options import ScanOptions, scan_options
+from deltaberg.table.scan import Scan, ScanMetrics
 from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "ScanMetrics",
     "ScanOptions",
     "ScanSource",
+    "checked_limit",
     "checked_map",
+    "checked_options",
     "parse_instant",
     "scan_options",
     "zone_of",

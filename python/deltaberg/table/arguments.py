@@ -1,18 +1,25 @@
-"""Arguments that the tables of every format take: instants, time zones, options of scans."""
+"""Arguments that the tables of every format take: instants, time zones, limits."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.storage import LocationMap
-from deltaberg.table.scan import ScanOptions
+from deltaberg.storage import LocationMap, StoreOptions
 
-__all__ = ["AUTO", "Instant", "checked_map", "parse_instant", "scan_options", "zone_of"]
+__all__ = [
+    "AUTO",
+    "Instant",
+    "checked_limit",
+    "checked_map",
+    "checked_number",
+    "checked_options",
+    "parse_instant",
+    "zone_of",
+]
 
 #: How callers name an instant.
 Instant = dt.datetime | dt.date | str
@@ -31,6 +38,8 @@ def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:
             raise InvalidArgumentError(
                 f"{text!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
             ) from None
+    if not isinstance(value, dt.date):
+        raise InvalidArgumentError(f"{value!r} is no timestamp", hint="pass text, a datetime or a date")
     if not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=timezone)
@@ -41,23 +50,31 @@ def zone_of(name: str) -> ZoneInfo:
     """Give the time zone of a name."""
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
         raise InvalidArgumentError(f"{name!r} is no time zone", hint="use a name such as Europe/Paris") from None
 
 
-def scan_options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:
-    """Give the options of a scan, of which single ones may be given by name."""
-    chosen = options or ScanOptions(timezone=timezone)
-    try:
-        return replace(chosen, **execution) if execution else chosen
-    except TypeError:
-        known = ", ".join(ScanOptions.__dataclass_fields__)
-        unknown = ", ".join(name for name in execution if name not in ScanOptions.__dataclass_fields__)
-        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=f"known are {known}") from None
+def checked_limit(limit: int | None) -> int | None:
+    """Refuse what is no number of rows or commits."""
+    return None if limit is None else checked_number("limit", limit, 0, "pass how many at most, or None")
+
+
+def checked_number(name: str, value: Any, least: int, hint: str) -> int:
+    """Refuse what is no integer of 64 bits, or less than it may be."""
+    if type(value) is not int or not least <= value < 1 << 63:
+        raise InvalidArgumentError(f"{name} is {value!r}", hint=hint)
+    return value
+
+
+def checked_options(options: StoreOptions | None) -> dict[str, Any]:
+    """Refuse what is no mapping; its values are in no message."""
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError("storage_options is no mapping", hint="pass names and values, as in a dict")
+    return dict(options or {})
 
 
 def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | None:
-    """Refuse text other than `AUTO`."""
-    if isinstance(location_map, str) and location_map != AUTO:
+    """Refuse what is neither a mapping nor `AUTO`."""
+    if location_map is not None and location_map != AUTO and not isinstance(location_map, Mapping):
         raise InvalidArgumentError(f"location_map is {location_map!r}", hint=f'pass a mapping, or "{AUTO}"')
     return location_map

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import constant_column
-from deltaberg.pruning import stats_key
+from deltaberg.pruning import ColumnStats, stats_key
 from deltaberg.schema import DataType, Decimal, Field, Primitive
 from deltaberg.table.plan import Plan, file_rows
 
@@ -77,8 +77,8 @@ class Extremes:
 
     def _bounds(self, plan: Plan) -> tuple[pa.Array, pa.BooleanArray]:
         stats = plan.source.statistics(file_rows(plan.files), [self._path])
-        key = stats_key(self._path)
-        column = stats.columns[key]
+        # Where there is no file nothing is recorded.
+        column = stats.columns.get(stats_key(self._path), ColumnStats())
         bound = column.upper if self._largest else column.lower
         if bound is None or column.exact is None:
             return pa.nulls(stats.files), stats.all(False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.files import ReadCounters, ReadSpec, tasks_of
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
+from deltaberg.table.arguments import checked_limit
 from deltaberg.table.execute import read_in_order
 from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
 from deltaberg.table.listing import list_files
+from deltaberg.table.options import ScanOptions
 from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
 from deltaberg.table.source import ScanSource
 
@@ -27,44 +28,11 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Scan", "ScanMetrics", "ScanOptions"]
+__all__ = ["Scan", "ScanMetrics"]
 
 _LOCAL_SPLIT = 64 << 20
 _SPARK_SPLIT = 128 << 20
 _INT32_MAX = (1 << 31) - 1
-
-
-@dataclass(frozen=True)
-class ScanOptions:
-    """How a scan is executed.
-
-    Parameters
-    ----------
-    batch_size
-        Rows of a batch at most.
-    threads
-        Files that are read at a time; 0 means as many as there are processors.
-    memory
-        Bytes that a scan may hold beside what its consumer keeps; 0 does not bound them beyond a default for
-        batches that wait. A cap makes single batches smaller, and reads large column chunks in pieces.
-    split_size
-        Bytes of a data file that are read as one task; 0 means a default for the road.
-    timezone
-        The zone of literals and partition values without one.
-    """
-
-    batch_size: int = 131_072
-    threads: int = 0
-    memory: int = 0
-    split_size: int = 0
-    timezone: str = "UTC"
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InvalidArgumentError(f"batch_size is {self.batch_size}", hint="a batch has at least one row")
-        for name in ("threads", "memory", "split_size"):
-            if getattr(self, name) < 0:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)}", hint="0 means the default")
 
 
 @dataclass(frozen=True)
@@ -111,16 +79,18 @@ class Scan:
         limit: int | None = None,
         options: ScanOptions | None = None,
     ) -> None:
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise InvalidArgumentError(f"limit is {limit!r}", hint="pass a number of rows, or None")
-        if isinstance(columns, str):
+        if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
             raise InvalidArgumentError(f"columns is {columns!r}", hint="pass a list of names")
         self.options = options or ScanOptions()
-        self.limit = limit
+        self.limit = checked_limit(limit)
         self._source = source
         known = Struct((*source.schema, *source.hidden))
-        self._condition = bind(as_expression(filter), known, self.options.timezone)
-        self._output = source.schema if columns is None else select_columns(known, columns)
+        try:
+            self._condition = bind(as_expression(filter), known, self.options.timezone)
+            self._output = source.schema if columns is None else select_columns(known, columns)
+        except DeltabergError as error:
+            raise error.with_context(table=source.table) from None
+        self._plan: Plan | None = None
         self._metrics: ScanMetrics | None = None
 
     def __repr__(self) -> str:
@@ -147,10 +117,12 @@ class Scan:
         """What the last execution on this machine did; None before the first."""
         return self._metrics
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
         """The files that must be read."""
-        return make_plan(self._source, self._condition)
+        if self._plan is None:
+            self._plan = make_plan(self._source, self._condition)
+        return self._plan
 
     def files(self, *, statistics: bool = False) -> pa.Table:
         """Give the files that the scan must read, a row a file.
@@ -242,8 +214,9 @@ class Scan:
         plan = self.plan
         known = pc.and_(pc.invert(plan.filtered), pc.is_valid(plan.live_counts))
         total: int = pc.sum(plan.live_counts.filter(known)).as_py() or 0
-        if not pc.all(known, min_count=0).as_py():
-            rest = self._without(known, [])
+        left = None if self.limit is None else max(self.limit - total, 0)
+        if left != 0 and not pc.all(known, min_count=0).as_py():
+            rest = self._part([], _unknown(plan, known), left)
             total += sum(batch.num_rows for batch in rest.to_batches())
             self._metrics = rest.metrics
         return total if self.limit is None else min(total, self.limit)
@@ -345,30 +318,25 @@ class Scan:
 
     @property
     def _threads(self) -> int:
-        return self.options.threads or os.cpu_count() or 1
+        return self.options.readers
 
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
         path = find_column(self._source.schema, column)
         found = Extremes(path, largest)
-        rest = Scan(self._source, columns=[column], limit=self.limit, options=self.options)
-        rest._condition = self._condition
         if self.limit is None:
-            rest = self._without(found.take_known(self.plan), [column])
+            rest = self._part([column], _unknown(self.plan, found.take_known(self.plan)), None)
+        else:
+            rest = self._part([column], self.plan, self.limit)
         for batch in rest.to_batches():
             found.take_rows(batch)
         self._metrics = rest.metrics
         return found.value
 
-    def _without(self, known: pa.BooleanArray, columns: Sequence[ColumnName]) -> Scan:
-        """Give a scan of the files that are not among those."""
-        rest = Scan(self._source, columns=columns, options=self.options)
-        rest._condition = self._condition
-        mask = pc.invert(known)
-        plan = self.plan
-        rest.__dict__["plan"] = replace(
-            plan, files=plan.files.filter(mask), filtered=plan.filtered.filter(mask), _record_counts=None, _located=None
-        )
-        return rest
+    def _part(self, columns: Sequence[ColumnName], plan: Plan, limit: int | None) -> Scan:
+        """Give a scan of other columns of the rows in some of the files."""
+        part = Scan(self._source, columns=columns, limit=limit, options=self.options)
+        part._condition, part._plan = self._condition, plan
+        return part
 
     def _note(self, counters: ReadCounters) -> None:
         self._metrics = ScanMetrics(
@@ -381,6 +349,14 @@ class Scan:
             rows_read=counters.rows_read,
             rows=counters.rows,
         )
+
+
+def _unknown(plan: Plan, known: pa.BooleanArray) -> Plan:
+    """Give a plan of the files that are not among those."""
+    mask = pc.invert(known)
+    return replace(
+        plan, files=plan.files.filter(mask), filtered=plan.filtered.filter(mask), _record_counts=None, _located=None
+    )
 
 
 def _promoted(table: pa.Table) -> pa.Table:
