@@ -460,3 +460,15 @@ def test_a_negative_count_is_refused(tmp_path: Path) -> None:
     builder.commit(file)
     with pytest.raises(CorruptMetadataError, match="-4 records"):
         _ids(builder)
+
+
+def test_a_partition_of_another_type_is_refused(tmp_path: Path) -> None:
+    builder = _builder(tmp_path, specs=[[{"source-id": 1, "name": "id", "transform": "identity"}]])
+    builder.commit(builder.data(_rows(1), partition={"id": 1}))
+
+    def typed(schema: dict[str, Any]) -> None:
+        field_of(field_of(schema, "partition")["type"], "id")["type"] = ["null", "string"]
+
+    rewrite_avro(_manifests(builder)[0], schema=typed, record=lambda row: row["data_file"]["partition"].update(id="1"))
+    with pytest.raises(CorruptAvroError, match="is not read as"):
+        _ids(builder)

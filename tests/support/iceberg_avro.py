@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-__all__ = ["AVRO_TYPES", "entry_schema", "optional", "write_avro", "write_list", "write_rows"]
+__all__ = ["AVRO_TYPES", "avro_type", "entry_schema", "optional", "write_avro", "write_list", "write_rows"]
 
 AVRO_TYPES: dict[str, Any] = {
     **{name: name for name in ("boolean", "int", "long", "float", "double", "string")},
@@ -126,7 +126,7 @@ def write_rows(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[M
     schema = {
         "type": "record",
         "name": "row",
-        "fields": [optional(c["name"], c["id"], _avro_type(c["type"], c["id"])) for c in fields],
+        "fields": [optional(c["name"], c["id"], avro_type(c["type"], c["id"])) for c in fields],
     }
     records = [{child["name"]: _avro_value(row.get(child["name"]), child["type"]) for child in fields} for row in rows]
     write_avro(path, schema, records, {})
@@ -143,20 +143,21 @@ def _avro_value(value: Any, kind: Any) -> Any:
     return [{"key": _avro_value(k, kind["key"]), "value": _avro_value(v, kind["value"])} for k, v in value]
 
 
-def _avro_type(kind: Any, number: int) -> Any:
+def avro_type(kind: Any, number: int) -> Any:
+    """Give the type of a column of this id."""
     if isinstance(kind, str):
         return AVRO_TYPES.get(kind) or _fixed_type(kind, number)
     if kind["type"] == "struct":
         fields = [
-            optional(child["name"], child["id"], _avro_type(child["type"], child["id"])) for child in kind["fields"]
+            optional(child["name"], child["id"], avro_type(child["type"], child["id"])) for child in kind["fields"]
         ]
         return {"type": "record", "name": f"s{number}", "fields": fields}
     if kind["type"] == "list":
-        items = ["null", _avro_type(kind["element"], kind["element-id"])]
+        items = ["null", avro_type(kind["element"], kind["element-id"])]
         return {"type": "array", "items": items, "element-id": kind["element-id"]}
     pair = [
-        {"name": "key", "type": _avro_type(kind["key"], kind["key-id"]), "field-id": kind["key-id"]},
-        optional("value", kind["value-id"], _avro_type(kind["value"], kind["value-id"])),
+        {"name": "key", "type": avro_type(kind["key"], kind["key-id"]), "field-id": kind["key-id"]},
+        optional("value", kind["value-id"], avro_type(kind["value"], kind["value-id"])),
     ]
     return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": f"m{number}", "fields": pair}}
 

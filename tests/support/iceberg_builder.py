@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaberg import kernels
-from tests.support.iceberg_avro import AVRO_TYPES, entry_schema, optional, write_avro, write_list, write_rows
+from tests.support.iceberg_avro import AVRO_TYPES, avro_type, entry_schema, optional, write_avro, write_list, write_rows
 from tests.support.iceberg_orc import write_orc
 
 __all__ = ["PATH_ID", "POS_ID", "IcebergBuilder", "IcebergFile", "arrow_of", "iceberg_fields"]
@@ -382,7 +382,7 @@ class IcebergBuilder:
             source = next(
                 child for fields in reversed(self.schemas) for child in fields if child["id"] == part["source-id"]
             )
-            return AVRO_TYPES[source["type"]]
+            return avro_type(source["type"], part["field-id"])
         return AVRO_TYPES["date"] if transform == "day" else "int"
 
     def metadata(self) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,6 +45,8 @@ class IcebergSource:
     ----------
     snapshot
         None for a table that has none yet, and so no rows.
+    part
+        Data manifests of the snapshot that are all that is read; None for the whole snapshot.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class IcebergSource:
         resolver: PathResolver,
         table: str,
         metadata_file: str,
+        part: pa.Table | None = None,
     ) -> None:
         self.metadata = metadata
         self.metadata_file = metadata_file
@@ -65,6 +70,24 @@ class IcebergSource:
         older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
         self.reader = ManifestReader(table, store, resolver, metadata.specs, (schema, *older))
         self._metrics = Metrics(self.reader)
+        self._part_manifests = part
+
+    def __reduce__(self) -> tuple[type[IcebergSource], tuple[Any, ...]]:
+        # What was read is left behind, and so is what other snapshots say.
+        snapshots = {} if self.snapshot is None else {self.snapshot.snapshot_id: self.snapshot}
+        slim = replace(self.metadata, raw={}, snapshots=snapshots, snapshot_log=(), metadata_log=(), refs={})
+        own = (self.store, self.resolver, self.table, self.metadata_file, self._part_manifests)
+        return IcebergSource, (slim, self.snapshot, self._schema, *own)
+
+    def divide(self, condition: Bound) -> pa.Table:
+        """Give the data manifests that must be read, so that parts of them can be planned apart (`part`)."""
+        data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
+        return prune_manifests(data, self.reader, condition)
+
+    def part(self, manifests: pa.Table) -> IcebergSource:
+        """Give the rows of some of the data manifests, with all deletes of the snapshot."""
+        own = (self.store, self.resolver, self.table, self.metadata_file, manifests)
+        return IcebergSource(self.metadata, self.snapshot, self._schema, *own)
 
     def at(self, snapshot: Snapshot | None) -> IcebergSource:
         """Give another snapshot of the table, in the same columns."""
@@ -156,11 +179,13 @@ class IcebergSource:
     @cached_property
     def _deletes(self) -> DeleteFiles:
         found = self.manifests.filter(pc.equal(self.manifests.column("content"), 1))
-        return DeleteFiles.read(found, self.reader)
+        return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Give the live data files whose partition can hold a matching row, with what deletes their rows."""
-        data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
+        data = self._part_manifests
+        if data is None:
+            data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
         chosen = prune_manifests(data, self.reader, condition)
         ids = frozenset(path[-1].id for path in bound_paths(condition) if path[-1].id is not None)
         part = ManifestPart(METRIC_NAMES if ids else (), ids, DATA_REST)

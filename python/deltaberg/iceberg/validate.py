@@ -70,6 +70,10 @@ def _of_manifests(source: IcebergSource) -> Iterator[str]:
     for row in source.manifests.to_pylist():
         (entries,) = source.reader.read([row], part)
         table = entries.table
+        location = source.resolver.resolve(row["manifest_path"])
+        size = source.store.open(location).head(location.path).size
+        if row["manifest_length"] != size:
+            yield f"manifest_length of {row['manifest_path']} is {row['manifest_length']}, and it has {size} bytes"
         for name, status in _COUNTS.items():
             mine = table.filter(pc.equal(table.column("status"), status))
             yield from _of_count(row, f"{name}_files_count", len(mine))

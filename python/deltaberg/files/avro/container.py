@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptAvroError, UnsupportedFeatureError
+from deltaberg.errors import CorruptAvroError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.avro.plan import by_id, by_name
 from deltaberg.files.avro.schema import AvroType, parse_avro_schema
 
@@ -96,10 +96,13 @@ class AvroFile:
         Raises
         ------
         CorruptAvroError
-            Where a required field is missing, or a block is damaged.
+            Where a required field is missing, or of a type that is not read as the wanted one, or a block is damaged.
         """
         node = by_id(self.schema, wanted, keys or {})
-        return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
+        try:
+            return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
+        except InvalidArgumentError as error:
+            raise CorruptAvroError(error.message) from None
 
     def read_by_name(self, wanted: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
         """Read top-level columns, whose types are those that the file itself has, of some blocks."""
