@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,12 +10,22 @@ import pyarrow.compute as pc
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.evolution import nested_fields
 from deltaberg.iceberg.spec import PartitionField, PartitionSpec
-from deltaberg.iceberg.transforms import parse_transform
+from deltaberg.iceberg.transforms import Unknown, parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 
-__all__ = ["field_by_id", "identity_sources", "partition_struct", "path_to_id", "union_struct", "union_values"]
+__all__ = [
+    "AS_TEXT",
+    "field_by_id",
+    "identity_sources",
+    "partition_struct",
+    "path_to_id",
+    "union_struct",
+    "union_values",
+]
 
-_STRING = Primitive("string")
+#: The metadata of a partition field whose type manifests alone know, of an unknown transform or a source that is gone:
+#: its values are read as text.
+AS_TEXT = "as-text"
 
 
 def path_to_id(schema: Struct, number: int) -> tuple[Field, ...]:
@@ -55,49 +65,65 @@ def partition_struct(spec: PartitionSpec, schemas: Sequence[Struct]) -> Struct:
     schemas
         The schemas of the table, the current one first: a source may have been dropped since.
     """
-    return Struct(tuple(Field(part.name, _result(part, schemas), id=part.field_id) for part in spec.fields))
+    fields = []
+    for part in spec.fields:
+        result = _result(part, schemas)
+        kept = {AS_TEXT: True} if result is None else {}
+        fields.append(Field(part.name, result or Primitive("string"), True, kept, part.field_id))
+    return Struct(tuple(fields))
 
 
-def _result(part: PartitionField, schemas: Sequence[Struct]) -> DataType:
+def _result(part: PartitionField, schemas: Sequence[Struct]) -> DataType | None:
     source = field_by_id(schemas, part.source_ids[0]) if len(part.source_ids) == 1 else None
     if source is None:
-        return _STRING
+        return None
     try:
-        return parse_transform(part.transform).result_type(source.type)
+        transform = parse_transform(part.transform)
+        return None if isinstance(transform, Unknown) else transform.result_type(source.type)
     except SchemaError:
-        return _STRING
+        return None
 
 
 def union_struct(specs: Sequence[PartitionSpec], schemas: Sequence[Struct]) -> Struct:
-    """Give a struct with the partition fields of all specs, by field id, the newest names first."""
-    found: dict[int | None, Field] = {}
-    for spec in sorted(specs, key=lambda spec: spec.spec_id, reverse=True):
-        for child in partition_struct(spec, schemas):
-            found.setdefault(child.id, child)
-    names: set[str] = set()
-    unique = []
-    for child in sorted(found.values(), key=lambda child: child.id or 0):
-        name = child.name if child.name not in names else f"{child.name}_{child.id}"
-        names.add(name)
-        unique.append(Field(name, child.type, id=child.id))
-    return Struct(tuple(unique))
+    """Give a struct with the partition fields of all specs, by field id, the newest names first.
+
+    A field that is ``void`` in a newer spec has the type that its values had before. Tables of version 1 may have used
+    an id again for something else; where the types differ, so do the fields here.
+    """
+    newest = sorted(specs, key=lambda spec: spec.spec_id, reverse=True)
+    names: dict[int, str] = {}
+    types: dict[int, dict[DataType, bool]] = {}
+    for spec in newest:
+        for part, child in zip(spec.fields, partition_struct(spec, schemas), strict=True):
+            names.setdefault(part.field_id, part.name)
+            known = types.setdefault(part.field_id, {})
+            known[child.type] = known.get(child.type, False) or part.transform != "void"
+    union: dict[str, Field] = {}
+    for number in sorted(names):
+        used = [kind for kind, has_values in types[number].items() if has_values] or list(types[number])[:1]
+        for kind in used:
+            name = _unused(names[number], number, union)
+            union[name] = Field(name, kind, id=number)
+    return Struct(tuple(union.values()))
+
+
+def _unused(name: str, number: int, taken: Container[str]) -> str:
+    while name in taken:
+        name = f"{name}_{number}"
+    return name
 
 
 def union_values(values: pa.StructArray, own: Struct, union: Struct) -> pa.StructArray:
     """Bring partition values of one spec into the struct of all."""
-    by_id = {child.id: values.field(index) for index, child in enumerate(own)}
     fields = [pa.field(child.name, arrow_type(child.type)) for child in union]
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), len(values), [None], children=[])
-    mask = values.is_null() if values.null_count else None
+    places = {(child.id, child.type): index for index, child in enumerate(own)}
     arrays = []
     for child, target in zip(union, fields, strict=True):
-        found = by_id.get(child.id)
-        if found is None:
-            arrays.append(pa.nulls(len(values), target.type))
-            continue
-        plain = found if mask is None else pc.if_else(mask, pa.scalar(None, found.type), found)
-        arrays.append(plain if plain.type == target.type else plain.cast(target.type))
+        place = places.get((child.id, child.type))
+        found = pa.nulls(len(values), target.type) if place is None else pc.struct_field(values, place)
+        arrays.append(found if found.type == target.type else found.cast(target.type))
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 

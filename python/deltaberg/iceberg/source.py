@@ -80,13 +80,14 @@ class IcebergSource:
         return IcebergSource, (slim, self.snapshot, self._schema, *own)
 
     def divide(self, condition: Bound) -> pa.Table:
-        """Give the data manifests that must be read, so that parts of them can be planned apart (`part`)."""
+        """Give the data manifests that must be read, each with its ``length``."""
         data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
-        return prune_manifests(data, self.reader, condition)
+        chosen = prune_manifests(data, self.reader, condition)
+        return chosen.append_column("length", chosen.column("manifest_length"))
 
-    def part(self, manifests: pa.Table) -> IcebergSource:
+    def part(self, pieces: pa.Table) -> IcebergSource:
         """Give the rows of some of the data manifests, with all deletes of the snapshot."""
-        own = (self.store, self.resolver, self.table, self.metadata_file, manifests)
+        own = (self.store, self.resolver, self.table, self.metadata_file, pieces.drop_columns(["length"]))
         return IcebergSource(self.metadata, self.snapshot, self._schema, *own)
 
     def at(self, snapshot: Snapshot | None) -> IcebergSource:
@@ -227,8 +228,8 @@ class IcebergSource:
         if self.partition:
             columns[constant_column("_partition")] = union
         identities = identity_sources([found.spec], self._schema)
-        places = {child.id: number for number, child in enumerate(self.partition)}
-        values = {child.name: pc.struct_field(union, places[field]) for field, child in identities.items()}
+        places = {child.id: number for number, child in enumerate(found.partition)}
+        values = {child.name: pc.struct_field(own, places[field]) for field, child in identities.items()}
         for child in self._sources:
             target = arrow_type(child.type)
             value = values.get(child.name)
