@@ -212,7 +212,7 @@ CASES: dict[str, tuple[_Make, str | int]] = {
     # Text that is none
     "half of a surrogate pair": (_line('{"add":{"path":"\\ud800"}}'), "CorruptLogError"),
     "bytes that are not UTF-8": (_beside(f"{1:020d}.json", b'{"commitInfo":{"x":"\xff"}}'), "CorruptLogError"),
-    "empty log entry": (_line(""), 3),
+    "empty newest log entry": (_line(""), "CorruptLogError"),
     "garbage as a checkpoint": (_beside(f"{0:020d}.checkpoint.parquet", b"PAR1" + b"\xff" * 64 + b"PAR1"), 3),
     "a footer of 4 GiB": (_beside(f"{0:020d}.checkpoint.parquet", b"PAR1\x00\xff\xff\xff\xffPAR1"), 3),
     # Sidecars

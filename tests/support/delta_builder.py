@@ -203,11 +203,14 @@ class DeltaBuilder:
         millis: int | None = None,
         info: Mapping[str, Any] | None = None,
     ) -> int:
-        """Write the next version, or the given one; ``millis`` sets the modification time of the log file."""
+        """Write the next version, or the given one; ``millis`` sets the modification time of the log file.
+
+        A commit of no actions has a ``commitInfo`` of nothing.
+        """
         version = self.version + 1 if version is None else version
         present = [action for action in actions if action is not None]
-        if info is not None:
-            present.insert(0, {"commitInfo": dict(info)})
+        if info is not None or not present:
+            present.insert(0, {"commitInfo": dict(info or {})})
         text = "".join(json.dumps(action, separators=(",", ":"), ensure_ascii=False) + "\n" for action in present)
         self.commit_text(text, version, millis)
         self.commits[version] = present
