@@ -16,8 +16,8 @@ from deltaberg.errors import DeltabergError, SpecViolationError
 from deltaberg.schema import List, Map
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 
-# The same rules hold in all formats: every test here runs in each of them.
-pytestmark = pytest.mark.req("ICE-GEN-12", half="reader")
+# The same rules hold in all formats: every test of evolution runs in each of them.
+pytestmark = [pytest.mark.req("ICE-GEN-12", half="reader"), pytest.mark.req("ICE-PQ-07")]
 
 _FORMATS = ("parquet", "avro", "orc")
 _Rows = list[dict[str, Any]]

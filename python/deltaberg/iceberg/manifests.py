@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
-from deltaberg.files.avro import AvroFile
+from deltaberg.files.avro import AvroFile, AvroType, arrow_field_of
 from deltaberg.iceberg.manifest_list import numbered
+from deltaberg.iceberg.partitioning import AS_TEXT
 from deltaberg.schema import Struct, arrow_type
 
 __all__ = [
@@ -29,6 +31,8 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 #: Values of ``content``.
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
+#: Field ids of records in entries.
+_DATA_FILE, _PARTITION = 2, 102
 _FORMATS = ("parquet", "orc", "avro", "puffin")
 
 
@@ -101,7 +105,8 @@ def read_manifest(
         Where the manifest cannot be decoded, or says what it must not.
     """
     file = AvroFile(data)
-    data_file = pa.struct(_data_file_fields(partition, part))
+    stored = _stored_types(file.schema, partition)
+    data_file = pa.struct(_data_file_fields(partition, part, stored))
     wanted = pa.schema(
         [
             numbered("status", 0, pa.int32(), required=True),
@@ -117,6 +122,8 @@ def read_manifest(
     columns = {name: found.column(name) for name in wanted.names if name != "data_file"}
     columns["position"] = _numbers(len(found))
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
+    if stored:
+        columns["partition"] = _with_text(columns["partition"], partition)
     table = pa.table(columns)
     _check(table, manifest)
     table = _inherit(table, manifest)
@@ -131,8 +138,11 @@ def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
     return pa.schema([*fields, *_data_file_fields(partition, part)]).empty_table()
 
 
-def _data_file_fields(partition: Struct, part: ManifestPart) -> list[pa.Field]:
-    types = [numbered(child.name, child.id or 0, arrow_type(child.type)) for child in partition]
+def _data_file_fields(
+    partition: Struct, part: ManifestPart, stored: Mapping[int | None, pa.DataType] | None = None
+) -> list[pa.Field]:
+    known = stored or {}
+    types = [numbered(child.name, child.id or 0, known.get(child.id) or arrow_type(child.type)) for child in partition]
     return [
         numbered("content", 134, pa.int32()),
         numbered("file_path", 100, pa.string(), required=True),
@@ -143,6 +153,32 @@ def _data_file_fields(partition: Struct, part: ManifestPart) -> list[pa.Field]:
         *(METRICS[name][0] for name in part.metrics),
         *(_REST[name] for name in part.rest),
     ]
+
+
+def _stored_types(schema: AvroType, partition: Struct) -> dict[int | None, pa.DataType]:
+    """Give the types in which a manifest holds partition values of which only it knows one."""
+    wanted = {child.id for child in partition if AS_TEXT in child.metadata}
+    if not wanted:
+        return {}
+    values = _child(_child(schema, _DATA_FILE), _PARTITION)
+    return {child.id: arrow_field_of(child).type for child in values.fields if child.id in wanted}
+
+
+def _child(record: AvroType, number: int) -> AvroType:
+    found = next((child.type.value for child in record.fields if child.id == number), None)
+    return found or AvroType("record")
+
+
+def _with_text(values: pa.StructArray, partition: Struct) -> pa.StructArray:
+    """Bring the partition values that a manifest holds in its own types to text."""
+    arrays = []
+    for index, child in enumerate(partition):
+        own = values.field(index)
+        if pt.is_binary(own.type) or pt.is_fixed_size_binary(own.type):
+            own = pa.array([None if value is None else value.hex() for value in own.to_pylist()], pa.string())
+        arrays.append(own.cast(pa.string()) if AS_TEXT in child.metadata else values.field(index))
+    fields = [pa.field(child.name, array.type) for child, array in zip(partition, arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
 
 
 def _struct_of(column: pa.ChunkedArray) -> pa.StructArray:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.schema import AvroField, AvroType, arrow_field_of
 
-__all__ = ["AvroFile"]
+__all__ = ["AvroField", "AvroFile", "AvroType", "arrow_field_of"]
