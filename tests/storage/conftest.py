@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import azurite
-
-_REGION = "us-east-1"
+from tests.support import azurite, moto_s3
 
 
 @dataclass(frozen=True)
@@ -44,31 +42,19 @@ class Bucket:
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """A loopback S3 server."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with moto_s3.running() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
 def s3(s3_endpoint: str) -> Bucket:
     """An empty bucket of the S3 server."""
-    import boto3
-
-    name = f"bucket-{uuid.uuid4()}"
-    client = boto3.client(
-        "s3", endpoint_url=s3_endpoint, region_name=_REGION, aws_access_key_id="k", aws_secret_access_key="secret-s3"
-    )
-    client.create_bucket(Bucket=name)
-    client.close()
+    name = moto_s3.make_bucket(s3_endpoint)
     options = {
         "AWS_ENDPOINT_URL": s3_endpoint,
-        "AWS_REGION": _REGION,
-        "AWS_ACCESS_KEY_ID": "k",
-        "AWS_SECRET_ACCESS_KEY": "secret-s3",
+        "AWS_REGION": moto_s3.REGION,
+        "AWS_ACCESS_KEY_ID": moto_s3.KEY,
+        "AWS_SECRET_ACCESS_KEY": moto_s3.SECRET,
     }
     return Bucket(f"s3://{name}", options)
 

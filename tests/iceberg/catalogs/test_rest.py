@@ -118,8 +118,8 @@ def test_lists_come_in_pages(size: str | None, server: RestServer, orders: Any) 
 
 def test_names_are_encoded(server: RestServer, orders: Any) -> None:
     file = server.tables[("sales", "orders")]
-    for levels in (("a", "b c", "t/1"), ("a", "b.c", "ü%?#"), ("..", "x")):
-        server.tables[levels] = file
+    names: list[tuple[str, ...]] = [("a", "b c", "t/1"), ("a", "b.c", "ü%?#"), ("..", "x")]
+    server.tables |= dict.fromkeys(names, file)
     catalog = _load(server)
     for levels in list(server.tables):
         assert catalog.table_exists(levels)
@@ -254,7 +254,7 @@ def test_odd_wishes_for_a_wait(
 
 def test_nobody_there_is_said(server: RestServer) -> None:
     # Nothing listens on port 1 of this machine.
-    with pytest.raises(StorageError, match="cannot be asked: .*refused") as caught:
+    with pytest.raises(StorageError, match=r"cannot be asked: .*refused") as caught:
         deltaberg.load_catalog(type="rest", uri="http://127.0.0.1:1/api").list_namespaces()
     assert caught.value.context["server"] == "http://127.0.0.1:1"
 

@@ -25,7 +25,7 @@ from deltaberg.iceberg.catalogs.base import (
     place_of,
 )
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
-from deltaberg.iceberg.catalogs.transport import Answer, origin
+from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
 from deltaberg.iceberg.json_members import members, objects, optional, required, strings, text
 from deltaberg.iceberg.metadata import read_metadata
@@ -125,7 +125,7 @@ class RestCatalog(NamedCatalog):
             strings({part: _without_nulls(found.get(part))}, part, "the configuration")
             for part in ("defaults", "overrides")
         )
-        if "uri" in overrides and origin(overrides["uri"]) != origin(self._settings.uri):
+        if "uri" in overrides and not same_origin(overrides["uri"], self._settings.uri):
             raise UnsafePathError(
                 f"the catalog sends its callers to another server: {overrides['uri']:.200}",
                 hint="give that address as uri, if you trust it",

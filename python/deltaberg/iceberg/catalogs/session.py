@@ -22,7 +22,7 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs.transport import Answer, Transport, checked_header, checked_url, origin
+from deltaberg.iceberg.catalogs.transport import Answer, Transport, checked_header, checked_url, same_origin
 
 __all__ = ["RestSession", "SessionSettings", "json_object", "read_settings", "session_of"]
 
@@ -180,7 +180,7 @@ class RestSession:
         form = {"grant_type": "client_credentials", "client_secret": secret, **dict(settings.oauth2_form)}
         form |= {"client_id": client} if client else {}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-        if origin(url) == origin(settings.uri):
+        if same_origin(url, settings.uri):
             # What the caller adds may be secret too: it is meant for the catalog.
             headers = dict(settings.headers) | headers
         answer = settings.transport.send("POST", url, headers, urlencode(form).encode())

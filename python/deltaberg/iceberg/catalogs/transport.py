@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from deltaberg.errors import InvalidArgumentError, StorageError
 
-__all__ = ["Answer", "Transport", "checked_header", "checked_url", "origin"]
+__all__ = ["Answer", "Transport", "checked_header", "checked_url", "same_origin"]
 
 #: What a response may have; metadata of tables is the largest there is.
 _MOST_BYTES = 1 << 28
@@ -34,8 +34,9 @@ _MOST_TIMEOUTS = 10
 _HEADER = re.compile(r"[\x20-\x7e\t]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
-# Tests put their own in place of it.
+# Tests put their own in place of these.
 _wait = time.sleep
+_monotonic = time.monotonic
 
 
 class Answer(NamedTuple):
@@ -75,11 +76,19 @@ def checked_header(name: str, value: str, what: str) -> str:
     return value
 
 
-def origin(url: str) -> tuple[str, str, int]:
+def _origin(url: str) -> tuple[str, str, int]:
     """Give the scheme, the host and the port of a URL."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return scheme, (parts.hostname or "").lower(), parts.port or (443 if scheme == "https" else 80)
+
+
+def same_origin(url: str, other: str) -> bool:
+    """Say whether two URLs lead to the same server; what is no URL leads nowhere."""
+    try:
+        return _origin(url) == _origin(other)
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,7 @@ class Transport:
             Where there is no answer, or none that ends.
         """
         handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if origin(url)[0] == "https":
+        if _origin(url)[0] == "https":
             context = _context(self.cabundle, self.certificate, self.key)
             handlers.append(urllib.request.HTTPSHandler(context=context))
         opener = urllib.request.build_opener(*handlers)
@@ -136,7 +145,7 @@ class Transport:
         body: bytes | None,
     ) -> Answer:
         request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked_url
-        until = time.monotonic() + self.timeout * _MOST_TIMEOUTS
+        until = _monotonic() + self.timeout * _MOST_TIMEOUTS
         try:
             try:
                 with opener.open(request, timeout=self.timeout) as response:
@@ -151,7 +160,7 @@ class Transport:
             raise StorageError(
                 f"the catalog cannot be asked: {str(reason) or type(reason).__name__}",
                 hint="check the address, and the proxies that the environment names",
-                server="{}://{}:{}".format(*origin(url)),
+                server="{}://{}:{}".format(*_origin(url)),
             ) from None
 
 
@@ -185,7 +194,7 @@ def _body(response: Any, most: int, until: float, cut: bool = False) -> bytes:
             if cut:
                 break
             raise StorageError(f"the catalog answered with more than {most >> 20} MiB")
-        if time.monotonic() > until:
+        if _monotonic() > until:
             raise StorageError("the catalog answers too slowly")
         parts.append(part)
     return b"".join(parts)

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError, UnsupportedFeatureError
+from deltaberg.errors import (
+    AuthenticationError,
+    InvalidArgumentError,
+    StorageError,
+    UnsafePathError,
+    UnsupportedFeatureError,
+)
 from deltaberg.iceberg.catalogs.session import SessionSettings, json_object, session_of
 from deltaberg.iceberg.json_members import members, objects, strings, text
 from deltaberg.storage import Location, StoreOptions, parse_location
@@ -90,9 +96,14 @@ def read_vended(answer: Mapping[str, Any], shared: Mapping[str, str]) -> Vended:
 
 
 def _spelled(prefix: str) -> str:
-    """Spell a prefix as locations are; one without a path, such as ``gs``, is one of text."""
-    scheme, separator, rest = prefix.partition("://")
-    return f"{parse_location(f'{scheme}://{rest}')}" if separator and rest else prefix
+    """Spell a prefix as locations are; one that is none, such as ``gs``, is the beginning of some."""
+    if not prefix.partition("://")[2]:
+        return prefix
+    try:
+        place = str(parse_location(prefix))
+    except InvalidArgumentError:
+        return prefix
+    return f"{place}/" if prefix.endswith("/") and not place.endswith("/") else place
 
 
 def _seconds(millis: str) -> float | None:

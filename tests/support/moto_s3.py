@@ -1,0 +1,40 @@
+"""moto's S3, on loopback, in this process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["KEY", "REGION", "SECRET", "make_bucket", "running"]
+
+REGION = "us-east-1"
+#: Any key is taken; the secret is looked for in what is printed.
+KEY, SECRET = "k", "secret-s3"
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Serve on a free port, and give the endpoint."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+def make_bucket(endpoint: str) -> str:
+    """Make an empty bucket, and give its name."""
+    import boto3
+
+    name = f"bucket-{uuid.uuid4()}"
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET
+    )
+    client.create_bucket(Bucket=name)
+    client.close()
+    return name
