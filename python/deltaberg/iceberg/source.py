@@ -192,17 +192,17 @@ class IcebergSource:
         part = ManifestPart(METRIC_NAMES if ids else (), ids, DATA_REST)
         entries = self.reader.read(chosen.to_pylist(), part, condition)
         self._metrics.keep(ids, entries)
-        files = self.file_table(entries)
+        files = self.file_table(entries, condition)
         steps = [_counted("files", data), _counted("manifests", chosen)]
         size: int = pc.sum(files.column("size")).as_py() or 0
         proven = pa.chunked_array([found.proven for found in entries], pa.bool_()).combine_chunks()
         return FileSelection(files, [*steps, PruneStep("partition values", len(files), size)], proven)
 
-    def file_table(self, entries: Sequence[Entries]) -> pa.Table:
-        """Give the file table of data files (`ScanSource`)."""
+    def file_table(self, entries: Sequence[Entries], condition: Bound = TRUE) -> pa.Table:
+        """Give the file table of data files (`ScanSource`), with what can delete rows that match a condition."""
         parts = [self._part(found) for found in entries]
         files = pa.concat_tables(parts) if parts else self._no_files()
-        return self._deletes.attach(files, entries)
+        return self._deletes.attach(files, entries, condition)
 
     def _part(self, found: Entries) -> pa.Table:
         """Give the rows of the file table that the entries of one spec are."""

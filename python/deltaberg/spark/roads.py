@@ -7,7 +7,7 @@ the function has seen it. *Arrow*: the rows themselves are yielded to the JVM; a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -16,32 +16,42 @@ from pyspark.sql import types as st
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.session import parallelism
-from deltaberg.spark.tasks import MARK_COLUMN, TASK_COLUMN, BatchFunction, FusedTask, ReadTask, mark_rows
+from deltaberg.spark.tasks import (
+    MARK_COLUMN,
+    SLOT_COLUMN,
+    TASK_COLUMN,
+    BatchFunction,
+    FusedTask,
+    PlanTask,
+    ReadTask,
+    mark_rows,
+)
 from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
 
 __all__ = ["partition_keys", "scan_map_in_arrow", "scan_to_spark"]
 
-_SLOT = "slot"
+#: Partitions of reading for each task that runs at a time, where the driver does not know how much there is to read.
+_READING_SHARES = 4
 _TASK_SCHEMA = st.StructType(
-    [st.StructField(_SLOT, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
+    [st.StructField(SLOT_COLUMN, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
 )
 
 
 def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
     """Give the rows of a scan as a DataFrame by the arrow road."""
     _check_session(spark)
-    tasks = _plan(scan, spark)
     schema = spark_schema(scan.output)
-    if not tasks:
+    planned = _plan(scan, spark)
+    if planned is None:
         return spark.createDataFrame([], schema)
-    function = ReadTask(scan.read_spec, _open_limit(scan, tasks))
+    function = ReadTask(scan.read_spec, planned.limit)
     if not scan.output:
         # Spark takes a batch without columns for an empty one.
         marked = FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()})
-        return _task_frame(spark, tasks).mapInArrow(marked, f"{MARK_COLUMN} boolean").select()
-    return _task_frame(spark, tasks).mapInArrow(function, schema)
+        return planned.tasks.mapInArrow(marked, f"{MARK_COLUMN} boolean").select()
+    return planned.tasks.mapInArrow(function, schema)
 
 
 def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, schema: Any) -> DataFrame:
@@ -50,11 +60,18 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
     _check_session(spark)
     wanted = output_schema(spark, schema)
-    tasks = _plan(scan, spark)
-    if not tasks:
+    planned = _plan(scan, spark)
+    if planned is None:
         return spark.createDataFrame([], wanted)
-    fused = FusedTask(ReadTask(scan.read_spec, _open_limit(scan, tasks)), function, arrow_types(wanted))
-    return _task_frame(spark, tasks).mapInArrow(fused, wanted)
+    fused = FusedTask(ReadTask(scan.read_spec, planned.limit), function, arrow_types(wanted))
+    return planned.tasks.mapInArrow(fused, wanted)
+
+
+class _Planned(NamedTuple):
+    """A DataFrame of packed tasks, and the limit that the only task of them must keep."""
+
+    tasks: DataFrame
+    limit: int | None
 
 
 def _check_session(spark: object) -> None:
@@ -63,14 +80,36 @@ def _check_session(spark: object) -> None:
         raise InvalidArgumentError(f"{spark!r} is no Spark session", hint="pass SparkSession.builder.getOrCreate()")
 
 
-def _plan(scan: Scan, spark: SparkSession) -> list[pa.RecordBatch]:
+def _plan(scan: Scan, spark: SparkSession) -> _Planned | None:
+    """Plan a scan here, or let the executors do it; None where nothing is to be read."""
     if parse_location(scan.source.table).scheme == "memory":
         raise InvalidArgumentError(
             "a table in memory is known to this process alone",
             hint="use scan.to_arrow(), or put the table where the executors can read it",
             table=scan.source.table,
         )
-    return scan.spark_tasks(parallelism(spark))
+    slots = parallelism(spark)
+    parts = scan.planning_parts(slots)
+    if parts is None:
+        tasks = scan.spark_tasks(slots)
+        packed = [pack_tasks(group) for group in tasks]
+        return _Planned(_frame(spark, packed, partition_keys(len(packed))), _open_limit(scan, tasks)) if tasks else None
+    if not parts:
+        return None
+    planning = PlanTask(scan, tuple(partition_keys(_READING_SHARES * slots)))
+    packed = [_packed(part) for part in parts]
+    # The key of each part is where its groups begin to be dealt out.
+    numbered = _frame(spark, packed, partition_keys(len(packed)))
+    groups = numbered.mapInArrow(planning, _TASK_SCHEMA)
+    return _Planned(groups.repartition(_READING_SHARES * slots, SLOT_COLUMN), None)
+
+
+def _packed(pieces: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pieces.schema) as writer:
+        writer.write_table(pieces)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def _open_limit(scan: Scan, tasks: Sequence[pa.RecordBatch]) -> int | None:
@@ -79,12 +118,12 @@ def _open_limit(scan: Scan, tasks: Sequence[pa.RecordBatch]) -> int | None:
     return None if shared else scan.limit
 
 
-def _task_frame(spark: SparkSession, tasks: Sequence[pa.RecordBatch]) -> DataFrame:
-    """Give groups of splits as a DataFrame with a partition for each."""
+def _frame(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int]) -> DataFrame:
+    """Give bytes as a DataFrame with a partition for each."""
     _require_pandas()
-    slots = partition_keys(len(tasks))
-    rows = [(slot, pack_tasks(group)) for slot, group in zip(slots, tasks, strict=True)]
-    return spark.createDataFrame(rows, _TASK_SCHEMA).repartition(len(rows), _SLOT)
+    return spark.createDataFrame(list(zip(slots, packed, strict=True)), _TASK_SCHEMA).repartition(
+        len(packed), SLOT_COLUMN
+    )
 
 
 def partition_keys(count: int) -> list[int]:

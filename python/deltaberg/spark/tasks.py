@@ -12,21 +12,26 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.files import ReadSpec, read_task, task_schema, tasks_of, unpack_tasks
+from deltaberg.files import ReadSpec, pack_tasks, read_task, task_schema, tasks_of, unpack_tasks
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.types import fitted, for_spark
+from deltaberg.table import Scan
 
 __all__ = [
     "MARK_COLUMN",
+    "SLOT_COLUMN",
     "TASK_COLUMN",
     "BatchFunction",
     "FusedTask",
+    "PlanTask",
     "ReadTask",
     "mark_rows",
     "read_packed",
     "to_spark",
 ]
 
+#: The column of the key by which Spark partitions tasks.
+SLOT_COLUMN = "slot"
 #: The column of packed tasks.
 TASK_COLUMN = "task"
 #: The column that `mark_rows` yields, of booleans.
@@ -47,6 +52,28 @@ def read_packed(spec: ReadSpec, packed: bytes, limit: int | None) -> Iterator[pa
             limit -= min(limit, batch.num_rows)
             if limit == 0:
                 return
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """Plans parts of a scan for `mapInArrow`: pieces of metadata come in, packed groups of tasks go out.
+
+    ``slots`` are the keys that Spark's partitioning sends to a partition each.
+    """
+
+    scan: Scan
+    slots: tuple[int, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Plan the pieces in batches of packed ones."""
+        for batch in batches:
+            for number, packed in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                groups = self.scan.of_pieces(pa.ipc.open_stream(packed).read_all()).spark_tasks(1)
+                for place, group in enumerate(groups, start=number):
+                    slot = self.slots[place % len(self.slots)]
+                    yield pa.record_batch(
+                        {SLOT_COLUMN: pa.array([slot], pa.int32()), TASK_COLUMN: pa.array([pack_tasks(group)])}
+                    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import parse_timestamp
 from deltaberg.storage import LocationMap, StoreOptions
 
 __all__ = [
@@ -31,12 +32,11 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:
     """Give an instant in milliseconds since 1970; one without a zone is in ``timezone``."""
     if isinstance(value, str):
-        text = value.strip()
         try:
-            value = dt.datetime.fromisoformat(text.removesuffix("Z") + ("+00:00" if text.endswith("Z") else ""))
+            value, _ = parse_timestamp(value)
         except ValueError:
             raise InvalidArgumentError(
-                f"{text!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
+                f"{value.strip()!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
             ) from None
     if not isinstance(value, dt.date):
         raise InvalidArgumentError(f"{value!r} is no timestamp", hint="pass text, a datetime or a date")

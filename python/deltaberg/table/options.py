@@ -12,6 +12,8 @@ from deltaberg.table.arguments import checked_number, zone_of
 
 __all__ = ["ScanOptions", "scan_options"]
 
+_PLANNING = ("auto", "driver", "executors")
+
 
 @dataclass(frozen=True)
 class ScanOptions:
@@ -30,6 +32,9 @@ class ScanOptions:
         Bytes of a data file that are read as one task; 0 means a default for the road.
     timezone
         The zone of literals and partition values without one.
+    planning
+        Where a scan that runs on Spark is planned: on the ``driver``, on the ``executors``, or ``auto``: on the
+        executors where there is much metadata and it can be read in parts, as the manifests of Iceberg can.
     """
 
     batch_size: int = 131_072
@@ -37,12 +42,15 @@ class ScanOptions:
     memory: int = 0
     split_size: int = 0
     timezone: str = "UTC"
+    planning: str = "auto"
 
     def __post_init__(self) -> None:
         checked_number("batch_size", self.batch_size, 1, "a batch has at least one row")
         for name in ("threads", "memory", "split_size"):
             checked_number(name, getattr(self, name), 0, "0 means the default")
         zone_of(self.timezone)
+        if self.planning not in _PLANNING:
+            raise InvalidArgumentError(f"planning is {self.planning!r}", hint=f"known are {', '.join(_PLANNING)}")
 
     @property
     def readers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from deltaberg.table.extremes import Extremes
 from deltaberg.table.listing import list_files
 from deltaberg.table.options import ScanOptions
 from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
-from deltaberg.table.source import ScanSource
+from deltaberg.table.source import DividedSource, ScanSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,9 @@ __all__ = ["Scan", "ScanMetrics"]
 
 _LOCAL_SPLIT = 64 << 20
 _SPARK_SPLIT = 128 << 20
+#: Bytes of metadata from which on planning is shared out among executors, and how many shares each task slot gets.
+_MUCH_METADATA = 256 << 20
+_PLANNING_SHARES = 4
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -297,6 +301,36 @@ class Scan:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
         return group_tasks(tasks, _SPARK_SPLIT, parallelism)
 
+    def planning_parts(self, parallelism: int) -> list[pa.Table] | None:
+        """Give pieces of metadata, each to be planned elsewhere by `of_pieces`; None where planning belongs here.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where the scan shall be planned elsewhere, and cannot be.
+        """
+        source, mode = self._source, self.options.planning
+        if mode == "driver" or (mode == "auto" and self.limit is not None):
+            return None
+        if self.limit is not None or not isinstance(source, DividedSource):
+            if mode == "auto":
+                return None
+            why = "it has a limit" if self.limit is not None else "its metadata is read as a whole"
+            raise InvalidArgumentError(
+                f"the scan cannot be planned on executors: {why}", hint="pass planning='driver'", table=source.table
+            )
+        pieces = source.divide(self._condition)
+        if mode == "auto" and (pc.sum(pieces.column("length")).as_py() or 0) < _MUCH_METADATA:
+            return None
+        size = max(1, math.ceil(len(pieces) / (_PLANNING_SHARES * parallelism)))
+        return [pieces.slice(start, size) for start in range(0, len(pieces), size)]
+
+    def of_pieces(self, pieces: pa.Table) -> Scan:
+        """Give the scan of the files that pieces of metadata list."""
+        if not isinstance(self._source, DividedSource):
+            raise InvalidArgumentError("the metadata of the table is read as a whole", table=self._source.table)
+        return self._of(self._source.part(pieces), self._output)
+
     def _limits(self) -> pa.Array | None:
         """Share the limit out among files whose rows are counted; None where they are not."""
         if self.limit is None:
@@ -334,9 +368,18 @@ class Scan:
 
     def _part(self, columns: Sequence[ColumnName], plan: Plan, limit: int | None) -> Scan:
         """Give a scan of other columns of the rows in some of the files."""
-        part = Scan(self._source, columns=columns, limit=limit, options=self.options)
-        part._condition, part._plan = self._condition, plan
-        return part
+        known = Struct((*self._source.schema, *self._source.hidden))
+        return self._of(self._source, select_columns(known, columns), limit, plan)
+
+    def _of(self, source: ScanSource, output: Struct, limit: int | None = None, plan: Plan | None = None) -> Scan:
+        """Give a scan of a source of the same columns, with the same filter."""
+        scan = Scan(source, columns=[], limit=limit, options=self.options)
+        scan._condition, scan._output, scan._plan = self._condition, output, plan
+        return scan
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Plans are made where they are needed; what they hold is large.
+        return {**self.__dict__, "_plan": None, "_metrics": None}
 
     def _note(self, counters: ReadCounters) -> None:
         self._metrics = ScanMetrics(

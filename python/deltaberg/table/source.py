@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Struct
 from deltaberg.storage import StoreSpec
 
-__all__ = ["ROW", "FileSelection", "PruneStep", "ScanSource"]
+__all__ = ["ROW", "DividedSource", "FileSelection", "PruneStep", "ScanSource"]
 
 #: The column of a file table that holds the number of the row in the whole of it.
 ROW = "row"
@@ -111,4 +111,17 @@ class ScanSource(Protocol):
         The columns are ``location``, ``exclude`` and ``include`` (`BITMAP`), and where delete files apply ``deletes``
         and ``included`` (`DELETE_FILES`).
         """
+        ...
+
+
+@runtime_checkable
+class DividedSource(ScanSource, Protocol):
+    """A source whose metadata can be read in parts, each elsewhere. It pickles."""
+
+    def divide(self, condition: Bound) -> pa.Table:
+        """Give a row for each piece of metadata that must be read, with its bytes in ``length``."""
+        ...
+
+    def part(self, pieces: pa.Table) -> ScanSource:
+        """Give the rows whose files some of the pieces list."""
         ...
