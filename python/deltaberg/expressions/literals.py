@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
@@ -28,7 +29,6 @@ _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
 #: How many nanoseconds a column of the type counts by.
 _GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
-_FRACTION = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})\.([0-9]+)")
 _TIME = re.compile(r"([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:\.([0-9]{1,6}))?")
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
@@ -182,16 +182,25 @@ def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column
 
 
 def _date(literal: Any, zone: ZoneInfo) -> Placed:
+    beyond = 0
     if isinstance(literal, str):
-        literal = _parse(literal, Primitive("date"))
+        literal, beyond = _parse(literal, Primitive("date"))
     if isinstance(literal, dt.datetime):
         if literal.tzinfo is not None:
-            literal = literal.astimezone(zone).replace(tzinfo=None)
+            literal = _in_zone(literal, zone)
         days, rest = divmod((literal - _EPOCH) // dt.timedelta(microseconds=1), _MICROS_PER_DAY)
-        return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == 0)
+        return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == beyond == 0)
     if isinstance(literal, dt.date):
         return Placed(pa.scalar(literal, pa.date32()), True)
     raise _mismatch(literal, Primitive("date"))
+
+
+def _in_zone(moment: dt.datetime, zone: ZoneInfo) -> dt.datetime:
+    """Give the wall clock of a zone at an instant."""
+    try:
+        return moment.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:
+        raise ExpressionError(f"{moment} lies outside of the years 1 to 9999 in the zone {zone}") from None
 
 
 def _timestamp(literal: Any, column_type: Primitive, zone: ZoneInfo) -> Placed:
@@ -207,40 +216,28 @@ def _nanos(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
     # pandas has datetimes with nanoseconds.
     beyond = getattr(literal, "nanosecond", 0)
     if isinstance(literal, str):
-        literal, beyond = _parse_nanos(literal, column_type)
+        literal, beyond = _parse(literal, column_type)
     if isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
         literal = dt.datetime(literal.year, literal.month, literal.day)
     if not isinstance(literal, dt.datetime):
         raise _mismatch(literal, column_type)
+    offset = dt.timedelta(0)
     if column_type.name in ("timestamp", "timestamp_ns"):
         aware = literal if literal.tzinfo is not None else literal.replace(tzinfo=zone)
-        literal = aware.astimezone(dt.timezone.utc).replace(tzinfo=None)
+        offset = aware.utcoffset() or offset
     elif literal.tzinfo is not None:
         raise ExpressionError(
             f"{literal!r} has a time zone and cannot be compared with a column of type {column_type}",
             hint="pass a datetime without tzinfo",
         )
-    micros: int = (literal - _EPOCH) // dt.timedelta(microseconds=1)
+    # Not by way of a datetime in UTC, which may lie outside of the years that it can hold.
+    micros: int = (literal.replace(tzinfo=None) - _EPOCH - offset) // dt.timedelta(microseconds=1)
     return micros * 1000 + int(beyond)
 
 
-def _parse_nanos(text: str, column_type: Primitive) -> tuple[dt.datetime | dt.date, int]:
-    """Read a timestamp of up to nine digits after the point; the last three are given on their own."""
-    match = _FRACTION.match(text.strip())
-    if match is None:
-        return _parse(text, column_type), 0
-    if len(match[2]) > 9:
-        raise _mismatch(text, column_type)
-    digits = match[2].ljust(9, "0")
-    return _parse(f"{match[1]}.{digits[:6]}{text.strip()[match.end() :]}", column_type), int(digits[6:])
-
-
-def _parse(text: str, column_type: Primitive) -> dt.datetime | dt.date:
-    """Read a date or timestamp from text, as SQL does when it compares a string with one."""
-    cleaned = text.strip()
+def _parse(text: str, column_type: Primitive) -> tuple[dt.datetime, int]:
+    """Read a date or timestamp from text, as SQL does when it compares a string with one; nanoseconds beyond too."""
     try:
-        if len(cleaned) <= len("2020-01-01"):
-            return dt.date.fromisoformat(cleaned)
-        return dt.datetime.fromisoformat(cleaned.removesuffix("Z") + ("+00:00" if cleaned.endswith("Z") else ""))
+        return parse_timestamp(text)
     except ValueError:
         raise _mismatch(text, column_type) from None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaberg.errors import ExpressionError, MissingDependencyError
+from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.expressions.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
 from deltaberg.kernels.decimals import parse_decimal
 
@@ -22,7 +21,6 @@ _SUPPORTED = (
     "comparisons of a column with a literal or a column, IN, BETWEEN, LIKE, IS [NOT] NULL, isnan, startswith, "
     "AND, OR, NOT"
 )
-_NANOSECONDS = re.compile(r"\.[0-9]{7}")
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -231,14 +229,12 @@ def _cast(node: exp.Cast) -> Any:
     kind = node.to.this.name
     try:
         if kind == "DATE":
-            return dt.date.fromisoformat(str(value).strip())
+            moment, _ = parse_timestamp(str(value))
+            return moment.date()
         if kind.startswith("TIMESTAMP") or kind == "DATETIME":
-            text = str(value).strip()
-            if _NANOSECONDS.search(text):
-                # Python's datetime would lose digits; what compares with timestamps takes them as text too.
-                return text
-            zone = "+00:00" if text.endswith("Z") else ""
-            return dt.datetime.fromisoformat(text.removesuffix("Z") + zone)
+            moment, beyond = parse_timestamp(str(value))
+            # Python's datetime would lose digits; what compares with timestamps takes them as text too.
+            return str(value) if beyond else moment
         if kind in ("DOUBLE", "FLOAT"):
             return float(value)
         if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):

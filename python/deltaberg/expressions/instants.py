@@ -1,0 +1,61 @@
+"""Dates and timestamps as callers spell them, the same on every Python: later ones read more as ISO 8601."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+__all__ = ["parse_timestamp"]
+
+_TIMESTAMP = re.compile(
+    r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+    r"(?:[T ](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+    r" ?(?P<zone>Z|UTC|[+-][0-9]{1,2}(?::?[0-9]{2}(?::?[0-9]{2})?)?)?)?)?)?"
+)
+_OFFSET = re.compile(r"([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?")
+
+
+def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
+    """Read a timestamp, and the nanoseconds beyond its microseconds.
+
+    As in Spark, day, month and time may be missing from the end, and leading zeros too. The zone is ``Z``, ``UTC`` or
+    an offset such as ``+01``, ``+0100`` and ``+01:00``; without one the datetime has none.
+
+    Raises
+    ------
+    ValueError
+        Where the text is no timestamp between the years 1 and 9999.
+
+    Examples
+    --------
+    >>> parse_timestamp("2020-1-3")
+    (datetime.datetime(2020, 1, 3, 0, 0), 0)
+    >>> parse_timestamp("2020-01-03T12:30:00.5+0100")[0].isoformat()
+    '2020-01-03T12:30:00.500000+01:00'
+    """
+    found = _TIMESTAMP.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no timestamp")
+    digits = (found["fraction"] or "").ljust(9, "0")
+    moment = dt.datetime(
+        int(found["year"]),
+        int(found["month"] or 1),
+        int(found["day"] or 1),
+        int(found["hour"] or 0),
+        int(found["minute"] or 0),
+        int(found["second"] or 0),
+        int(digits[:6]),
+        None if found["zone"] is None else _zone(found["zone"]),
+    )
+    return moment, int(digits[6:])
+
+
+def _zone(text: str) -> dt.timezone:
+    found = _OFFSET.fullmatch(text)
+    if found is None:
+        return dt.timezone.utc
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    if minutes > 59 or seconds > 59:
+        raise ValueError(f"{text} is no offset")
+    offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return dt.timezone(-offset if found[1] == "-" else offset)
