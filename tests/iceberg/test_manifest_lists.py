@@ -30,6 +30,11 @@ def _ids(builder: IcebergBuilder, condition: str | None = None) -> list[int]:
     return sorted(open_table(builder.root).scan(condition, ["id"]).to_arrow().column("id").to_pylist())
 
 
+def _say(builder: IcebergBuilder, values: dict[str, Any]) -> None:
+    """Let the list say something else of its manifests."""
+    rewrite_avro(latest_list(builder), record=lambda row: row.update(values))
+
+
 def _without(*numbers: int) -> Any:
     def change(schema: dict[str, Any]) -> None:
         schema["fields"] = [child for child in schema["fields"] if child["field-id"] not in numbers]
@@ -143,10 +148,10 @@ def test_counts(tmp_path: Path) -> None:
     assert [found[name] for name in _ROW_COUNTS] == [3, 3, 4]
     assert open_table(builder.root, validate=True).scan().explanation().steps[0].files == 3
     for name, told in (*zip(_COUNTS, (2, 1, 1), strict=True), *zip(_ROW_COUNTS, (3, 3, 4), strict=True)):
-        rewrite_avro(latest_list(builder), record=lambda row, n=name, v=told: row.update({n: v + 1}))
+        _say(builder, {name: told + 1})
         with pytest.raises(SpecViolationError, match=f"{name} of .* is {told + 1}, and the manifest has {told}"):
             open_table(builder.root, validate=True)
-        rewrite_avro(latest_list(builder), record=lambda row, n=name, v=told: row.update({n: v}))
+        _say(builder, {name: told})
 
 
 @pytest.mark.req("ICE-ML-05", half="reader")
@@ -287,7 +292,7 @@ def test_a_summary_for_each_partition_field_in_order(tmp_path: Path, recorder: R
     builder.commit(manifests=[builder.manifest(added(file), partitions=summaries)])
     assert [_opens(builder, recorder, c) for c in ("a = 1", "b = 2", "a = 2", "b = 1")] == [True, True, False, False]
     for partitions in (None, summaries[:1], []):
-        rewrite_avro(latest_list(builder), record=lambda row, p=partitions: row.update(partitions=p))
+        _say(builder, {"partitions": partitions})
         assert _opens(builder, recorder, "b = 1")
         assert open_table(builder.root).scan("b = 2").count() == 1
 

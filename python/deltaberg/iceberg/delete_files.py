@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
+from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files import BITMAP, DELETE_FILES
 from deltaberg.iceberg.delete_index import apply_deletes, row_codes
 from deltaberg.iceberg.manifests import EQUALITY_DELETES, ManifestPart
+from deltaberg.iceberg.metrics import Metrics, entry_rows
 from deltaberg.iceberg.partitioning import path_to_id
 from deltaberg.iceberg.planning import Entries, ManifestReader
+from deltaberg.pruning import may_match, stats_key
 from deltaberg.schema import Field, Struct
 
 __all__ = ["DeleteFiles"]
@@ -23,6 +26,8 @@ _PART = ManifestPart(
 )
 #: What a Puffin blob has around the bitmap and its magic number: a length and a checksum.
 _BLOB_FRAME = 8
+#: The group of delete files that are for no data file.
+_NO_GROUP = pa.scalar(-1, pa.int64())
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class DeleteFiles:
     """
 
     entries: Sequence[Entries]
+    manifests: pa.Table
     reader: ManifestReader
     key_fields: tuple[Field, ...] = field(default=())
 
@@ -48,13 +54,16 @@ class DeleteFiles:
                     table=reader.table,
                     feature="encryption",
                 )
-        return cls(entries, reader, _key_fields(entries, reader))
+        return cls(entries, manifests, reader, _key_fields(entries, reader))
 
     def __len__(self) -> int:
         return sum(len(found.table) for found in self.entries)
 
-    def attach(self, files: pa.Table, data: Sequence[Entries]) -> pa.Table:
-        """Add ``exclude`` and ``deletes`` to a file table, whose rows are the entries of ``data`` in order."""
+    def attach(self, files: pa.Table, data: Sequence[Entries], condition: Bound) -> pa.Table:
+        """Add ``exclude`` and ``deletes`` to a file table, whose rows are the entries of ``data`` in order.
+
+        Delete files that no row of the condition can equal are left out.
+        """
         if not len(self):
             return files.append_column("exclude", pa.nulls(len(files), BITMAP))
         table = self._table
@@ -66,7 +75,11 @@ class DeleteFiles:
                 "group": both.slice(0, len(files)),
             }
         )
-        applied = apply_deletes(mine, table.append_column("group", both.slice(len(files))))
+        idle = self._idle(table, condition)
+        place = table.schema.get_field_index("is_global")
+        table = table.set_column(place, "is_global", pc.and_not(_one(table.column("is_global")), idle))
+        groups = pc.if_else(idle, _NO_GROUP, both.slice(len(files)))
+        applied = apply_deletes(mine, table.append_column("group", groups))
         vectors = table.take(applied.vector.fill_null(0))
         parts = {
             "location": vectors.column("file_path"),
@@ -79,6 +92,26 @@ class DeleteFiles:
         arrays = [_one(parts[child.name]) for child in BITMAP]
         exclude = pa.StructArray.from_arrays(arrays, fields=list(BITMAP), mask=applied.vector.is_null())
         return files.append_column("exclude", exclude).append_column("deletes", applied.deletes)
+
+    def _idle(self, table: pa.Table, condition: Bound) -> pa.BooleanArray:
+        """Say of each equality delete file whether the bounds of its keys prove that no row of a filter is among them.
+
+        What a file holds beside its keys is not compared, and so proves nothing.
+        """
+        idle = pa.repeat(False, len(table))
+        lists = _one(table.column("equality_ids")).to_pylist()
+        compared = [frozenset(ids or ()) for ids in lists]
+        known = frozenset().union(*compared)
+        paths = [path for path in bound_paths(condition) if path[-1].id in known]
+        if not paths:
+            return idle
+        stats = Metrics(self.reader).read(self.manifests, entry_rows(table), paths)
+        for ids in {found for found in compared if found}:
+            keys = {stats_key(path) for path in paths if path[-1].id in ids}
+            part = replace(stats, columns={key: found for key, found in stats.columns.items() if key in keys})
+            mine = pa.array([found == ids for found in compared])
+            idle = pc.or_(idle, pc.and_not(mine, may_match(condition, part)))
+        return idle
 
     @property
     def _table(self) -> pa.Table:

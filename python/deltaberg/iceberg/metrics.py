@@ -17,9 +17,10 @@ from deltaberg.schema import Decimal, Field, Fixed, Primitive, arrow_type
 __all__ = ["METRIC_NAMES", "Metrics", "entry_rows"]
 
 #: What filters use of the metrics.
-METRIC_NAMES = ("null_value_counts", "lower_bounds", "upper_bounds")
+METRIC_NAMES = ("null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 #: The number of an entry of a snapshot: its manifest's above, its own below.
 _MANIFEST_SHIFT = 32
+_FLOATING = frozenset({"float", "double"})
 
 
 def entry_rows(table: pa.Table) -> pa.Int64Array:
@@ -84,7 +85,9 @@ def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     # A column of no type reads as null, whatever a writer counted.
     if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "void":
         return ColumnStats()
-    nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
+    nulls, nan = (
+        kernels.parse_counts(maps[name], [number]).column(0) for name in ("null_value_counts", "nan_value_counts")
+    )
     # Bounds of shapes are points, between which the bytes of values do not lie.
     if str(kind) == "variant" or SHAPE in child.metadata:
         return ColumnStats(null_count=nulls)
@@ -95,4 +98,4 @@ def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     )
     if lower.type != target:
         lower, upper = lower.cast(target), upper.cast(target)
-    return ColumnStats(lower, upper, nulls)
+    return ColumnStats(lower, upper, nulls, nan_count=nan if str(kind) in _FLOATING else None)

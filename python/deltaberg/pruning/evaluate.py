@@ -65,13 +65,22 @@ def _by_value(bound: Bound, stats: FileStats) -> pa.BooleanArray:
 
 
 def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, pa.Array | None]:
-    """Give the bounds of the predicate's column, of floating point columns as double."""
+    """Give the bounds of the predicate's column, of floating point columns as double.
+
+    Bounds that contradict each other say nothing.
+    """
     column = stats.columns.get(stats_key(bound.path), ColumnStats())
     lower, upper = column.lower, column.upper
     if bound.is_floating:
         lower = None if lower is None else lower.cast(pa.float64())
         upper = None if upper is None else upper.cast(pa.float64())
-    return lower, upper
+    if lower is None or upper is None:
+        return lower, upper
+    inverted = pc.greater(lower, upper).fill_null(False)
+    if not pc.any(inverted, min_count=0).as_py():
+        return lower, upper
+    nothing = pa.scalar(None, lower.type)
+    return pc.if_else(inverted, nothing, lower), pc.if_else(inverted, nothing, upper)
 
 
 def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
@@ -83,8 +92,14 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         return pc.invert(pc.and_(_only(bound, stats), stats.no_null(key)))
     # Every other predicate is not true of a null.
     possible = pc.invert(stats.all_null(key))
-    if operator in ("is not null", "is nan", "is not nan", "like", "not like") or bound.other is not None:
+    if operator == "is nan":
+        return pc.and_not(possible, stats.no_nan(key))
+    if operator == "is not nan":
+        return pc.and_not(possible, stats.no_number(key))
+    if operator in ("is not null", "like", "not like") or bound.other is not None:
         return possible
+    if operator in ("=", "<=>", "in", "<", "<=") and not any(map(_is_nan, bound.values)):
+        possible = pc.and_not(possible, stats.no_number(key))
     return pc.and_(possible, _within(bound, stats))
 
 
@@ -102,10 +117,12 @@ def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
             return stats.all(True)
         return _unless(pc.greater_equal if operator == "<" else pc.greater, lower, value, stats)
     if operator in (">", ">="):
+        below = _unless(pc.less_equal if operator == ">" else pc.less, upper, value, stats)
+        if not bound.is_floating:
+            return below
         # NaN is greater than every number, and no bound tells of it.
-        if bound.is_floating:
-            return stats.all(True)
-        return _unless(pc.less_equal if operator == ">" else pc.less, upper, value, stats)
+        below = stats.all(False) if _is_nan(value) else below
+        return pc.or_(below, pc.invert(stats.no_nan(stats_key(bound.path))))
     if operator == "starts with":
         return _may_start_with(lower, upper, value.as_py(), stats)
     if operator == "not starts with":

@@ -27,13 +27,15 @@ class ColumnStats:
 
     ``lower`` is at most, and ``upper`` at least, every value of the file that is not null and not NaN.
     ``null_count`` counts nulls; where it is 0, or the file's record count, it holds for the rows that are not
-    deleted too, and only then is it used. ``exact`` says where both bounds occur in a row that is not deleted.
+    deleted too, and only then is it used. ``nan_count`` counts NaN, and is used in the same way. ``exact`` says where
+    both bounds occur in a row that is not deleted.
     """
 
     lower: pa.Array | None = None
     upper: pa.Array | None = None
     null_count: pa.Array | None = None
     exact: pa.Array | None = None
+    nan_count: pa.Array | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,20 @@ class FileStats:
         if null_count is None:
             return self.all(False)
         return pc.equal(null_count, pa.scalar(0, pa.int64())).fill_null(False)
+
+    def no_nan(self, key: StatsKey) -> pa.BooleanArray:
+        """Say of each file whether the column is known to be NaN in no row."""
+        column = self.columns.get(key)
+        if column is None or column.nan_count is None:
+            return self.all(False)
+        return pc.equal(column.nan_count, pa.scalar(0, pa.int64())).fill_null(False)
+
+    def no_number(self, key: StatsKey) -> pa.BooleanArray:
+        """Say of each file whether the column is known to be null or NaN in every row."""
+        column = self.columns.get(key)
+        if column is None or column.nan_count is None or column.null_count is None:
+            return self.all(False)
+        return pc.equal(pc.add(column.nan_count, column.null_count), self.record_count).fill_null(False)
 
     def _null_count(self, key: StatsKey) -> pa.Array | None:
         column = self.columns.get(key)
