@@ -116,9 +116,9 @@ _VALUES: dict[str, list[Any]] = {
     "deep": [[], [(1, {"v": dt.datetime(2024, 1, 1, tzinfo=_UTC)}), (2, None)]],
     "st": [{"a": 1, "b": {"c": "x", "u": _UUIDS[1]}}, {"a": None, "b": None}, {"a": 2, "b": {"c": None, "u": None}}],
 }
-#: Each transform on every type that has it; of times pyiceberg makes identity partitions alone.
+#: Each transform on every type that pyiceberg partitions by it: it fails with identities of UUIDs and buckets of times.
 _PARTITIONS = [
-    *[(name, "identity") for name in _VALUES if name not in _NESTED],
+    *[(name, "identity") for name in _VALUES if name not in (*_NESTED, "u")],
     *[(name, "bucket[3]") for name in ("i", "l", "dec9", "dec38", "day", "ts", "tstz", "s", "u", "fx", "bin")],
     *[(name, "truncate[3]") for name in ("i", "l", "dec9", "dec38", "s", "bin")],
     *[(name, unit) for name in ("day", "ts", "tstz") for unit in ("year", "month", "day")],
@@ -149,8 +149,10 @@ def _rows(rng: random.Random, table: Any, first: int, count: int) -> pa.Table:
         chosen: list[Any] = list(range(first, first + count))
         if field.name != "id":
             chosen = [None if rng.random() < 0.125 else rng.choice(_VALUES[field.name]) for _ in chosen]
-        values[field.name] = pa.array(chosen, _plain_type(field.type)).cast(field.type)
-    return pa.table(values, arrow)
+        plain = pa.array(chosen, _plain_type(field.type))
+        # Large bytes are not truncated by pyiceberg.
+        values[field.name] = plain if pa.types.is_binary(plain.type) else plain.cast(field.type)
+    return pa.table(values)
 
 
 def _create(catalog: SqlCatalog, request: Any, schema: Schema, *partitions: tuple[str, str], **properties: str) -> Any:
@@ -227,10 +229,13 @@ def test_transforms(catalog: SqlCatalog, request: Any, rng: random.Random, sourc
     table = _create(catalog, request, _schema(*names), (source, transform), **{"format-version": version})
     for first in (0, 15):
         rows = _rows(rng, table, first, 15)
-        # pyiceberg finds no row of a partition of NaN, and fails.
-        table.append(rows.filter(pc.invert(pc.is_nan(rows[source]).fill_null(False))) if source in ("f", "d") else rows)
-    _same_snapshots(table)
+        if source in ("f", "d"):
+            # pyiceberg finds no row of a partition of NaN, and fails; it mixes the two zeros in their partitions.
+            odd = pc.or_(pc.is_nan(rows[source]), pc.equal(rows[source], 0))
+            rows = rows.filter(pc.invert(odd.fill_null(False)))
+        table.append(rows)
     ours = open_table(table.location())
+    _same(table.scan().to_arrow(), ours.scan().to_arrow())
     assert str(ours.spec.fields[0].transform) == transform
     assert check_filters(ours, rng) > 0
 
@@ -279,7 +284,7 @@ def _more(table: Any, rng: random.Random, first: int) -> None:
 
 
 def _evolved(name: str, kind: pa.DataType) -> list[Any]:
-    wider = {
+    wider: dict[str, list[Any]] = {
         "i": [2**40, -(2**40), None],
         "dec9": [Decimal("123456789012345678.91")],
         "f": [1e200, float("nan")],
@@ -287,9 +292,7 @@ def _evolved(name: str, kind: pa.DataType) -> list[Any]:
         "structs": [[{"x": 9, "y": ["q"], "z": 0.25}, {"x": 8, "y": [], "z": None}], None],
         "deep": [[(3, {"at": dt.datetime(2025, 1, 1, tzinfo=_UTC)})], []],
     }
-    if name in wider:
-        return wider[name]
-    return _VALUES["tstz"] if pa.types.is_timestamp(kind) else _VALUES["s"]
+    return wider.get(name, _VALUES["tstz"] if pa.types.is_timestamp(kind) else _VALUES["s"])
 
 
 @pytest.mark.parametrize("version", ["1", "2"])

@@ -64,7 +64,7 @@ def check_filters(table: Any, rng: random.Random, count: int = 30) -> int:
 
 
 def _file_names(paths: pa.ChunkedArray) -> set[str]:
-    """Give the last parts of paths, which writers never use twice: a scan says where files are, a row what is recorded."""
+    """Give the names of files, which writers never use twice: scans say where files are, rows what is recorded."""
     return {path.rpartition("/")[2] for path in paths.to_pylist()}
 
 
