@@ -48,6 +48,28 @@ def test_every_type(values: pa.Array, skip: int, buckets: int) -> None:
     assert numbers.to_pylist() == expected
 
 
+_UNBUCKETED: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.bool_(): st.booleans(),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): st.floats(),
+}
+
+
+@examples(200)
+@given(
+    st.sampled_from(list(_UNBUCKETED)).flatmap(
+        lambda kind: st.lists(st.none() | _UNBUCKETED[kind], max_size=12).map(lambda values: pa.array(values, kind))
+    ),
+    st.integers(0, 3),
+)
+def test_types_without_buckets(values: pa.Array, skip: int) -> None:
+    values = values[skip:]
+    assert twins(lambda kernels: kernels.hash32(values)).null_count == values.null_count
+    refused = twins(lambda kernels: kernels.bucket(values, 4), messages=False)
+    assert isinstance(refused, Raised)
+    assert refused.kind is InvalidArgumentError
+
+
 @examples(100)
 @given(st.binary(max_size=300))
 def test_bytes_against_another_library(value: bytes) -> None:
@@ -65,7 +87,7 @@ def test_more_than_one_thread(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pa.bool_(), pa.float16(), pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.uint32(), pa.uint64(),
+        pa.float16(), pa.int8(), pa.int16(), pa.uint32(), pa.uint64(),
         pa.timestamp("s"), pa.timestamp("ms"), pa.time32("ms"), pa.time64("ns"), pa.date64(), pa.duration("us"),
         pa.decimal256(50, 2), pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.int32(), pa.int32()),
         pa.dictionary(pa.int32(), pa.string()), pa.string_view(), pa.null(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import struct
 import uuid
 from decimal import Decimal
 from types import ModuleType
@@ -96,6 +98,46 @@ def test_uuids(kernels: ModuleType) -> None:
 def test_bytes(kernels: ModuleType) -> None:
     for kind in (pa.binary(), pa.large_binary(), pa.binary(4)):
         assert _hash(kernels, b"\0\1\2\3", kind) == -188683207
+
+
+@pytest.mark.req("ICE-HASH-11")
+def test_booleans_are_hashed_as_longs(kernels: ModuleType) -> None:
+    found = kernels.hash32(pa.array([True, False, None, True]))
+    assert found.type == pa.int32()
+    assert found.to_pylist() == [1392991556, 1669671676, None, 1392991556]
+    # Four bytes would give another one.
+    assert mmh3.hash(b"\1\0\0\0", 0) == -68075478
+
+
+@pytest.mark.req("ICE-HASH-12")
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+def test_floats_are_hashed_as_the_bits_of_doubles(kernels: ModuleType, kind: pa.DataType) -> None:
+    found = kernels.hash32(pa.array([1.0, 0.0, -0.0, None], kind))
+    assert found.to_pylist() == [-142385009, 1669671676, 1669671676, None]
+    assert mmh3.hash(struct.pack("<d", -0.0), 0) == 1366273829
+    # One tenth of 24 bits is not that of 53.
+    (tenth,) = pa.array([0.1], kind).cast(pa.float64()).to_pylist()
+    assert _hash(kernels, 0.1, kind) == mmh3.hash(struct.pack("<d", tenth), 0)
+    quiet = _hash(kernels, math.nan, kind)
+    assert quiet == mmh3.hash(bytes.fromhex("000000000000f87f"), 0)
+    bits = pa.int32() if kind == pa.float32() else pa.int64()
+    others = pa.array([-1, (0xFF << 23 | 1) if bits == pa.int32() else (0x7FF << 52 | 1)], bits).view(kind)
+    assert kernels.hash32(others).to_pylist() == [quiet, quiet]
+
+
+@pytest.mark.req("ICE-HASH-11", "ICE-HASH-12")
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.float32(), pa.float64()], ids=str)
+def test_no_table_is_bucketed_by_them(kernels: ModuleType, kind: pa.DataType) -> None:
+    with pytest.raises(InvalidArgumentError, match="not hashed"):
+        kernels.bucket(pa.array([1], pa.int64()).cast(kind), 16)
+
+
+@pytest.mark.req("BEY-36", half="reader")
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_nanoseconds_of_the_specification(kernels: ModuleType, zone: str | None) -> None:
+    moment = pa.array([_NANOS + 1001], pa.timestamp("ns", zone))
+    assert str(moment[0].cast(pa.timestamp("ns"))) == "2017-11-16 22:31:08.000001001"
+    assert kernels.hash32(moment).to_pylist() == [-1207196810]
 
 
 @pytest.mark.req("ICE-HASH-14", half="reader")

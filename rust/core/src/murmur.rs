@@ -4,10 +4,11 @@
 use std::num::NonZero;
 
 use arrow_array::types::{
-    ArrowPrimitiveType, BinaryType, ByteArrayType, Date32Type, Decimal128Type, Int32Type, Int64Type, LargeBinaryType,
-    LargeUtf8Type, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType, Utf8Type,
+    ArrowPrimitiveType, BinaryType, ByteArrayType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type,
+    Int64Type, LargeBinaryType, LargeUtf8Type, Time64MicrosecondType, TimestampMicrosecondType,
+    TimestampNanosecondType, Utf8Type,
 };
-use arrow_array::{Array, FixedSizeBinaryArray, GenericByteArray, Int32Array, PrimitiveArray};
+use arrow_array::{Array, BooleanArray, FixedSizeBinaryArray, GenericByteArray, Int32Array, PrimitiveArray};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::{DataType, TimeUnit};
 
@@ -17,12 +18,13 @@ use crate::parallel;
 /// The hash of every value; of null it is null.
 ///
 /// Integers, dates, times and timestamps are hashed as eight bytes, timestamps in microseconds;
-/// decimals as the fewest bytes that hold the unscaled value, highest first.
+/// decimals as the fewest bytes that hold the unscaled value, highest first. Booleans and numbers of
+/// floating point have a hash, too, but no bucket.
 ///
 /// # Errors
 /// `InvalidArgument` where values of the type are not hashed.
 pub fn hash32(values: &dyn Array, threads: usize) -> Result<Int32Array> {
-    each(values, threads, |_| {})
+    each(values, hasher_of(values).or_else(|| hasher_without_buckets(values)), threads, |_| {})
 }
 
 /// The bucket of every value, from 0 to `buckets` - 1; of null it is null.
@@ -37,7 +39,7 @@ pub fn bucket(values: &dyn Array, buckets: i64, threads: usize) -> Result<Int32A
             .with("buckets", buckets)
     })?;
     let remainder = remainder_of(count);
-    each(values, threads, |hashes| {
+    each(values, hasher_of(values), threads, |hashes| {
         for hash in hashes {
             // The bit of the sign goes first: neither abs nor a signed remainder gives the same.
             *hash = remainder(hash.cast_unsigned() & 0x7fff_ffff);
@@ -59,8 +61,13 @@ fn remainder_of(divisor: NonZero<u64>) -> impl Fn(u32) -> i32 {
 }
 
 /// Hashes every value, and lets `finish` change the hashes of each piece while they are at hand.
-fn each(values: &dyn Array, threads: usize, finish: impl Fn(&mut [i32]) + Sync) -> Result<Int32Array> {
-    let hash = hasher_of(values).ok_or_else(|| {
+fn each(
+    values: &dyn Array,
+    by: Option<Hasher<'_>>,
+    threads: usize,
+    finish: impl Fn(&mut [i32]) + Sync,
+) -> Result<Int32Array> {
+    let hash = by.ok_or_else(|| {
         Error::new(ErrorKind::InvalidArgument, format!("values of type {} are not hashed", values.data_type()))
     })?;
     let hashes = parallel::fill(values.len(), threads, |start, piece| {
@@ -91,6 +98,25 @@ fn hasher_of(values: &dyn Array) -> Option<Hasher<'_>> {
         DataType::FixedSizeBinary(_) => fixed(values),
         _ => None,
     }
+}
+
+/// The types that no table is bucketed by.
+fn hasher_without_buckets(values: &dyn Array) -> Option<Hasher<'_>> {
+    match values.data_type() {
+        DataType::Boolean => booleans(values),
+        DataType::Float32 => primitives::<Float32Type>(values, |value| hash_double(value.into())),
+        DataType::Float64 => primitives::<Float64Type>(values, hash_double),
+        _ => None,
+    }
+}
+
+fn booleans(values: &dyn Array) -> Option<Hasher<'_>> {
+    let values: &BooleanArray = values.as_any().downcast_ref()?;
+    Some(Box::new(move |start, hashes| {
+        for (slot, index) in hashes.iter_mut().zip(start..) {
+            *slot = hash_long(values.value(index).into());
+        }
+    }))
 }
 
 fn primitives<T: ArrowPrimitiveType>(
@@ -132,6 +158,13 @@ fn fixed(values: &dyn Array) -> Option<Hasher<'_>> {
 /// The hash of a number as its eight bytes, lowest first.
 fn hash_long(value: i64) -> i32 {
     hash_bytes(&value.to_le_bytes())
+}
+
+/// The hash of the bits of a number, of which both zeros and all NaN have the same.
+fn hash_double(value: f64) -> i32 {
+    // The sum of -0 and 0 is 0.
+    let bits = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { (value + 0.0).to_bits() };
+    hash_long(bits.cast_signed())
 }
 
 /// The hash of a number as the fewest bytes that hold it and its sign, highest first.

@@ -1,8 +1,8 @@
 //! Hashes against the crate `murmur3`, over the bytes that Iceberg's rules ask for.
 
 use arrow_array::{
-    Array, BinaryArray, Decimal128Array, FixedSizeBinaryArray, Int32Array, Int64Array, StringArray,
-    TimestampNanosecondArray,
+    Array, BinaryArray, BooleanArray, Date64Array, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array,
+    Int32Array, Int64Array, StringArray, TimestampNanosecondArray,
 };
 use deltaberg_core::murmur::{bucket, hash32};
 use deltaberg_core::{Error, ErrorKind};
@@ -92,11 +92,29 @@ fn nulls_and_slices() -> Result<(), Error> {
 }
 
 #[test]
+fn what_is_hashed_and_has_no_bucket() -> Result<(), Error> {
+    let booleans = BooleanArray::from(vec![false, true]);
+    let of_longs = [0_i64, 1].map(|value| oracle(&value.to_le_bytes()));
+    assert_eq!(hash32(&booleans, 1)?.values().as_ref(), of_longs);
+    let other_nan = f64::from_bits(0xfff0_0000_0000_0001);
+    let doubles = Float64Array::from(vec![1.5, f64::MIN_POSITIVE, f64::NEG_INFINITY, 0.0, -0.0, f64::NAN, other_nan]);
+    let bits = [0x3ff8_u64 << 48, 1 << 52, 0xfff0 << 48, 0, 0, 0x7ff8 << 48, 0x7ff8 << 48];
+    assert_eq!(hash32(&doubles, 1)?.values().as_ref(), bits.map(|bits| oracle(&bits.to_le_bytes())));
+    let floats = Float32Array::from(vec![1.5, -0.0, f32::NAN]);
+    let bits = [0x3ff8_u64 << 48, 0, 0x7ff8 << 48];
+    assert_eq!(hash32(&floats, 1)?.values().as_ref(), bits.map(|bits| oracle(&bits.to_le_bytes())));
+    let arrays: [&dyn Array; 3] = [&booleans, &doubles, &floats];
+    for values in arrays {
+        assert_eq!(bucket(values, 4, 1).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_refused() {
-    let booleans = arrow_array::BooleanArray::from(vec![true]);
-    let doubles = arrow_array::Float64Array::from(vec![1.0]);
-    assert_eq!(hash32(&booleans, 1).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
-    assert_eq!(bucket(&doubles, 4, 1).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    let millis = Date64Array::from(vec![1]);
+    assert_eq!(hash32(&millis, 1).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    assert_eq!(bucket(&millis, 4, 1).err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
     let longs = Int64Array::from(vec![1]);
     for buckets in [0, -1, 1 << 31, i64::MIN] {
         let refused = bucket(&longs, buckets, 1).err();

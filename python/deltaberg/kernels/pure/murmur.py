@@ -22,13 +22,15 @@ _MASK = 0xFFFFFFFF
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _MAX_BUCKETS = (1 << 31) - 1
 _NANOS_PER_MICRO = 1000
+#: The bits that stand for all NaN.
+_NAN = 0x7FF8000000000000
 #: The types whose hash is that of the number as eight bytes.
 _LONGS = (pa.int32(), pa.int64(), pa.date32(), pa.time64("us"))
 
 
 def hash32(values: pa.Array, threads: int = 0) -> pa.Int32Array:
     """Give the hash of every value; of null it is null."""
-    return _unsigned(values).view(pa.int32())
+    return _unsigned(_as_bucketed(values)).view(pa.int32())
 
 
 def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array:
@@ -38,6 +40,19 @@ def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array:
     hashes = pc.bit_wise_and(_unsigned(values), _scalar(_MAX_BUCKETS)).view(pa.int32())
     whole = pc.multiply(pc.divide(hashes, pa.scalar(buckets, pa.int32())), pa.scalar(buckets, pa.int32()))
     return pc.subtract(hashes, whole)
+
+
+def _as_bucketed(values: pa.Array) -> pa.Array:
+    """Give values of a type that has hashes, but no buckets, as the longs whose hashes theirs are."""
+    if not isinstance(values, pa.Array):
+        return values
+    if pa.types.is_boolean(values.type):
+        return values.cast(pa.int64())
+    if values.type in (pa.float32(), pa.float64()):
+        # The sum of -0 and 0 is 0.
+        doubles = pc.add(values.cast(pa.float64()), pa.scalar(0.0))
+        return pc.if_else(pc.is_nan(doubles), pa.scalar(_NAN, pa.int64()), doubles.view(pa.int64()))
+    return values
 
 
 def _unsigned(values: pa.Array) -> pa.UInt32Array:
