@@ -11,6 +11,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, VersionNotFoundError
 from deltaberg.iceberg.metadata import TableMetadata
+from deltaberg.iceberg.snapshots import SnapshotRef
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse_with, write_metadata
 
 pytestmark = pytest.mark.one_backend
@@ -149,7 +150,9 @@ def test_branches_and_tags(tmp_path: Path) -> None:
 @pytest.mark.req("BEY-26", half="reader")
 def test_a_table_without_references_has_main() -> None:
     found = _history()
+    assert found.refs == {"main": SnapshotRef(20, "branch")}
     assert found.snapshot_of_ref("main") is found.snapshots[20]
+    assert parse_with().refs == {}
     assert parse_with().snapshot_of_ref("main") is None
     with pytest.raises(VersionNotFoundError, match="'test'"):
         found.snapshot_of_ref("test")

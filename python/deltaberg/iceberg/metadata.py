@@ -230,6 +230,9 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
     }
     if MAIN in refs and refs[MAIN].snapshot_id != current:
         raise CorruptMetadataError("the branch main is not at current-snapshot-id")
+    if current is not None:
+        # It is there even where no reference is recorded.
+        refs.setdefault(MAIN, SnapshotRef(current, "branch"))
     log = objects(raw, "snapshot-log", _WHAT)
     old = objects(raw, "metadata-log", _WHAT)
     return TableMetadata(
