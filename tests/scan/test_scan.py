@@ -248,6 +248,19 @@ def test_local_paths_of_any_name(tmp_path: Path, name: str, monkeypatch: pytest.
     assert ids_of(open_table(name)) == [1]
 
 
+def test_the_home_directory_may_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = DeltaBuilder(tmp_path / "t~1")
+    made.create(ID, made.add(ids(1)))
+    assert open_table("~/t~1").location == str(tmp_path / "t~1")
+    assert ids_of(open_table(f"file://{tmp_path}/t~1")) == [1]
+
+
+def test_local_files_need_no_options(table: Any) -> None:
+    options = {"AWS_REGION": "eu-west-1", "region": "x", "nonsense": "1"}
+    assert open_table(table.location, storage_options=options).scan().count() == 400
+
+
 def test_read_specs_and_errors_pickle(table: Any, builder: DeltaBuilder) -> None:
     scan = table.scan("id > 3")
     assert pickle.loads(pickle.dumps(scan.read_spec)) == scan.read_spec

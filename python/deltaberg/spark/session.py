@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table import processors
 
 __all__ = ["parallelism", "register"]
 
@@ -66,7 +66,7 @@ def parallelism(spark: SparkSession) -> int:
     local = _LOCAL_MASTER.fullmatch(_setting(spark, "spark.master") or "")
     if local is not None:
         cores = local[1] or "1"
-        return os.cpu_count() or 1 if cores == "*" else int(cores)
+        return processors() if cores == "*" else int(cores)
     executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
     if executors is not None and executors.isdigit():
         return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)

@@ -60,6 +60,8 @@ class Location(NamedTuple):
 def parse_location(text: str | os.PathLike[str]) -> Location:
     """Read where a table is: a local path, a ``file:`` URI or the URL of an object store.
 
+    A ``~`` at the start of a local path is the home directory.
+
     The text after the bucket is taken as it stands, not decoded: object stores take any character in a key.
 
     Examples

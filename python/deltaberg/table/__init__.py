@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltaberg.table.arguments import AUTO, Instant, checked_limit, checked_map, checked_options, parse_instant, zone_of
-from deltaberg.table.options import ScanOptions, scan_options
+from deltaberg.table.options import ScanOptions, processors, scan_options
 from deltaberg.table.scan import Scan, ScanMetrics
 from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
 
@@ -21,6 +21,7 @@ __all__ = [
     "checked_map",
     "checked_options",
     "parse_instant",
+    "processors",
     "scan_options",
     "zone_of",
 ]

@@ -32,11 +32,12 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:
     """Give an instant in milliseconds since 1970; one without a zone is in ``timezone``."""
     if isinstance(value, str):
+        text = value
         try:
-            value, _ = parse_timestamp(value)
+            value, _ = parse_timestamp(text)
         except ValueError:
             raise InvalidArgumentError(
-                f"{value.strip()!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
+                f"{text.strip()!r} is no timestamp", hint="write it as 2024-01-31 12:00:00, perhaps with a zone"
             ) from None
     if not isinstance(value, dt.date):
         raise InvalidArgumentError(f"{value!r} is no timestamp", hint="pass text, a datetime or a date")

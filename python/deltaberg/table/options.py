@@ -10,7 +10,7 @@ from typing import Any
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.arguments import checked_number, zone_of
 
-__all__ = ["ScanOptions", "scan_options"]
+__all__ = ["ScanOptions", "processors", "scan_options"]
 
 _PLANNING = ("auto", "driver", "executors")
 
@@ -55,10 +55,12 @@ class ScanOptions:
     @property
     def readers(self) -> int:
         """How many files are read at a time."""
-        if self.threads:
-            return self.threads
-        # A container may have fewer processors than the machine.
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.threads or processors()
+
+
+def processors() -> int:
+    """Say how many processors this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def scan_options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:
