@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +16,6 @@ from deltaberg import open_table
 from deltaberg.errors import DeltabergError, SpecViolationError
 from deltaberg.schema import List, Map
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
-
-# The same rules hold in all formats: every test of evolution runs in each of them.
-pytestmark = [pytest.mark.req("ICE-GEN-12", half="reader"), pytest.mark.req("ICE-PQ-07")]
 
 _FORMATS = ("parquet", "avro", "orc")
 _Rows = list[dict[str, Any]]
@@ -45,6 +43,11 @@ def _map(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
         "value-required": False,
         "value": value,
     }
+
+
+def _in_every_format(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that evolves columns of files in all formats."""
+    return pytest.mark.req("ICE-PQ-07")(pytest.mark.req("ICE-GEN-12", half="reader")(test))
 
 
 @pytest.fixture(params=[*_FORMATS, "mixed"])
@@ -80,6 +83,7 @@ def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
 _A, _B, _C = _field(1, "a", "int"), _field(2, "b", "string"), _field(3, "c", "double")
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
     new = [_field(3, "measurement", "double"), _field(2, "name", "string"), _field(4, "a", "int")]
@@ -90,26 +94,31 @@ def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
     ]
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -> None:
     rows = evolve([_A, _B], [{"a": 1, "b": "old"}], [_A, _field(3, "b", "string")])
     assert rows == [{"a": 1, "b": None}]
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_names_may_be_exchanged(evolve: _Evolve) -> None:
     rows = evolve([_A, _field(2, "b", "int")], [{"a": 1, "b": 2}], [_field(1, "b", "int"), _field(2, "a", "int")])
     assert rows == [{"b": 1, "a": 2}]
 
 
+@_in_every_format
 def test_a_dropped_column_is_not_read(evolve: _Evolve) -> None:
     assert evolve([_A, _B, _C], [{"a": 1, "b": "x", "c": 2.5}], [_B]) == [{"b": "x"}]
 
 
+@_in_every_format
 def test_columns_that_no_file_has(evolve: _Evolve) -> None:
     assert evolve([_A], [{"a": 1}], [_A, _field(2, "new", "string")], ["new"]) == [{"new": None}]
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-11")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_old_values_are_read_as_the_wider_type(evolve: _Evolve, version: int) -> None:
@@ -193,6 +202,7 @@ def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str
     assert caught.value.context["column"] == "a"
 
 
+@_in_every_format
 @pytest.mark.req("BEY-44", half="reader")
 def test_dates_become_timestamps(evolve: _Evolve) -> None:
     old = [_field(1, "a", "date"), _field(2, "b", "date")]
@@ -219,6 +229,7 @@ def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
     assert len(scan.files()) == 1
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-17", half="reader")
 def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
     old = [
@@ -253,6 +264,7 @@ def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
     ]
 
 
+@_in_every_format
 @pytest.mark.req("ICE-SCH-03", "ICE-SCH-17", half="reader")
 def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path) -> None:
     key = _struct(_field(3, "a", "int"))
@@ -286,3 +298,49 @@ def test_required_parts_of_nested_types(tmp_path: Path) -> None:
     assert isinstance(pairs.type, Map)
     assert [(part.id, part.nullable) for part in (pairs.type.key, pairs.type.value)] == [(5, False), (6, False)]
     assert table.scan().to_arrow().to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "transform", "values"),
+    [
+        ("int", "long", "identity", [5, 7]),
+        ("int", "long", "truncate[5]", [5, 10]),
+        ("float", "double", "identity", [1.5, 2.5]),
+    ],
+)
+def test_partitions_of_a_column_that_became_wider(
+    tmp_path: Path, old: str, new: str, transform: str, values: list[Any]
+) -> None:
+    specs = [[{"source-id": 2, "name": "p", "transform": transform}]]
+    made = IcebergBuilder(tmp_path / "t", {"id": "int", "p": old}, specs=specs)
+    manifests = []
+    for number, value in enumerate(values):
+        file = made.data([{"id": number, "p": value}], partition={"p": value})
+        bound = struct.pack("<i" if old == "int" else "<f", value)
+        summary = {"contains_null": False, "contains_nan": False, "lower_bound": bound, "upper_bound": bound}
+        entry = {"status": 1, "snapshot_id": None, "sequence_number": None, "file": file}
+        manifests.append(made.manifest([entry], snapshot_id=1000, partitions=[summary]))
+    made.commit(manifests=manifests)
+    made.schemas.append([_field(1, "id", "int"), _field(2, "q", new)])
+    made.write()
+    table = open_table(made.root)
+    scan = table.scan(f"q = {values[1]}")
+    assert scan.to_arrow().to_pylist() == [{"id": 1, "q": values[1]}]
+    assert len(scan.files()) == 1
+    assert len(table.scan("q < 1").files()) == 0
+    found = table.scan(columns=["_partition"]).to_arrow().column(0)
+    assert found.to_pylist() == [{"p": value} for value in values]
+    assert found.type.field(0).type == {"long": pa.int64(), "double": pa.float64()}[new]
+
+
+def test_old_snapshots_have_the_columns_of_their_time(tmp_path: Path) -> None:
+    specs: list[list[dict[str, Any]]] = [[{"source-id": 2, "name": "p", "transform": "identity"}], []]
+    made = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "string"}, specs=specs)
+    first = made.commit(made.data([{"id": 1, "p": "x"}], partition={"p": "x"}))
+    made.schemas.append([_field(1, "key", "long"), _field(3, "p", "int")])
+    made.commit(made.data([{"key": 2, "p": 5}], spec_id=1))
+    rows = [{"key": 1, "p": None}, {"key": 2, "p": 5}]
+    assert open_table(made.root).scan().to_arrow().to_pylist() == rows
+    assert open_table(made.root).scan("p IS NULL").to_arrow().to_pylist() == rows[:1]
+    past = open_table(made.root, snapshot_id=first)
+    assert past.scan("p = 'x'").to_arrow().to_pylist() == [{"id": 1, "p": "x"}]
