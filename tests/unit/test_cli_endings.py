@@ -55,7 +55,7 @@ def test_the_codes_are_documented() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["inspect", "/nowhere"], 3, "deltaberg: there is no Delta table: .*; hint: check the location"),
+        (["inspect", "/nowhere"], 3, "deltaberg: there is no table: .*; hint: check the location"),
         (["inspect", "{}", "--version", "9"], 4, "deltaberg: .*9"),
         (["inspect", "{}", "--timestamp", "1999-01-01"], 4, "deltaberg: .*1999"),
         (["inspect", "{}", "--timestamp", "soon"], 2, "deltaberg: .*soon.*; hint: write it as"),

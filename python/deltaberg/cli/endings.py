@@ -33,7 +33,7 @@ class Ending(NamedTuple):
 #: The exit codes of errors; `docs/cli.md` and ``--help`` list them.
 ENDINGS = (
     Ending(2, "usage", (errors.InvalidArgumentError, errors.ExpressionError, errors.ColumnNotFoundError)),
-    Ending(3, "no table", (errors.TableNotFoundError,)),
+    Ending(3, "no table", (errors.TableNotFoundError, errors.NamespaceNotFoundError)),
     Ending(4, "no such version", (errors.VersionNotFoundError,)),
     Ending(5, "unsupported feature", (errors.UnsupportedFeatureError,)),
     Ending(6, "corrupt table", (errors.CorruptTableError, errors.SpecViolationError, errors.SchemaError)),
