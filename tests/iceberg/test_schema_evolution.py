@@ -47,7 +47,8 @@ def _map(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
 
 def _in_every_format(test: Callable[..., None]) -> Callable[..., None]:
     """Mark a test that evolves columns of files in all formats."""
-    return pytest.mark.req("ICE-PQ-07")(pytest.mark.req("ICE-GEN-12", half="reader")(test))
+    marked: Callable[..., None] = pytest.mark.req("ICE-PQ-07")(pytest.mark.req("ICE-GEN-12", half="reader")(test))
+    return marked
 
 
 @pytest.fixture(params=[*_FORMATS, "mixed"])
