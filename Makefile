@@ -22,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
 
-setup: $(VENV)/.native $(VENV)/.azurite  ## Make the environment in .venv and build the kernels
+setup: $(VENV)/.native $(VENV)/.azurite $(VENV)/.rest  ## Make the environment in .venv and build the kernels
 
 $(VENV)/.packages: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "deltaberg needs CPython 3.10 or newer: set PYTHON=python3.x"; exit 1; }
@@ -39,6 +39,11 @@ $(VENV)/.native: $(VENV)/.packages $(RUST)
 
 $(VENV)/.azurite: $(VENV)/.packages tests/support/azurite.py
 	$(RUN) -m tests.support.azurite --install
+	@touch $@
+
+# Without Maven the tests against the reference server of the REST protocol skip.
+$(VENV)/.rest: $(VENV)/.packages tests/support/rest_reference.py
+	@if command -v mvn >/dev/null; then $(RUN) -m tests.support.rest_reference --install; else echo "mvn is missing: tests against the REST reference server will skip"; fi
 	@touch $@
 
 java:

@@ -87,14 +87,14 @@ def test_odd_tables_in_lists(entry: Any, server: RestServer) -> None:
 
 
 def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    same = (200, {}, {"namespaces": [["a"]], "next-page-token": "again"})
+    same: Any = (200, {}, {"namespaces": [["a"]], "next-page-token": "again"})
     server.scripted["/v1/namespaces"] = [same] * 5
     with pytest.raises(StorageError, match="do not end"):
         _load(server).list_namespaces()
     assert server.paths.count("/v1/namespaces") == 2
     monkeypatch.setattr("deltaberg.iceberg.catalogs.rest._MOST_PAGES", 20)
-    pages = [(200, {}, {"namespaces": [], "next-page-token": str(number)}) for number in range(30)]
-    server.scripted["/v1/namespaces"] = pages  # type: ignore[assignment]
+    pages: list[Any] = [(200, {}, {"namespaces": [], "next-page-token": str(number)}) for number in range(30)]
+    server.scripted["/v1/namespaces"] = pages
     with pytest.raises(StorageError, match="do not end"):
         _load(server).list_namespaces()
     assert len(pages) == 10

@@ -154,7 +154,7 @@ class RestVendor:
         if self.first.renew_at is None:
             return self.first
         with _locks.setdefault(self, threading.Lock()):
-            known = max(self.first, _newest.get(self, self.first), key=lambda one: one.expires_at or 0.0)
+            known = max(_newest.get(self, self.first), self.first, key=lambda one: one.expires_at or 0.0)
             if _now() >= (known.renew_at or 0.0):
                 known = self._renewed(known)
             _newest[self] = known

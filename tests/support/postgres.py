@@ -1,0 +1,60 @@
+"""A PostgreSQL server of this machine's binaries: a cluster in a folder, on a free port of loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["binaries", "running"]
+
+_USER, _PASSWORD = "tester", "secret-pg"
+#: Seconds that the server may take to start or to stop.
+_PATIENCE = "60"
+
+
+def binaries() -> Path | None:
+    """Give the folder of PostgreSQL's programs, None where there is none: Debian keeps it off the PATH."""
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).resolve().parent
+    folders = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    return max(folders, key=lambda path: int(path.parent.name), default=None)
+
+
+@contextmanager
+def running(folder: Path, programs: Path) -> Iterator[str]:
+    """Run a server, and give the address of a database as SQLAlchemy writes it, with a user and a password."""
+    account = _account(folder)
+    secret = folder / "password"
+    secret.write_text(_PASSWORD)
+    data, log = folder / "data", folder / "log"
+    folder.chmod(0o755)
+
+    def run(program: str, *arguments: str) -> None:
+        command = [*account, str(programs / program), *arguments]
+        # The log goes to a file: a pipe that the server inherits would never end.
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+        subprocess.run(command, check=True, timeout=120, cwd=folder, **quiet)
+
+    run("initdb", "-D", str(data), "-U", _USER, "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+    run("pg_ctl", "-D", str(data), "-l", str(log), "-w", "-t", _PATIENCE, "-o", options, "start")
+    try:
+        yield f"postgresql+psycopg://{_USER}:{_PASSWORD}@127.0.0.1:{port}/postgres"
+    finally:
+        run("pg_ctl", "-D", str(data), "-w", "-t", _PATIENCE, "-m", "immediate", "stop")
+
+
+def _account(folder: Path) -> list[str]:
+    """Give what runs a program as somebody else: the server refuses to be the superuser's."""
+    if os.geteuid() != 0:
+        return []
+    shutil.chown(folder, "nobody")
+    return ["setpriv", "--reuid=nobody", "--clear-groups", "--no-new-privs"]
