@@ -71,6 +71,14 @@ def test_a_file_without_ids_and_names_is_refused(tmp_path: Path, form: str) -> N
 
 
 @_every_format
+def test_names_of_a_table_that_never_changed_stand_for_its_ids(tmp_path: Path, form: str) -> None:
+    # No rule says so; but files are added to tables like that, and nothing else can be meant.
+    made = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"})
+    made.commit(_without_ids(made, pa.table({"id": [1]}), form))
+    assert _open(made).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}]
+
+
+@_every_format
 @pytest.mark.req("BEY-30")
 def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Path, form: str) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -184,9 +192,10 @@ def test_a_partition_value_of_another_transform_is_no_column(tmp_path: Path) -> 
     made.commit(
         made.data([{"id": 1}], fields=fields[:1], partition={"p": 10}),
         made.data([{"id": 2}], fields=fields[:1], partition={"p": 20}, spec_id=1),
+        made.data([{"id": 3, "p": 17}], partition={"p": 10}),
     )
     found = {row["id"]: row["p"] for row in _open(made).scan().to_arrow().to_pylist()}
-    assert found == {1: None, 2: 20}
+    assert found == {1: None, 2: 20, 3: 17}
 
 
 def _defaults(tmp_path: Path, form: str, old: Sequence[dict[str, Any]], row: Any, new: Sequence[dict[str, Any]]) -> Any:

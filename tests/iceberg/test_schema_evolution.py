@@ -180,6 +180,20 @@ def test_promotions_that_are_not(tmp_path: Path, version: int, old: str, new: st
         open_table(made.root, "iceberg", validate=True)
 
 
+def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None:
+    flat = [_field(1, "a", "int"), _field(2, "b", "int"), _field(3, "s", _struct(_field(4, "c", "int")))]
+    inner = _struct(_field(4, "c", "int"), _field(2, "b", "int"))
+    made = IcebergBuilder(tmp_path / "t", flat)
+    made.schemas.append([_field(1, "a", "int"), _field(3, "s", inner)])
+    made.write()
+    with pytest.raises(SpecViolationError, match=r"the column 2 \(b\) was moved in the schema 1"):
+        open_table(made.root, "iceberg", validate=True)
+    made.schemas[-1] = [_field(1, "a", inner)]
+    made.write()
+    with pytest.raises(SpecViolationError, match=r"the column 1 \(a\) was integer and is struct"):
+        open_table(made.root, "iceberg", validate=True)
+
+
 @pytest.mark.req("ICE-SCH-10", half="reader")
 @pytest.mark.parametrize("form", _FORMATS)
 @pytest.mark.parametrize(
