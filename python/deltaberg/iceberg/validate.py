@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import SpecViolationError
+from deltaberg import kernels
+from deltaberg.errors import CorruptTableError, DataFileNotFoundError, SpecViolationError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE
 from deltaberg.iceberg.evolution import forbidden_changes, nested_fields
 from deltaberg.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestPart
 from deltaberg.iceberg.metadata import TableMetadata
+from deltaberg.iceberg.puffin import PuffinFile
 from deltaberg.iceberg.source import IcebergSource
 from deltaberg.schema import DataType
 
@@ -19,6 +22,8 @@ __all__ = ["validate_table"]
 
 _MOST_SHOWN = 20
 _COUNTS = {"added": ADDED, "existing": EXISTING, "deleted": DELETED}
+#: The type of blobs that are deletion vectors.
+_VECTOR = "deletion-vector-v1"
 
 
 def validate_table(source: IcebergSource) -> None:
@@ -65,8 +70,8 @@ def _ids(within: DataType) -> Iterator[int]:
 
 
 def _of_manifests(source: IcebergSource) -> Iterator[str]:
-    part = ManifestPart(deleted=True)
-    live = []
+    part = ManifestPart(rest=("referenced_data_file", "content_offset", "content_size_in_bytes"), deleted=True)
+    live, vectors = [], []
     for row in source.manifests.to_pylist():
         (entries,) = source.reader.read([row], part)
         table = entries.table
@@ -78,8 +83,11 @@ def _of_manifests(source: IcebergSource) -> Iterator[str]:
             mine = table.filter(pc.equal(table.column("status"), status))
             yield from _of_count(row, f"{name}_files_count", len(mine))
             yield from _of_count(row, f"{name}_rows_count", pc.sum(mine.column("record_count")).as_py() or 0)
+        kept = table.filter(pc.not_equal(table.column("status"), DELETED))
         if row["content"] == 0:
-            live.append(table.filter(pc.not_equal(table.column("status"), DELETED)).column("file_path"))
+            live.append(kept.column("file_path"))
+        else:
+            vectors += kept.filter(pc.equal(kept.column("file_format"), "puffin")).to_pylist()
     paths = pa.chunked_array([chunk for column in live for chunk in column.chunks], pa.string())
     counted = pc.value_counts(paths)
     for twice in counted.filter(pc.greater(pc.struct_field(counted, "counts"), 1)).to_pylist():
@@ -87,6 +95,43 @@ def _of_manifests(source: IcebergSource) -> Iterator[str]:
     files = source.select_files(TRUE).files
     if pc.any(pc.less_equal(files.column("size"), 0), min_count=0).as_py():
         yield "a data file has no bytes"
+    yield from _of_vectors(vectors, source)
+
+
+def _of_vectors(entries: list[dict[str, Any]], source: IcebergSource) -> Iterator[str]:
+    """Compare the deletion vectors that manifests name with the footers of their Puffin files, and with themselves."""
+    puffins: dict[str, PuffinFile] = {}
+    for entry in entries:
+        path = entry["file_path"]
+        try:
+            if path not in puffins:
+                location = source.resolver.resolve(path)
+                puffins[path] = PuffinFile(location, source.store, entry["file_size_in_bytes"])
+            yield from _of_vector(entry, puffins[path])
+        except (CorruptTableError, DataFileNotFoundError, UnsupportedFeatureError) as error:
+            yield f"{path}: {error.message}"
+
+
+def _of_vector(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[str]:
+    place = f"offset {entry['content_offset']} of {entry['file_path']}"
+    blob = next((found for found in puffin.blobs if found.offset == entry["content_offset"]), None)
+    if blob is None or blob.type != _VECTOR or blob.compression_codec is not None:
+        yield f"at {place} there is no {_VECTOR} by the footer, or it is compressed"
+        return
+    if blob.length != entry["content_size_in_bytes"]:
+        yield f"the deletion vector at {place} has {blob.length} bytes, its manifest says otherwise"
+    if blob.snapshot_id != -1 or blob.sequence_number != -1:
+        yield f"the deletion vector at {place} has a snapshot id or a sequence number other than -1"
+    _, rows = kernels.unframe_bitmap(puffin.read(blob), "puffin")
+    told = {
+        "referenced-data-file": entry["referenced_data_file"],
+        "cardinality": str(entry["record_count"]),
+    }
+    for name, value in told.items():
+        if blob.properties.get(name) != value:
+            yield f"{name} of the blob at {place} is {blob.properties.get(name)}, its manifest says {value}"
+    if rows != entry["record_count"]:
+        yield f"the deletion vector at {place} holds {rows} rows, its manifest says {entry['record_count']}"
 
 
 def _of_count(manifest: dict[str, object], name: str, found: int) -> Iterator[str]:
