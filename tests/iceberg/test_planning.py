@@ -343,7 +343,7 @@ def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
 def test_unknown_transforms(tmp_path: Path) -> None:
     """They prune nothing, and files of one partition still are of one partition."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "v": "long"}, specs=[_spec("zorder")])
-    builder._partition_type = lambda _part: "string"  # type: ignore[method-assign]
+    builder._partition_type = lambda _part: "string"  # type: ignore[method-assign,assignment]
     files = [builder.data([{"id": 1, "v": n}, {"id": 2, "v": n}], partition={"p": "ab"[n]}) for n in range(2)]
     builder.commit(*files)
     builder.commit(builder.equality_deletes([1], [{"id": 1}], partition={"p": "b"}))

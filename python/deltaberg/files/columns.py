@@ -57,14 +57,14 @@ class TaskColumns:
         self._included_sets = included_sets
         self._is_chosen = task.include is not None or bool(task.included)
         known = [child for child in constants if child.name not in layout.stored or task.constants[child.name].is_valid]
-        self._constants = frozenset(child.name for child in known)
+        self._constants = frozenset((child.name, child.id) for child in known)
         #: The values of the constants, by the key of their statistics.
         self.constants: dict[StatsKey, pa.Scalar] = {
             (child.physical_name,): task.constants[child.name] for child in known
         }
         self.condition = residual if task.filtered else TRUE
         needed = [*output, *(_narrow(path) for path in bound_paths(self.condition))]
-        computed = [child for child in needed if child.name in layout.computed and child.name not in self._constants]
+        computed = [child for child in needed if child.name in layout.computed and not self._is_constant(child)]
         self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
         self._gives_deleted = any(child.name == DELETED for child in computed)
         self._output_schema = arrow_schema(output)
@@ -73,7 +73,11 @@ class TaskColumns:
         self._from_file = list(dict.fromkeys(child for child in from_file if self._is_in_file(child)))
 
     def _is_in_file(self, child: Field) -> bool:
-        return child.name not in self._constants and child.name not in self._layout.computed
+        return not self._is_constant(child) and child.name not in self._layout.computed
+
+    def _is_constant(self, child: Field) -> bool:
+        """Say whether a column has one value; a dropped one, which deletes still compare, may only be named like it."""
+        return (child.name, child.id) in self._constants
 
     def resolve(self, file_schema: pa.Schema) -> None:
         """Plan against the schema of the file."""
@@ -114,7 +118,7 @@ class TaskColumns:
         return pa.repeat(False, count) if chosen is None else chosen
 
     def _column(self, child: Field, columns: dict[Field, pa.Array], count: int) -> pa.Array:
-        if child.name not in self._constants:
+        if not self._is_constant(child):
             return columns[child]
         value = self._task.constants[child.name]
         return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)

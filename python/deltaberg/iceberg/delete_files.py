@@ -17,7 +17,7 @@ from deltaberg.iceberg.metrics import Metrics, entry_rows
 from deltaberg.iceberg.partitioning import path_to_id
 from deltaberg.iceberg.planning import Entries, ManifestReader
 from deltaberg.pruning import may_match, stats_key
-from deltaberg.schema import Field, Struct
+from deltaberg.schema import Field, List, Map, Primitive, Struct
 
 __all__ = ["DeleteFiles"]
 
@@ -188,7 +188,7 @@ def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
 
 
 def _key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Field, ...]:
-    ids: set[int] = set()
+    ids: set[int | None] = set()
     for found in entries:
         equality = found.table.filter(pc.equal(found.table.column("content"), EQUALITY_DELETES))
         lists = equality.column("equality_ids")
@@ -196,13 +196,20 @@ def _key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Fie
             raise CorruptMetadataError("an equality delete file names no columns (equality_ids)", table=reader.table)
         ids |= set(pc.list_flatten(lists).unique().to_pylist())
     tops: dict[int | None, Field] = {}
-    for number in sorted(ids):
+    if None in ids:
+        raise CorruptMetadataError("an equality delete file names a column by null", table=reader.table)
+    for number in sorted(number for number in ids if number is not None):
         path = next((path for path in (path_to_id(schema, number) for schema in reader.schemas) if path), None)
         if path is None:
             raise CorruptMetadataError(
                 f"an equality delete file compares a column of id {number}, which no schema has", table=reader.table
             )
         narrow = path[-1]
+        if isinstance(narrow.type, (Struct, List, Map)) or narrow.type == Primitive("variant"):
+            raise CorruptMetadataError(
+                f"an equality delete file compares the column {narrow.name} (id {number}) of type {narrow.type}",
+                table=reader.table,
+            )
         for outer in reversed(path[:-1]):
             narrow = Field(outer.name, Struct((narrow,)), id=outer.id)
         known = tops.get(narrow.id)
