@@ -54,6 +54,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     metrics = [[(field, field.to_bytes(8, "little")) for field in range(3)] for _ in range(files)]
     bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
     counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
+    pairs = pa.record_batch({"n": pa.array(range(files)), "s": pa.array([str(n) for n in range(files)])})
     node: Any = ("record", 0, None, [("long", 0, 0, [], None), ("string", 0, 1, [], None)], None)
     row = pa.schema([("n", pa.int64()), ("s", pa.string())])
     avro = b"\x02\x06abc" * files
@@ -71,6 +72,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "reconcile": lambda kernels: kernels.reconcile(batches, [], batches, "add"),
         "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
+        "index_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs), pairs),
+        "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),
         "decode_avro": lambda kernels: kernels.decode_avro(avro, [(0, len(avro), files)], "null", node, row),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),

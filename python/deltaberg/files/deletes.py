@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +20,13 @@ from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, Deltab
 from deltaberg.files.formats import open_data_file
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.task import DeleteFile, FileTask
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema
+from deltaberg.schema import Field, Primitive, Struct, arrow_schema, field_id
 from deltaberg.schema.projection import plan_projection
 from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
 __all__ = ["KeySet", "equality_deletes", "position_deletes"]
+
+_T = TypeVar("_T")
 
 #: Columns of position delete files.
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
@@ -35,27 +37,28 @@ _BATCH = 131_072
 
 
 class _Kept:
-    """The delete files that were read last."""
+    """What was read last of delete files, with its bytes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[Any, pa.Table] = OrderedDict()
+        self._found: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: Any, read: Callable[[], pa.Table]) -> pa.Table:
+    def get(self, key: Any, read: Callable[[], tuple[_T, int]]) -> _T:
+        """Give what was kept under a key, or read it."""
         with self._lock:
-            found = self._found.get(key)
-            if found is not None:
+            if key in self._found:
                 self._found.move_to_end(key)
-                return found
-        found = read()
+                kept: _T = self._found[key][0]
+                return kept
+        found, size = read()
         with self._lock:
             if key not in self._found:
-                self._found[key] = found
-                self._bytes += found.nbytes
+                self._found[key] = (found, size)
+                self._bytes += size
             while self._bytes > _KEPT_BYTES and len(self._found) > 1:
-                _, dropped = self._found.popitem(last=False)
-                self._bytes -= dropped.nbytes
+                _, (_, dropped) = self._found.popitem(last=False)
+                self._bytes -= dropped
         return found
 
 
@@ -69,7 +72,7 @@ def position_deletes(
     found = []
     for file in files:
         if file.keys is None:
-            table = _kept.get((file.location, file.size, "positions"), partial(_positions, file, store))
+            table = _kept.get(_key(file, store, ()), partial(_positions, file, store))
             found.append(_of_file(table, task, resolver))
     positions = [part for part in found if len(part)]
     if not positions:
@@ -80,7 +83,13 @@ def position_deletes(
     return bitmap
 
 
-def _positions(file: DeleteFile, store: StoreSpec) -> pa.Table:
+def _key(file: DeleteFile, store: StoreSpec, fields: tuple[Field, ...]) -> tuple[Any, ...]:
+    """Give what tells apart what is kept: the file, and the columns as which it was read."""
+    location = parse_location(file.location)
+    return store.open(location), location, file.size, fields
+
+
+def _positions(file: DeleteFile, store: StoreSpec) -> tuple[pa.Table, int]:
     """Read a position delete file: paths as dictionary codes, and positions."""
     table = _read(file, store, [_FILE_PATH, _POS], FileLayout(by_id=False))
     if table.column("file_path").null_count or table.column("pos").null_count:
@@ -89,7 +98,8 @@ def _positions(file: DeleteFile, store: StoreSpec) -> pa.Table:
     if lowest is not None and lowest < 0:
         raise CorruptDataFileError(f"a position delete is at {lowest}", delete_file=file.location)
     paths = table.column("file_path").combine_chunks().dictionary_encode()
-    return pa.table({"path": paths, "pos": table.column("pos").cast(pa.uint64())})
+    found = pa.table({"path": paths, "pos": table.column("pos").cast(pa.uint64())})
+    return found, found.nbytes
 
 
 def _of_file(deletes: pa.Table, task: FileTask, resolver: PathResolver | None) -> pa.UInt64Array:
@@ -125,39 +135,38 @@ def _ascending(positions: pa.Array | pa.ChunkedArray) -> pa.UInt64Array:
 
 
 class KeySet(NamedTuple):
-    """The keys of equality deletes over the same columns: rows that equal one of them in all columns are deleted."""
+    """The keys of equality deletes over the same columns: rows that equal one of them in all columns are deleted.
+
+    Null equals null, NaN equals NaN, and -0.0 does not equal 0.0.
+    """
 
     fields: tuple[Field, ...]
-    keys: pa.Table
+    index: Any
+
+    @classmethod
+    def of(cls, fields: tuple[Field, ...], tables: Sequence[pa.Table]) -> KeySet:
+        """Make the set of the rows of some tables."""
+        whole = pa.concat_tables(tables).combine_chunks()
+        columns = [leaf_of(whole.column(number), child) for number, child in enumerate(fields)]
+        return cls(fields, kernels.index_keys(_batch(columns)))
 
     def deleted(self, columns: Sequence[pa.Array]) -> pa.BooleanArray:
-        """Say of each row whether its values, null equal to null, are a key.
+        """Say of each row whether its values are a key. The work is in proportion to the rows, however many keys."""
+        return kernels.contains_keys(self.index, _batch(columns))
 
-        The work is in proportion to the keys and the rows.
-        """
-        found = None
-        codes: pa.Array = None
-        key_codes: pa.Array = None
-        for number, values in enumerate(columns):
-            keys = self.keys.column(number).combine_chunks()
-            distinct = keys.unique()
-            row = pc.index_in(values, value_set=distinct, skip_nulls=False)
-            known = row.is_valid()
-            found = known if found is None else pc.and_(found, known)
-            if len(columns) == 1:
-                break
-            key = pc.index_in(keys, value_set=distinct, skip_nulls=False).cast(pa.int64())
-            row = row.cast(pa.int64())
-            if number:
-                width = pa.scalar(len(distinct), pa.int64())
-                key = pc.add(pc.multiply(key_codes, width), key)
-                row = pc.add(pc.multiply(codes, width), row)
-                combined = key.unique()
-                row = pc.index_in(row, value_set=combined, skip_nulls=True).cast(pa.int64())
-                key = pc.index_in(key, value_set=combined).cast(pa.int64())
-                found = pc.and_(found, row.is_valid())
-            codes, key_codes = row, key
-        return found
+
+def _batch(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:
+    plain = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    names = [str(number) for number in range(len(plain))]
+    return pa.RecordBatch.from_arrays([_comparable(column) for column in plain], names=names)
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Give floating point numbers by their bits, with one NaN."""
+    bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(values.type)
+    if bits is None:
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values).view(bits)
 
 
 def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: FileLayout) -> list[KeySet]:
@@ -169,12 +178,16 @@ def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: Fil
     found = []
     for ids, files in by_columns.items():
         fields = tuple(_key_field(number, layout.keys, files[0]) for number in ids)
-        tables = [
-            _kept.get((file.location, file.size, ids), partial(_read, file, store, fields, layout)) for file in files
-        ]
-        keys = _flat(pa.concat_tables(tables), fields)
-        found.append(KeySet(fields, keys))
+        named = tuple((file.location, file.size) for file in files)
+        found.append(_kept.get((named, fields), partial(_key_set, files, fields, store, layout)))
     return found
+
+
+def _key_set(
+    files: Sequence[DeleteFile], fields: tuple[Field, ...], store: StoreSpec, layout: FileLayout
+) -> tuple[KeySet, int]:
+    tables = [_read(file, store, fields, layout) for file in files]
+    return KeySet.of(fields, tables), sum(table.nbytes for table in tables)
 
 
 def _key_field(number: int, known: Sequence[Field], file: DeleteFile) -> Field:
@@ -200,12 +213,7 @@ def _path_to(child: Field, number: int) -> Field | None:
     return None
 
 
-def _flat(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    columns = [leaf_of(table.column(number).combine_chunks(), child) for number, child in enumerate(fields)]
-    return pa.table(columns, names=[str(number) for number in range(len(columns))])
-
-
-def leaf_of(array: pa.Array, child: Field) -> pa.Array:
+def leaf_of(array: pa.Array | pa.ChunkedArray, child: Field) -> pa.Array:
     """Give the only leaf of a nested column; it is null where a struct around it is."""
     while isinstance(child.type, Struct):
         child = child.type.fields[0]
@@ -220,7 +228,10 @@ def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: F
     try:
         source = open_data_file(file.format, location, store, file.size or None)
         try:
-            projection = plan_projection(fields, source.schema_with(layout.name_mapping), layout.by_id)
+            found_schema = source.schema_with(layout.name_mapping)
+            # Columns of position deletes have ids and names that are the same for all tables.
+            by_id = layout.by_id or {child.id for child in fields} <= {field_id(child) for child in found_schema}
+            projection = plan_projection(fields, found_schema, by_id)
             groups = source.row_groups(0, (1 << 63) - 1)
             batches = [
                 pa.RecordBatch.from_arrays(projection.apply(found.batch, found.rows), schema=schema)

@@ -20,7 +20,6 @@ from deltaberg.files.columns import TaskColumns
 from deltaberg.files.deletes import equality_deletes
 from deltaberg.files.formats import open_data_file
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.positioned import PositionedBatch
 from deltaberg.files.task import FileTask
 from deltaberg.schema import Struct, arrow_schema
 from deltaberg.storage import Counters, StoreSpec, parse_location
@@ -138,39 +137,13 @@ def _read(spec: ReadSpec, task: FileTask, counters: ReadCounters, threads: bool)
                 source.close()
                 source = open_data_file(task.format, location, spec.store, size, counters, in_pieces=True)
         uncounted = deque(groups)
-        keys = max((len(found.keys) for sets in key_sets for found in sets), default=0)
-        for positioned in _together(source.batches(groups, plan.leaves, batch_size, threads), keys):
+        for positioned in source.batches(groups, plan.leaves, batch_size, threads):
             counters.rows_read += positioned.rows
             while uncounted and not remote and uncounted[0].start < positioned.start + positioned.rows:
                 counters.bytes_read += source.compressed_bytes([uncounted.popleft()], plan.leaves)
             batch = plan.rows(positioned, selection)
-            for first in range(0, batch.num_rows, batch_size):
-                part = batch.slice(first, batch_size)
-                counters.rows += part.num_rows
-                yield part
+            if batch.num_rows:
+                counters.rows += batch.num_rows
+                yield batch
     finally:
         source.close()
-
-
-def _together(batches: Iterator[PositionedBatch], least: int) -> Iterator[PositionedBatch]:
-    """Join neighbouring batches until they have as many rows as there are keys to look for.
-
-    Looking up a batch costs what its rows and all keys cost: in this way the whole costs what all rows and the keys do.
-    """
-    waiting: list[PositionedBatch] = []
-    rows = 0
-    for found in batches:
-        if waiting and (rows >= least or found.start != waiting[-1].start + waiting[-1].rows):
-            yield _joined(waiting, rows)
-            waiting, rows = [], 0
-        waiting.append(found)
-        rows += found.rows
-    if waiting:
-        yield _joined(waiting, rows)
-
-
-def _joined(parts: list[PositionedBatch], rows: int) -> PositionedBatch:
-    if len(parts) == 1:
-        return parts[0]
-    whole = pa.Table.from_batches([part.batch for part in parts]).combine_chunks()
-    return PositionedBatch(parts[0].start, rows, whole.to_batches()[0])

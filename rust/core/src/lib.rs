@@ -10,6 +10,7 @@ pub mod bounds;
 pub mod deltalog;
 mod error;
 mod json;
+mod keys;
 pub mod murmur;
 mod parallel;
 mod partition;
@@ -18,5 +19,6 @@ mod values;
 pub mod z85;
 
 pub use error::{Error, ErrorKind, Result};
+pub use keys::KeyIndex;
 pub use partition::parse_partition_values;
 pub use values::PrimitiveType;

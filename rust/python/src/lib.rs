@@ -11,6 +11,7 @@ mod bitmap;
 mod bounds;
 mod enter;
 mod error;
+mod keys;
 mod murmur;
 mod partition;
 mod replay;
@@ -38,6 +39,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(partition::parse_partition_values, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::parse_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::parse_counts, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::index_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::contains_keys, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
     Ok(())
