@@ -37,9 +37,9 @@ def running(folder: Path, programs: Path) -> Iterator[str]:
 
     def run(program: str, *arguments: str) -> None:
         command = [*account, str(programs / program), *arguments]
-        # The log goes to a file: a pipe that the server inherits would never end.
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-        subprocess.run(command, check=True, timeout=120, cwd=folder, **quiet)
+        # The server inherits what its programs write to: a pipe would never end.
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, check=True, timeout=120, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet)
 
     run("initdb", "-D", str(data), "-U", _USER, "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync")
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -52,9 +52,10 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     Examples
     --------
     >>> import os
-    >>> catalog = load_catalog("local", type="hadoop", warehouse=os.path.dirname(table_path))
-    >>> catalog.table_exists("nowhere.orders")
-    False
+    >>> warehouse, name = os.path.split(iceberg_path)
+    >>> catalog = load_catalog("local", type="hadoop", warehouse=warehouse)
+    >>> catalog.load_table(name).scan(columns=["name"], limit=1).to_arrow().to_pylist()
+    [{'name': 'a'}]
     """
     name, found = catalog_properties(name, properties)
     kind = _kind(name, found)
