@@ -52,11 +52,13 @@ class Plan:
 
     @property
     def deleted_counts(self) -> pa.Array:
-        """The number of deleted rows in each file."""
+        """The number of deleted rows in each file; null where delete files apply, which are not read for it."""
         vectors = self.files.column("exclude").combine_chunks()
         if not len(vectors) or vectors.null_count == len(vectors):
-            return pa.repeat(pa.scalar(0, pa.int64()), len(self.files))
-        return pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+            counts = pa.repeat(pa.scalar(0, pa.int64()), len(self.files))
+        else:
+            counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+        return pc.if_else(self._has_delete_files(), pa.scalar(None, pa.int64()), counts)
 
     @property
     def live_counts(self) -> pa.Array:
@@ -66,7 +68,6 @@ class Plan:
         included = self.files.column("include").combine_chunks().is_valid()
         # Both numbers are what the log says, and need not be true.
         lies = pc.or_(pc.less(deleted, 0), pc.greater(deleted, self.record_counts))
-        included = pc.or_(included, self._has_delete_files())
         unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
         return pc.if_else(unknown, pa.scalar(None, pa.int64()), live)
 

@@ -133,10 +133,11 @@ class Scan:
 
         Columns: ``file_path`` (string, where the file is), ``file_format`` (string), ``file_size_in_bytes``
         (int64), ``modification_time`` (timestamp in milliseconds, UTC), ``record_count`` (int64, with deleted
-        rows; null where it is not recorded), ``deleted_record_count`` (int64), ``deletion_vector`` (a struct of
-        ``file_path``, which is null where the log itself holds the vector, ``offset``, ``size_in_bytes`` and
-        ``cardinality``; null where no row is deleted), ``partition`` (a struct with a typed field for each
-        partition column) and ``residual`` (bool, whether the filter must still be applied to the rows of the file).
+        rows; null where it is not recorded), ``deleted_record_count`` (int64; null where delete files apply, which are
+        not read for it), ``deletion_vector`` (a struct of ``file_path``, which is null where the log itself holds the
+        vector, ``offset``, ``size_in_bytes`` and ``cardinality``; null where it has none), ``partition`` (a struct
+        with a typed field for each partition column) and ``residual`` (bool, whether the filter must still be applied
+        to the rows of the file).
 
         Parameters
         ----------
