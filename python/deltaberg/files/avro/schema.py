@@ -16,14 +16,14 @@ __all__ = ["AvroField", "AvroType", "arrow_field_of", "parse_avro_schema"]
 
 _DEEPEST = 90
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-#: Logical types of 64-bit integers: the unit, and whether the value is an instant where nothing else is said.
+#: Logical types of 64-bit integers and their units; Iceberg's attribute ``adjust-to-utc`` says which are instants.
 _TIMESTAMPS = {
-    "timestamp-millis": ("ms", True),
-    "timestamp-micros": ("us", True),
-    "timestamp-nanos": ("ns", True),
-    "local-timestamp-millis": ("ms", False),
-    "local-timestamp-micros": ("us", False),
-    "local-timestamp-nanos": ("ns", False),
+    "timestamp-millis": "ms",
+    "timestamp-micros": "us",
+    "timestamp-nanos": "ns",
+    "local-timestamp-millis": "ms",
+    "local-timestamp-micros": "us",
+    "local-timestamp-nanos": "ns",
 }
 
 
@@ -213,8 +213,7 @@ def _logical_type(value: AvroType) -> pa.DataType | None:
             raise SchemaError(f"the Avro file has a decimal of {precision!r} digits, {scale!r} behind the point")
         return pa.decimal128(precision, scale)
     if kind == "long" and logical in _TIMESTAMPS:
-        unit, is_instant = _TIMESTAMPS[logical]
-        return pa.timestamp(unit, "UTC" if attributes.get("adjust-to-utc", is_instant) else None)
+        return pa.timestamp(_TIMESTAMPS[logical], "UTC" if attributes.get("adjust-to-utc") is True else None)
     return _TIMES.get((kind, logical))
 
 
