@@ -26,6 +26,7 @@ _PART = ManifestPart(
 )
 #: What a Puffin blob has around the bitmap and its magic number: a length and a checksum.
 _BLOB_FRAME = 8
+_LARGEST_BLOB = (1 << 31) - 1
 #: The group of delete files that are for no data file.
 _NO_GROUP = pa.scalar(-1, pa.int64())
 
@@ -84,7 +85,7 @@ class DeleteFiles:
         parts = {
             "location": vectors.column("file_path"),
             "offset": vectors.column("content_offset"),
-            "size": pc.subtract(vectors.column("content_size_in_bytes"), _BLOB_FRAME).cast(pa.int32()),
+            "size": _bitmap_sizes(_one(vectors.column("content_size_in_bytes"))),
             "framing": pa.repeat(pa.scalar("puffin"), len(files)),
             "inline": pa.nulls(len(files), pa.binary()),
             "cardinality": vectors.column("record_count"),
@@ -161,6 +162,12 @@ class DeleteFiles:
         lengths = pc.fill_null(pc.list_value_length(lists), 0)
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
         return pa.ListArray.from_arrays(offsets, flat, type=DELETE_FILES)
+
+
+def _bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:
+    """Give the bytes of bitmaps from those of their blobs; -1, which no bitmap has, where no blob can have as many."""
+    possible = pc.and_(pc.greater_equal(blobs, _BLOB_FRAME), pc.less_equal(blobs, _LARGEST_BLOB)).fill_null(False)
+    return pc.if_else(possible, pc.subtract(blobs, _BLOB_FRAME), -1).cast(pa.int32())
 
 
 def _groups(entries: Sequence[Entries]) -> pa.Int64Array:
