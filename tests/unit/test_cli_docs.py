@@ -13,12 +13,11 @@ import pytest
 
 from tests.support.command_line import call
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.iceberg_builder import IcebergBuilder
 
 pytestmark = pytest.mark.one_backend
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-#: Where the table of the examples is said to be.
-_PLACE = "/data/orders"
 _MILLIS = 1_767_225_600_000  # 2026-01-01
 
 
@@ -53,6 +52,17 @@ def build_orders(builder: DeltaBuilder) -> None:
             builder.checkpoint()
 
 
+def build_events(folder: Path) -> IcebergBuilder:
+    """Make the Iceberg table of the examples."""
+    days = [{"source-id": 2, "name": "at_day", "transform": "day"}]
+    builder = IcebergBuilder(folder, {"id": "long", "at": "timestamptz"}, specs=[days])
+    noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.timezone.utc)
+    data = builder.data([{"id": number, "at": noon} for number in range(4)], partition={"at_day": noon.date()})
+    builder.commit(data)
+    builder.commit(builder.position_deletes([(data, 2)]), operation="delete")
+    return builder
+
+
 def _examples() -> list[tuple[str, str]]:
     """Give the commands with what they print."""
     blocks = re.findall(r"^```\n(\$ .*?)^```", _DOCS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
@@ -72,10 +82,16 @@ def test_every_command_has_an_example() -> None:
 
 
 @pytest.mark.parametrize(("line", "output"), _examples(), ids=[line for line, _ in _examples()])
-def test_examples_print_what_is_shown(builder: DeltaBuilder, line: str, output: str) -> None:
-    build_orders(builder)
+def test_examples_print_what_is_shown(builder: DeltaBuilder, tmp_path: Path, line: str, output: str) -> None:
     prompt, program, *arguments = shlex.split(line)
     assert (prompt, program) == ("$", "deltaberg")
-    ended = call(*(str(builder.root) if argument == "orders" else argument for argument in arguments))
-    found = (ended.stdout + ended.stderr).replace(str(builder.root), _PLACE)
+    if "orders" in arguments:
+        build_orders(builder)
+        places = {"orders": str(builder.root)}
+    else:
+        places = {"events": str(build_events(tmp_path / "events").root)}
+    ended = call(*(places.get(argument, argument) for argument in arguments))
+    found = ended.stdout + ended.stderr
+    for name, place in places.items():
+        found = found.replace(place, f"/data/{name}")
     assert _without_sizes(found) == _without_sizes(output)

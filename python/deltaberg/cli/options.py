@@ -25,6 +25,12 @@ def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable
     return found
 
 
+def _moved(context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str] | str | None:
+    """Give a location map, or the word that makes one."""
+    given = list(values)
+    return "auto" if given == ["auto"] else _pairs(context, parameter, given) or None
+
+
 def _want_traceback(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     ctx.meta[TRACEBACK] = wanted
 
@@ -32,8 +38,10 @@ def _want_traceback(ctx: click.Context, _parameter: click.Parameter, wanted: boo
 # In the order in which help shows them.
 _OPTIONS = (
     click.argument("table"),
-    click.option("--version", "-v", type=click.IntRange(min=0), help="The version; the newest by default."),
-    click.option("--timestamp", "-t", metavar="TEXT", help="The newest version not later than this time."),
+    click.option("--version", "-v", type=click.IntRange(min=0), help="The version (Delta); the newest by default."),
+    click.option("--snapshot-id", "-s", type=click.IntRange(min=0), help="The snapshot (Iceberg)."),
+    click.option("--ref", "-r", metavar="NAME", help="The branch or tag (Iceberg)."),
+    click.option("--timestamp", "-t", metavar="TEXT", help="The newest version or snapshot not later than this time."),
     click.option(
         "--storage-option",
         "-o",
@@ -45,9 +53,9 @@ _OPTIONS = (
     click.option(
         "--location-map",
         multiple=True,
-        callback=_pairs,
+        callback=_moved,
         metavar="FROM=TO",
-        help="Where files are now that metadata names by FROM; may be repeated.",
+        help="Where files are now that metadata names by FROM, or auto; may be repeated.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, exact in every type."),
     click.option(
@@ -67,22 +75,15 @@ def table_command(function: Callable[..., None]) -> click.Command:
     @functools.wraps(function)
     def command(
         table: str,
-        version: int | None,
-        timestamp: str | None,
         storage_option: dict[str, str],
-        location_map: dict[str, str],
+        location_map: dict[str, str] | str | None,
         **options: Any,
     ) -> None:
+        chosen = {name: options.pop(name) for name in ("version", "snapshot_id", "ref", "timestamp")}
         with progress(f"opening {table}"):
             from deltaberg.api import open_table
 
-            opened = open_table(
-                table,
-                version=version,
-                timestamp=timestamp,
-                storage_options=storage_option,
-                location_map=location_map or None,
-            )
+            opened = open_table(table, storage_options=storage_option, location_map=location_map, **chosen)
         function(opened, **options)
 
     for option in reversed(_OPTIONS):

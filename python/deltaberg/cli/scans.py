@@ -12,7 +12,7 @@ from deltaberg.cli.options import scan_options, table_command
 from deltaberg.cli.output import print_facts, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable, Scan
+    from deltaberg import DeltaTable, IcebergTable, Scan
 
 __all__ = ["files", "head", "plan"]
 
@@ -20,7 +20,7 @@ __all__ = ["files", "head", "plan"]
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 
-def _scan(table: DeltaTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
+def _scan(table: DeltaTable | IcebergTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
     names = None if columns is None else [name.strip() for name in _NAME.findall(columns) if name.strip()]
     if names == []:
         raise click.BadParameter("no column is named", param_hint="--columns")
@@ -30,7 +30,9 @@ def _scan(table: DeltaTable, filter: str | None, columns: str | None, limit: int
 @table_command
 @scan_options
 @click.option("--stats", is_flag=True, help="Also what is recorded of the columns: bounds and counts of nulls.")
-def files(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None, stats: bool) -> None:
+def files(
+    table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, stats: bool
+) -> None:
     """List the live data files that a scan reads."""
     from deltaberg.cli.values import json_rows
 
@@ -45,7 +47,7 @@ def files(table: DeltaTable, as_json: bool, filter: str | None, columns: str | N
 
 @table_command
 @scan_options
-def plan(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None) -> None:
+def plan(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None) -> None:
     """Explain what a scan reads, and why."""
     with progress("planning"):
         explained = _scan(table, filter, columns).explanation()
@@ -59,7 +61,7 @@ def plan(table: DeltaTable, as_json: bool, filter: str | None, columns: str | No
 @table_command
 @scan_options
 @click.option("--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="How many at most.")
-def head(table: DeltaTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
+def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
     """Print the first rows."""
     from deltaberg.cli.values import json_rows
 

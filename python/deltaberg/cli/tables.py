@@ -7,28 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deltaberg.cli.describe import shown_columns, type_name
+from deltaberg.cli.iceberg import (
+    SHOWN_HISTORY,
+    iceberg_facts,
+    iceberg_history,
+    partition_sources,
+    shown_iceberg_facts,
+)
 from deltaberg.cli.options import table_command
 from deltaberg.cli.output import print_facts, print_json, print_table, progress
 from deltaberg.errors import VersionNotFoundError
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable
+    from deltaberg import DeltaTable, IcebergTable
     from deltaberg.schema import DataType, Field, Struct
 
 __all__ = ["history", "inspect", "schema"]
 
-_SHOWN_COLUMNS = 12
-
 
 @table_command
-def inspect(table: DeltaTable, as_json: bool) -> None:
+def inspect(table: DeltaTable | IcebergTable, as_json: bool) -> None:
     """Show what a table is, and how it is stored."""
-    with progress("reading the log"):
-        facts = _facts(table)
+    from deltaberg import IcebergTable
+
+    is_iceberg = isinstance(table, IcebergTable)
+    with progress("reading the metadata"):
+        facts = iceberg_facts(table) if isinstance(table, IcebergTable) else _facts(table)
     if as_json:
         print_json(facts)
     else:
-        print_facts(_shown_facts(facts))
+        print_facts(shown_iceberg_facts(facts) if is_iceberg else _shown_facts(facts))
 
 
 def _facts(table: DeltaTable) -> dict[str, Any]:
@@ -55,7 +64,7 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
         },
         "features": sorted(table.features),
         "active_features": sorted(table.active_features),
-        "columns": [{"name": field.name, "type": _type_name(field.type)} for field in table.schema],
+        "columns": [{"name": field.name, "type": type_name(field.type)} for field in table.schema],
         "partition_columns": table.partition_columns,
         "clustering_columns": [list(path) for path in table.clustering_columns],
         "properties": dict(sorted(table.properties.items())),
@@ -86,9 +95,7 @@ def _timestamp(table: DeltaTable) -> str | None:
 
 
 def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    protocol, checkpoint, columns = facts["protocol"], facts["checkpoint"], facts["columns"]
-    names = [f"{column['name']} {column['type']}" for column in columns[:_SHOWN_COLUMNS]]
-    more = f", and {len(columns) - _SHOWN_COLUMNS} more" if len(columns) > _SHOWN_COLUMNS else ""
+    protocol, checkpoint = facts["protocol"], facts["checkpoint"]
     committed = facts["timestamp"] or "at a time that the log no longer holds"
     yield "table", facts["location"]
     yield "format", facts["format"]
@@ -98,7 +105,7 @@ def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "protocol", f"reader {protocol['minReaderVersion']}, writer {protocol['minWriterVersion']}"
     yield "features", ", ".join(facts["features"]) or "none"
     yield "in use", ", ".join(facts["active_features"]) or "none"
-    yield "columns", f"{len(columns)}: {', '.join(names)}{more}"
+    yield "columns", shown_columns(facts["columns"])
     yield "partitioned by", ", ".join(facts["partition_columns"]) or "nothing"
     if facts["clustering_columns"]:
         yield "clustered by", ", ".join(".".join(path) for path in facts["clustering_columns"])
@@ -117,10 +124,13 @@ def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 @table_command
-def schema(table: DeltaTable, as_json: bool) -> None:
+def schema(table: DeltaTable | IcebergTable, as_json: bool) -> None:
     """Show the columns of a table, nested ones by their paths."""
+    from deltaberg import IcebergTable
+
+    partition = partition_sources(table) if isinstance(table, IcebergTable) else table.partition_columns
     columns = [
-        {**_column(field, path), "partition": len(path) == 1 and field.name in table.partition_columns}
+        {**_column(field, path), "partition": len(path) == 1 and field.name in partition}
         for path, field in _columns(table.schema, ())
     ]
     if as_json:
@@ -153,30 +163,27 @@ def _column(field: Field, path: tuple[str, ...]) -> dict[str, Any]:
 
     return {
         "column": join_name(path),
-        "type": _type_name(field.type),
+        "type": type_name(field.type),
         "nullable": field.nullable,
-        "comment": field.metadata.get("comment"),
+        "comment": field.metadata.get("comment", field.metadata.get("doc")),
         "metadata": dict(field.metadata),
     }
 
 
-def _type_name(found: DataType) -> str:
-    """Give the name of a type, without the fields of structs, which have lines of their own."""
-    from deltaberg.schema import List, Map, Struct
-
-    if isinstance(found, Struct):
-        return "struct"
-    if isinstance(found, List):
-        return f"array<{_type_name(found.element.type)}>"
-    if isinstance(found, Map):
-        return f"map<{_type_name(found.key.type)}, {_type_name(found.value.type)}>"
-    return str(found)
-
-
 @table_command
 @click.option("--limit", "-n", type=click.IntRange(min=1), help="How many at most.")
-def history(table: DeltaTable, as_json: bool, limit: int | None) -> None:
+def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) -> None:
     """Show the commits of a table, the newest first."""
+    from deltaberg import IcebergTable
+
+    if isinstance(table, IcebergTable):
+        rows = iceberg_history(table, limit)
+        if not as_json:
+            print_table(SHOWN_HISTORY, rows)
+            return
+        for row in rows:
+            print_json(row)
+        return
     with progress("reading commits"):
         commits = table.history(limit)
     rows = [

@@ -1,0 +1,74 @@
+"""The command line on Iceberg tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import call
+from tests.support.iceberg_builder import IcebergBuilder
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergBuilder:
+    """Give three snapshots: two rows, a third one, one deleted; a tag at the second."""
+    spec = [{"source-id": 2, "name": "name_trunc", "transform": "truncate[1]"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"}, specs=[spec])
+    first = builder.data([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], partition={"name_trunc": "a"})
+    builder.commit(first)
+    builder.commit(builder.data([{"id": 3, "name": "b"}], partition={"name_trunc": "b"}))
+    builder.refs["old"] = {"snapshot-id": 1001, "type": "tag"}
+    builder.commit(builder.position_deletes([(first, 0)]), operation="delete")
+    return builder
+
+
+def test_inspect(table: IcebergBuilder) -> None:
+    facts = json.loads(call("inspect", str(table.root), "--json").stdout)
+    assert (facts["format"], facts["format_version"], facts["snapshot_id"]) == ("iceberg", 2, 1002)
+    assert facts["refs"]["old"] == {"type": "tag", "snapshot_id": 1001}
+    assert facts["partition_fields"] == [{"name": "name_trunc", "transform": "truncate[1]", "source": "name"}]
+    assert (facts["data"]["files"], facts["data"]["rows"], facts["position_deletes"]["rows"]) == (2, 3, 1)
+    shown = call("inspect", str(table.root)).stdout
+    assert "truncate[1](name)" in shown
+    assert "old (tag)" in shown
+
+
+def test_schema_and_history(table: IcebergBuilder) -> None:
+    columns = [json.loads(call("schema", str(table.root), "--json").stdout)][0]
+    assert [(column["column"], column["partition"]) for column in columns] == [("id", False), ("name", True)]
+    lines = call("history", str(table.root), "--limit", "2", "--json").stdout.splitlines()
+    assert [(row["snapshot_id"], row["refs"]) for row in map(json.loads, lines)] == [(1002, "main"), (1001, "old")]
+    assert call("history", str(table.root)).stdout.splitlines()[0].split("\t")[:2] == ["snapshot_id", "timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ([], [2, 3]),
+        (["--snapshot-id", "1000"], [1, 2]),
+        (["--ref", "old"], [1, 2, 3]),
+        (["--filter", "name = 'b'"], [3]),
+    ],
+)
+def test_rows(options: list[str], ids: list[int], table: IcebergBuilder) -> None:
+    lines = call("head", str(table.root), "--json", *options).stdout.splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == ids
+
+
+def test_a_table_that_was_moved(table: IcebergBuilder, tmp_path: Path) -> None:
+    moved = table.root.rename(tmp_path / "moved")
+    failed = call("head", str(moved))
+    assert failed.exit_code != 0
+    assert "location_map" in failed.stderr
+    assert len(call("head", str(moved), "--location-map", "auto", "--json").stdout.splitlines()) == 2
+    assert "recorded at" in call("inspect", str(moved), "--location-map", "auto").stdout
+
+
+def test_options_of_the_other_format(table: IcebergBuilder) -> None:
+    failed = call("head", str(table.root), "--version", "1")
+    assert failed.exit_code != 0
+    assert "version was given, and this is a table of format iceberg" in failed.stderr
