@@ -15,7 +15,7 @@ from deltaberg.files.layout import FileLayout
 from deltaberg.files.metadata import DELETED, ComputedColumns
 from deltaberg.files.positioned import PositionedBatch, empty_batch
 from deltaberg.files.task import FileTask
-from deltaberg.pruning import StatsKey
+from deltaberg.pruning import StatsKey, known_values
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.schema.projection import plan_projection
 
@@ -59,9 +59,9 @@ class TaskColumns:
         known = [child for child in constants if child.name not in layout.stored or task.constants[child.name].is_valid]
         self._constants = frozenset((child.name, child.id) for child in known)
         #: The values of the constants, by the key of their statistics.
-        self.constants: dict[StatsKey, pa.Scalar] = {
-            (child.physical_name,): task.constants[child.name] for child in known
-        }
+        self.constants: dict[StatsKey, pa.Scalar] = {}
+        for child in known:
+            self.constants |= known_values(child, task.constants[child.name])
         self.condition = residual if task.filtered else TRUE
         needed = [*output, *(_narrow(path) for path in bound_paths(self.condition))]
         computed = [child for child in needed if child.name in layout.computed and not self._is_constant(child)]

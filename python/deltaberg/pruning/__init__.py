@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from deltaberg.pruning.evaluate import may_match, must_match
-from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, stats_key
+from deltaberg.pruning.stats import ColumnStats, FileStats, StatsKey, known_values, stats_key
 
-__all__ = ["ColumnStats", "FileStats", "StatsKey", "may_match", "must_match", "stats_key"]
+__all__ = ["ColumnStats", "FileStats", "StatsKey", "known_values", "may_match", "must_match", "stats_key"]

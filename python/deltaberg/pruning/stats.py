@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import Field
+from deltaberg.schema import Field, Struct
 
-__all__ = ["ColumnStats", "FileStats", "StatsKey", "stats_key"]
+__all__ = ["ColumnStats", "FileStats", "StatsKey", "known_values", "stats_key"]
 
 #: The physical names from the root to a column.
 StatsKey = tuple[str, ...]
+_Value = TypeVar("_Value", pa.Array, pa.Scalar)
 
 
 def stats_key(path: tuple[Field, ...]) -> StatsKey:
     """Give the key of a column's statistics."""
     return tuple(part.physical_name for part in path)
+
+
+def known_values(child: Field, value: _Value) -> dict[StatsKey, _Value]:
+    """Give the known value of a column, one for each file or one alone, and the values of the fields in it."""
+    found: dict[StatsKey, _Value] = {(child.physical_name,): value}
+    if isinstance(child.type, Struct):
+        for number, part in enumerate(child.type):
+            inner = known_values(part, pc.struct_field(value, number))
+            found |= {(child.physical_name, *key): values for key, values in inner.items()}
+    return found
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import DELETE_FILES, constant_column, task_schema
-from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
+from deltaberg.pruning import FileStats, StatsKey, known_values, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, PruneStep, ScanSource
 
@@ -118,7 +118,9 @@ def make_plan(source: ScanSource, condition: Bound) -> Plan:
 
 
 def _constant_stats(files: pa.Table, known: Sequence[Field]) -> FileStats:
-    values: dict[StatsKey, pa.Array] = {(child.physical_name,): _constant(files, child) for child in known}
+    values: dict[StatsKey, pa.Array] = {}
+    for child in known:
+        values |= known_values(child, _constant(files, child))
     return FileStats(len(files), pa.nulls(len(files), pa.int64()), values=values)
 
 
