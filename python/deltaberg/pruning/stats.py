@@ -28,8 +28,8 @@ def known_values(child: Field, value: _Value) -> dict[StatsKey, _Value]:
     found: dict[StatsKey, _Value] = {(child.physical_name,): value}
     if isinstance(child.type, Struct):
         for number, part in enumerate(child.type):
-            inner = known_values(part, pc.struct_field(value, number))
-            found |= {(child.physical_name, *key): values for key, values in inner.items()}
+            for names, inner in known_values(part, pc.struct_field(value, number)).items():
+                found[child.physical_name, *names] = inner
     return found
 
 
