@@ -18,6 +18,7 @@ import pytest
 
 from deltaberg import ScanOptions, col, open_table
 from deltaberg.errors import (
+    ColumnNotFoundError,
     CorruptMetadataError,
     DataFileNotFoundError,
     ExpressionError,
@@ -133,6 +134,8 @@ def test_errors_of_a_scan_name_the_table(table: Any, wanted: dict[str, Any]) -> 
     with pytest.raises(ValueError, match="table: ") as caught:
         table.scan(**wanted)
     assert caught.value.context["table"] == table.location  # type: ignore[attr-defined]
+    with pytest.raises(ColumnNotFoundError, match="table: "):
+        table.scan().min("nope")
 
 
 def test_as_many_readers_as_this_process_may_use(table: Any) -> None:

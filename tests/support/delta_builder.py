@@ -220,9 +220,12 @@ class DeltaBuilder:
         """Write a log entry of exactly this text."""
         version = self.version + 1 if version is None else version
         path = self.log / commit_name(version)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        # A log entry appears whole: the protocol wants writers to make it in one step.
+        part = path.with_name(f".{path.name}.tmp")
+        part.write_bytes(text if isinstance(text, bytes) else text.encode())
         if millis is not None:
-            os.utime(path, (millis / 1000, millis / 1000))
+            os.utime(part, (millis / 1000, millis / 1000))
+        part.replace(path)
         self.version = max(self.version, version)
         return version
 

@@ -356,8 +356,10 @@ class Scan:
         return self.options.readers
 
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
-        path = find_column(self._source.schema, column)
-        found = Extremes(path, largest)
+        try:
+            found = Extremes(find_column(self._source.schema, column), largest)
+        except DeltabergError as error:
+            raise error.with_context(table=self._source.table) from None
         if self.limit is None:
             rest = self._part([column], _unknown(self.plan, found.take_known(self.plan)), None)
         else:
