@@ -23,13 +23,13 @@ def stats_key(path: tuple[Field, ...]) -> StatsKey:
     return tuple(part.physical_name for part in path)
 
 
-def known_values(child: Field, value: _Value) -> dict[StatsKey, _Value]:
+def known_values(child: Field, value: _Value, above: StatsKey = ()) -> dict[StatsKey, _Value]:
     """Give the known value of a column, one for each file or one alone, and the values of the fields in it."""
-    found: dict[StatsKey, _Value] = {(child.physical_name,): value}
+    key = (*above, child.physical_name)
+    found: dict[StatsKey, _Value] = {key: value}
     if isinstance(child.type, Struct):
         for number, part in enumerate(child.type):
-            for names, inner in known_values(part, pc.struct_field(value, number)).items():
-                found[child.physical_name, *names] = inner
+            found.update(known_values(part, pc.struct_field(value, number), key))
     return found
 
 
