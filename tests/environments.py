@@ -21,7 +21,7 @@ from tests.support.shared import shared_directory
 __all__ = ["main"]
 
 _ROOT = Path(__file__).resolve().parents[1]
-_TOOLS = ["hypothesis", "numpy", "pyroaring", "pytest", "pytest-timeout"]
+_TOOLS = ["fastavro", "hypothesis", "numpy", "pyroaring", "pytest", "pytest-timeout"]
 
 
 class Environment(NamedTuple):

@@ -217,8 +217,8 @@ def _entries(source: IcebergSource) -> pa.Table:
         parts = [_file_rows(source.reader.none(source.metadata.default_spec_id, part), source)]
     table = pa.concat_tables(parts).combine_chunks()
     names = [name for name in table.column_names if name not in _ENTRY_COLUMNS]
-    data_file = table.select(names).to_struct_array()
-    data_file = data_file.combine_chunks() if isinstance(data_file, pa.ChunkedArray) else data_file
+    arrays = [table.column(name).combine_chunks() for name in names]
+    data_file = pa.StructArray.from_arrays(arrays, fields=[table.schema.field(name) for name in names])
     return table.select(list(_ENTRY_COLUMNS)).append_column("data_file", data_file)
 
 
