@@ -115,7 +115,7 @@ def _typed(array: pa.Array) -> _Encode:
         return _scalars(array, lambda value: variant.encode_decimal(value, found.precision))
     if pt.is_fixed_size_binary(found) and found.byte_width == 16:
         return _scalars(array, variant.encode_uuid)
-    if pt.is_binary(found) or pt.is_large_binary(found) or pt.is_fixed_size_binary(found):
+    if pt.is_binary(found) or pt.is_large_binary(found):
         return _scalars(array, variant.encode_binary)
     if pt.is_string(found) or pt.is_large_string(found):
         return _scalars(array, variant.encode_string)
