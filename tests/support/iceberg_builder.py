@@ -112,6 +112,8 @@ class IcebergBuilder:
         self.schemas = [iceberg_fields(**fields) if isinstance(fields, Mapping) else list(fields)]
         self.specs = [[{"field-id": 1000 + number, **part} for number, part in enumerate(spec)] for spec in specs]
         self.properties = dict(properties or {})
+        #: Whether manifests declare days as integers, as those of some writers do.
+        self.days_are_integers = False
         self.snapshots: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
         self.refs: dict[str, dict[str, Any]] = {}
@@ -383,7 +385,7 @@ class IcebergBuilder:
                 child for fields in reversed(self.schemas) for child in fields if child["id"] == part["source-id"]
             )
             return avro_type(source["type"], part["field-id"])
-        return AVRO_TYPES["date"] if transform == "day" else "int"
+        return AVRO_TYPES["date"] if transform == "day" and not self.days_are_integers else "int"
 
     def metadata(self) -> dict[str, Any]:
         """Give the table metadata."""
