@@ -158,7 +158,7 @@ class _Reader(DataSourceReader):
         packed = partition.value
         if packed:
             for batch in read_packed(self._spec, packed, None):
-                yield to_spark(batch)
+                yield to_spark(batch, self._spec.output)
 
 
 class _PushdownReader(_Reader):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import ReadSpec, pack_tasks, read_task, task_schema, tasks_of, unpack_tasks
-from deltaberg.schema import arrow_schema
+from deltaberg.schema import Struct, arrow_schema
 from deltaberg.spark.types import fitted, for_spark
 from deltaberg.table import Scan
 
@@ -86,7 +86,7 @@ class ReadTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks, for Spark."""
         for batch in self.rows(batches):
-            yield to_spark(batch)
+            yield to_spark(batch, self.spec.output)
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """Read the tasks in batches of packed tasks."""
@@ -138,9 +138,10 @@ def _batch(columns: list[pa.Array], names: list[str], like: pa.RecordBatch) -> p
     return pa.RecordBatch.from_arrays(columns, names=names) if columns else like
 
 
-def to_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Bring a batch to the layout that Spark takes."""
-    return _batch([for_spark(array) for array in batch.columns], batch.schema.names, batch)
+def to_spark(batch: pa.RecordBatch, schema: Struct) -> pa.RecordBatch:
+    """Bring a batch of these columns to the layout that Spark takes."""
+    columns = [for_spark(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+    return _batch(columns, batch.schema.names, batch)
 
 
 def mark_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

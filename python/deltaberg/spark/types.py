@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import VARIANT, DataType, Decimal, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import VARIANT, DataType, Decimal, Fixed, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.convert import list_with_values, struct_of
 
 __all__ = ["arrow_types", "fitted", "for_spark", "output_schema", "spark_schema", "spark_type"]
@@ -30,7 +31,11 @@ _PRIMITIVES: dict[str, type[st.DataType]] = {
     "timestamp": st.TimestampType,
     "timestamp_ntz": st.TimestampNTZType,
     "void": st.NullType,
+    # As iceberg-spark gives them.
+    "uuid": st.StringType,
 }
+_UUID = Primitive("uuid")
+_UUID_PARTS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 #: Spark reads a variant's children by their place.
 _SPARK_VARIANT = pa.struct(
     [
@@ -69,7 +74,13 @@ def spark_type(table_type: DataType) -> st.DataType:
     if isinstance(table_type, Primitive):
         if table_type.name == "variant":
             return _variant_type()
+        if table_type.name not in _PRIMITIVES:
+            raise UnsupportedFeatureError(
+                f"Spark has no type for {table_type}", hint="select other columns, or read them by scan.map_in_arrow"
+            )
         return _PRIMITIVES[table_type.name]()
+    if isinstance(table_type, Fixed):
+        return st.BinaryType()
     if isinstance(table_type, Decimal):
         return st.DecimalType(table_type.precision, table_type.scale)
     if isinstance(table_type, Struct):
@@ -91,33 +102,55 @@ def _variant_type() -> st.DataType:
     return variant
 
 
-def for_spark(array: pa.Array) -> pa.Array:
+def for_spark(array: pa.Array, table_type: DataType | None = None) -> pa.Array:
     """Bring an array to the layout that Spark takes, at any depth.
 
-    Variants get their children in its order; dictionaries are decoded, and views become plain text and bytes.
+    Variants get their children in its order; dictionaries are decoded, views and fixed bytes become plain ones, and
+    what the table's type says to be UUIDs becomes text.
     """
     kind = array.type
     if not _is_foreign(kind):
         return array
     if pt.is_dictionary(kind):
-        return for_spark(array.dictionary_decode())
+        return for_spark(array.dictionary_decode(), table_type)
     if kind in _VIEWS:
         return array.cast(_VIEWS[kind])
+    if pt.is_fixed_size_binary(kind):
+        return _uuid_text(array) if table_type == _UUID else array.cast(pa.binary())
     if _is_variant(kind):
         return struct_of(array, [array.field("value"), array.field("metadata")], list(_SPARK_VARIANT))
+    inner = _inner_types(table_type)
     if pt.is_struct(kind):
-        children = [for_spark(array.field(index)) for index in range(kind.num_fields)]
+        children = [for_spark(array.field(index), inner.get(field.name)) for index, field in enumerate(kind)]
         fields = [field.with_type(child.type) for field, child in zip(kind, children, strict=True)]
         return struct_of(array, children, fields)
     start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
     if pt.is_list(kind):
-        values = for_spark(array.values.slice(start, stop - start))
+        values = for_spark(array.values.slice(start, stop - start), inner.get("element"))
         return list_with_values(array, values, pa.list_(kind.value_field.with_type(values.type)), start)
-    keys = for_spark(array.keys.slice(start, stop - start))
-    items = for_spark(array.items.slice(start, stop - start))
+    keys = for_spark(array.keys.slice(start, stop - start), inner.get("key"))
+    items = for_spark(array.items.slice(start, stop - start), inner.get("value"))
     target = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return list_with_values(array, entries, target, start)
+
+
+def _inner_types(table_type: DataType | None) -> dict[str, DataType]:
+    if isinstance(table_type, Struct):
+        return {field.name: field.type for field in table_type}
+    if isinstance(table_type, List):
+        return {"element": table_type.element.type}
+    return {"key": table_type.key.type, "value": table_type.value.type} if isinstance(table_type, Map) else {}
+
+
+def _uuid_text(array: pa.Array) -> pa.Array:
+    """Give UUIDs as 36 characters."""
+    if not len(array):
+        return pa.array([], pa.string())
+    data = array.buffers()[1].slice(16 * array.offset, 16 * len(array)).to_pybytes().hex().encode()
+    digits = pa.Array.from_buffers(pa.binary(32), len(array), [None, pa.py_buffer(data)]).cast(pa.binary())
+    parts = [pc.binary_slice(digits, first, last).cast(pa.string()) for first, last in _UUID_PARTS]
+    return pc.if_else(array.is_valid(), pc.binary_join_element_wise(*parts, "-"), pa.scalar(None, pa.string()))
 
 
 def _is_variant(kind: pa.DataType) -> bool:
@@ -126,7 +159,7 @@ def _is_variant(kind: pa.DataType) -> bool:
 
 def _is_foreign(kind: pa.DataType) -> bool:
     """Say whether Spark does not take an Arrow type as it is."""
-    if pt.is_dictionary(kind) or kind in _VIEWS or _is_variant(kind):
+    if pt.is_dictionary(kind) or pt.is_fixed_size_binary(kind) or kind in _VIEWS or _is_variant(kind):
         return True
     if pt.is_struct(kind) or pt.is_list(kind) or pt.is_map(kind):
         return any(_is_foreign(kind.field(index).type) for index in range(kind.num_fields))
