@@ -6,8 +6,10 @@ pyiceberg computes the partition values, so that our transforms do not judge the
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +51,10 @@ def _partition(transform: str, column: str, value: Any) -> Any:
 def _build(root: Path, rng: random.Random) -> tuple[IcebergBuilder, list[dict[str, Any]]]:
     """Write rows under two specs, files by partition, half of them with bounds."""
     ids = {name: number for number, name in enumerate(_COLUMNS, start=1)}
-    specs, used = [], 1000
+    specs: list[list[dict[str, Any]]] = []
+    used = 1000
     for _ in range(2):
-        spec = []
+        spec: list[dict[str, Any]] = []
         for column in rng.sample(list(_COLUMNS), rng.randrange(1, 3)):
             transform = rng.choice(_TRANSFORMS[column])
             part = {"source-id": ids[column], "name": f"p{used}", "transform": transform, "field-id": used}
@@ -89,15 +92,16 @@ def _condition(rng: random.Random) -> tuple[str, Any]:
     if column == "s" and rng.random() < 0.3:
         return f"s LIKE '{value}%'", lambda row: row["s"] is not None and row["s"].startswith(value)
     sign = rng.choice(["=", "<>", "<", "<=", ">", ">="])
-    compare = {
-        "=": lambda x: x == value,
-        "<>": lambda x: x != value,
-        "<": lambda x: x < value,
-        "<=": lambda x: x <= value,
-        ">": lambda x: x > value,
-        ">=": lambda x: x >= value,
-    }[sign]
-    return f"{column} {sign} {shown}", lambda row: row[column] is not None and compare(row[column])
+    signs: dict[str, Callable[[Any, Any], bool]] = {
+        "=": operator.eq,
+        "<>": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+    compare = signs[sign]
+    return f"{column} {sign} {shown}", lambda row: row[column] is not None and compare(row[column], value)
 
 
 def _joined(rng: random.Random) -> tuple[str, Any]:
