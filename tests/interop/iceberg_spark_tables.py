@@ -11,7 +11,8 @@ from dataclasses import dataclass
 __all__ = ["COLUMNS", "TABLES", "SparkTable"]
 
 _INNER = "IF(id % 4 = 2, NULL, named_struct('c', CAST(id AS string), 'e', TIMESTAMP'2024-02-29 12:00:00Z'))"
-#: Each column with its type and what it is computed from: ``id``, a bigint.
+#: Each column with its type and what it is computed from: ``id``, a bigint. Before 1970 no instant ends in .999999 in
+#: the first second of an hour: iceberg-java takes it for one of the hour before.
 COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("bigint", "id"),
     "b": ("boolean", "IF(id % 5 = 0, NULL, id % 2 = 0)"),
@@ -27,7 +28,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "day": ("date", "IF(id % 12 = 7, NULL, date_add(DATE'1969-12-25', CAST(id % 4 * 400 AS int)))"),
     "ts": (
         "timestamp_ntz",
-        "TIMESTAMP_NTZ'1969-12-31 22:59:59.999999' + make_interval(0, 0, 0, 0, id % 3 * 1300, 0, id % 2)",
+        "TIMESTAMP_NTZ'1969-12-31 22:59:59.999999' + make_interval(0, 0, 0, 0, id % 3 * 1300, 0, id % 2 / 2)",
     ),
     "tstz": (
         "timestamp",

@@ -218,8 +218,17 @@ def test_types(catalog: SqlCatalog, request: Any, rng: random.Random, road: Road
         _same(table.scan().to_arrow(), ours.scan().to_arrow())
         check_filters(ours, rng)
     else:
-        lines = canonical_lines(_plain(table.scan().to_arrow()))
-        assert canonical_lines(road.table(ours.scan())) == lines
+        # Spark has no type for times of day.
+        _same_on_spark(table, road, [name for name in ours.schema.names if name != "tod"])
+
+
+def _same_on_spark(table: Any, road: Road, columns: list[str] | None = None) -> None:
+    """Compare the newest rows by the road through Spark, which gives UUIDs as text."""
+    ours = open_table(table.location()).scan(columns=columns)
+    lines = canonical_lines(_plain(table.scan().to_arrow()).select(ours.output.names))
+    for number in _UUIDS:
+        lines = [line.replace(f'"x:{number.hex()}"', f'"s:{uuid.UUID(bytes=number)}"') for line in lines]
+    assert canonical_lines(road.table(ours)) == sorted(lines)
 
 
 @pytest.mark.parametrize(("source", "transform"), _PARTITIONS)
@@ -266,8 +275,7 @@ def test_schema_evolution(catalog: SqlCatalog, request: Any, rng: random.Random,
         _same_snapshots(table)
         check_filters(open_table(table.location()), rng)
     else:
-        found = road.table(open_table(table.location()).scan())
-        assert canonical_lines(found) == canonical_lines(_plain(table.scan().to_arrow()))
+        _same_on_spark(table, road)
 
 
 def _more(table: Any, rng: random.Random, first: int) -> None:
@@ -412,8 +420,7 @@ def test_files_without_ids(catalog: SqlCatalog, request: Any, tmp_path: Path, rn
         _same_snapshots(table)
         check_filters(open_table(table.location()), rng)
     else:
-        found = road.table(open_table(table.location()).scan())
-        assert canonical_lines(found) == canonical_lines(_plain(table.scan().to_arrow()))
+        _same_on_spark(table, road)
 
 
 def _bare(kind: pa.DataType) -> pa.DataType:

@@ -28,6 +28,10 @@ _SETTINGS = {
     "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
     "spark.sql.catalog.ice.type": "hadoop",
     "spark.sql.session.timeZone": "UTC",
+    # The statements are many and the rows few: to compile each of them takes longer than to run it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 _WRITERS = 4
 _ROWS = re.compile(r"\{(rows|all):(\d+):(\d+)\}")
