@@ -13,7 +13,7 @@ from deltaberg.expressions import Bound
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
 from deltaberg.pruning import StatsKey
-from deltaberg.schema import FIELD_ID, NameMapping, field_id, with_mapped_ids
+from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets
 
 __all__ = ["OrcSource"]
@@ -33,8 +33,6 @@ class OrcSource:
 
     def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
         """Give the schema, with ids by name where the file has none."""
-        if mapping is None or any(field_id(child) is not None for child in self._schema):
-            return self._schema
         return with_mapped_ids(self._schema, mapping)
 
     def row_groups(self, start: int, stop: int) -> list[RowGroup]:

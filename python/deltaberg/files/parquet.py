@@ -15,7 +15,7 @@ from deltaberg.files.layout import FileLayout
 from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, stats_key
-from deltaberg.schema import Field, NameMapping, field_id, with_mapped_ids
+from deltaberg.schema import Field, NameMapping, with_mapped_ids
 from deltaberg.schema.convert import convert_leaf, is_promotable
 from deltaberg.schema.projection import Leaf, find_leaf
 
@@ -42,8 +42,7 @@ class ParquetSource:
 
     def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
         """Give the schema, with ids by name where the file has none."""
-        if mapping is not None and not any(field_id(child) is not None for child in self.schema):
-            self.schema = with_mapped_ids(self.schema, mapping)
+        self.schema = with_mapped_ids(self.schema, mapping)
         return self.schema
 
     def close(self) -> None:

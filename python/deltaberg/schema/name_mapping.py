@@ -49,8 +49,8 @@ def field_id(child: pa.Field) -> int | None:
     return None if text is None else int(text)
 
 
-def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """Give the schema of a file with the ids that a mapping has for its names, at every level.
+def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
+    """Give the schema of a file; where it has no ids, with those that a mapping has for its names, at every level.
 
     Examples
     --------
@@ -58,6 +58,8 @@ def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
     >>> with_mapped_ids(pa.schema([("record_id", pa.int64())]), mapping).field(0).metadata
     {b'PARQUET:field_id': b'1'}
     """
+    if mapping is None or any(field_id(child) is not None for child in file_schema):
+        return file_schema
     if mapping.whole and any(mapping.find(child.name) is None for child in file_schema):
         return file_schema
     return pa.schema(_mapped(file_schema, mapping))

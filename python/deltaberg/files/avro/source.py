@@ -12,7 +12,7 @@ from deltaberg.files.avro.schema import arrow_field_of
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
 from deltaberg.pruning import StatsKey
-from deltaberg.schema import NameMapping, field_id, with_mapped_ids
+from deltaberg.schema import NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets
 
 __all__ = ["AvroSource"]
@@ -31,8 +31,6 @@ class AvroSource:
 
     def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
         """Give the schema, with ids by name where the file has none."""
-        if mapping is None or any(field_id(child) is not None for child in self._schema):
-            return self._schema
         return with_mapped_ids(self._schema, mapping)
 
     def row_groups(self, start: int, stop: int) -> list[RowGroup]:
