@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -47,13 +48,15 @@ class RemoteStorage:
         self._name = f"{location.scheme}://{location.authority}"
         self._renewed = renewed
         self._client = (options, _translated(lambda: _open(location, options), self._name))
+        self._lock = threading.Lock()
 
     @property
     def _store(self) -> Any:
         if self._renewed is not None:
             options = self._renewed()
-            if options != self._client[0]:
-                self._client = (options, _open(self._location, options))
+            with self._lock:
+                if options != self._client[0]:
+                    self._client = (options, _open(self._location, options))
         return self._client[1]
 
     def get(self, path: str) -> bytes:

@@ -68,6 +68,12 @@ def test_refresh_asks_the_catalog(server: RestServer, orders: Any, recorder: Rec
         table.refresh()
 
 
+def test_the_entity_tag_is_that_of_the_table_that_is_known(server: RestServer, orders: Any) -> None:
+    table = _load(server).load_table("sales.orders")
+    assert table._pointer.load().metadata == table.metadata
+    assert "If-None-Match" not in server.asked[-1].headers
+
+
 def test_a_catalog_without_entity_tags_is_asked_too(server: RestServer, orders: Any) -> None:
     full = server.answer
     server.answer = lambda asked: (full(asked)[0], {}, full(asked)[2])  # type: ignore[method-assign]

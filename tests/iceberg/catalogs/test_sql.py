@@ -99,6 +99,7 @@ def test_both_layouts_are_read(typed: bool, peer: Any, sqlite: str) -> None:
         _change(
             sqlite,
             "INSERT INTO iceberg_tables " + copied.format("'typed'", "'TABLE'"),
+            "UPDATE iceberg_tables SET iceberg_type = NULL WHERE table_name = 'orders'",
             "INSERT INTO iceberg_tables " + copied.format("'view'", "'VIEW'") + " WHERE table_name = 'orders'",
         )
     else:

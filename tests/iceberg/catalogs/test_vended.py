@@ -12,8 +12,10 @@ import pytest
 import deltaberg
 from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError, UnsupportedFeatureError
 from deltaberg.iceberg.catalogs import vended
-from deltaberg.iceberg.catalogs.vended import merged_options, read_vended, server_config
-from deltaberg.storage import parse_location, remote
+from deltaberg.iceberg.catalogs.session import SessionSettings
+from deltaberg.iceberg.catalogs.vended import RestVendor, merged_options, read_vended, server_config
+from deltaberg.storage import StoreSpec, parse_location, remote
+from deltaberg.storage.options import store_config
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.iceberg.catalogs.written import ids, write_orders
 from tests.support import moto_s3
@@ -374,6 +376,24 @@ def test_when_credentials_expire(config: dict[str, str], expires_at: float | Non
     found = read_vended({"config": config}, {})
     assert found.expires_at == expires_at
     assert (found.renew_at is None) == (expires_at is None)
+
+
+def test_each_prefix_of_a_bucket_has_its_own_client(opened: list[dict[str, Any]]) -> None:
+    parts = [{"prefix": f"s3://b/{name}/", "config": _keys("http://h", name)} for name in ("one", "two")]
+    settings = SessionSettings("http://127.0.0.1:1")
+    spec = StoreSpec({}, RestVendor(settings, "t", (), (), (), read_vended({"storage-credentials": parts}, {})))
+    first, second, again = (spec.open(parse_location(f"s3://b/{name}/x")) for name in ("one", "two", "one"))
+    assert first is again
+    assert first is not second
+    assert [one["s3.access-key-id"] for one in opened] == ["one", "two"]
+
+
+def test_options_for_other_stores_are_left_out() -> None:
+    """A catalog is configured for all of its stores at once."""
+    options = {"s3.endpoint": "http://h", "client.region": "r", "adls.account-name": "a", "gcs.oauth2.token": "t"}
+    assert store_config("gs", options).config == {"bearer_token": "t"}
+    assert store_config("az", options).config == {"account_name": "a"}
+    assert store_config("s3", options).config == {"endpoint": "http://h", "region": "r"}
 
 
 def test_prefixes_of_other_stores_are_no_hindrance() -> None:
