@@ -44,8 +44,6 @@ def test_reserved_ids(tmp_path: Path) -> None:
 @pytest.mark.req("BEY-46")
 @pytest.mark.parametrize("format", ["parquet", "avro", "orc"])
 def test_where_rows_are_from(tmp_path: Path, road: Road, format: str) -> None:
-    if road.spark is not None and format == "orc":
-        pytest.skip("two formats are enough where rows take this road")
     builder, paths = _table(tmp_path, format)
     names = ["id", "_file", "_pos", "_spec_id", "_partition"]
     expected: list[dict[str, Any]] = [
