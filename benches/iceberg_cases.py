@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import iceberg_data as data
-from benches.measure import Case, Outcome, best, names, timed, warm
+from benches.measure import Case, Outcome, best, timed, warm
 
 __all__ = ["ICEBERG_CASES"]
 
 _FILTER = f"p = '{data.FILTER}'"
 _TWO = ("id", "w")
+_JAVA = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 
 
 def _ours_plan(condition: str | None) -> Callable[[float], Outcome]:
@@ -23,7 +24,7 @@ def _ours_plan(condition: str | None) -> Callable[[float], Outcome]:
         root, open_table = data.manifests(scale), warm()
         return timed(
             lambda: open_table(root).scan(condition).files().column("file_path"),
-            lambda paths: names(paths.to_pylist()),
+            len,
         )
 
     return run
@@ -33,9 +34,31 @@ def _pyiceberg_plan(condition: str | None) -> Callable[[float], Outcome]:
     def run(scale: float) -> Outcome:
         root = data.manifests(scale)
         wanted = condition or "true"
-        return timed(
-            lambda: [task.file.file_path for task in _static(root).scan(row_filter=wanted).plan_files()], names
-        )
+        return timed(lambda: [task.file.file_path for task in _static(root).scan(row_filter=wanted).plan_files()], len)
+
+    return run
+
+
+def _java_plan(condition: str | None) -> Callable[[float], Outcome]:
+    """Plan by Iceberg's own library, in the JVM of a Spark session: the best of four runs, the first ones cold."""
+
+    def run(scale: float) -> Outcome:
+        from tests.support.spark_session import start_session
+
+        root = data.manifests(scale)
+        spark = start_session(**{"spark.jars.packages": _JAVA, "spark.driver.memory": "8g"})
+        jvm = spark._jvm  # noqa: SLF001 - the library is reached through the driver
+        tables = jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+        count = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size
+
+        def plan() -> int:
+            scan = tables.load(str(root)).newScan()
+            if condition is not None:
+                scan = scan.filter(jvm.org.apache.iceberg.expressions.Expressions.equal("p", data.FILTER))
+            found: int = count(scan.planFiles())
+            return found
+
+        return best(plan, int, 4)
 
     return run
 
@@ -79,12 +102,12 @@ ICEBERG_CASES: dict[str, Case] = {
     "iceberg-plan": Case(
         "plan 1,000,000 entries in 100 manifests, bounds of 7 columns",
         data.manifests,
-        {"deltaberg": _ours_plan(None), "pyiceberg": _pyiceberg_plan(None)},
+        {"deltaberg": _ours_plan(None), "pyiceberg": _pyiceberg_plan(None), "iceberg-java": _java_plan(None)},
     ),
     "iceberg-plan-filtered": Case(
         "the same with a filter on the partition column, which keeps a hundredth",
         data.manifests,
-        {"deltaberg": _ours_plan(_FILTER), "pyiceberg": _pyiceberg_plan(_FILTER)},
+        {"deltaberg": _ours_plan(_FILTER), "pyiceberg": _pyiceberg_plan(_FILTER), "iceberg-java": _java_plan(_FILTER)},
     ),
     "iceberg-scan": Case(
         "read 2 of 4 columns of 16M rows on this machine",

@@ -397,7 +397,7 @@ class IcebergBuilder:
             "format-version": self.version,
             "table-uuid": "fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
             "location": str(self.root),
-            "last-updated-ms": 1_700_000_000_000,
+            "last-updated-ms": max([1_700_000_000_000, *(entry["timestamp-ms"] for entry in self.log)]),
             "last-column-id": highest,
             "schemas": schemas,
             "current-schema-id": len(schemas) - 1,
