@@ -141,7 +141,6 @@ def _table_of(
 _ENCODINGS = "java-parquet-encodings/"
 
 
-@pytest.mark.req("ICE-PQ-02", "ICE-PQ-05", half="reader")
 @pytest.mark.parametrize("name", _names(_ENCODINGS))
 def test_encodings_of_parquet(name: str, files: Path, tmp_path: Path) -> None:
     told = _expected()[name]

@@ -34,7 +34,7 @@ def _found(root: Path) -> str:
     return find_metadata(parse_location(root), StoreSpec()).file.path.rpartition("/")[2]
 
 
-@pytest.mark.req("BEY-50", half="reader")
+@pytest.mark.req("BEY-50", "ICE-COM-09", half="reader")
 @pytest.mark.parametrize("hint", ["3", "3\n", "v3", " 5 ", "1"])
 def test_the_hint_is_where_the_search_begins(tmp_path: Path, hint: str) -> None:
     for number in range(1, 6):
@@ -50,7 +50,7 @@ def test_the_hint_wins_over_what_is_not_linked_to_it(tmp_path: Path) -> None:
     assert _found(tmp_path) == "v3.metadata.json"
 
 
-@pytest.mark.req("BEY-50", half="reader")
+@pytest.mark.req("BEY-50", "ICE-COM-09", half="reader")
 @pytest.mark.parametrize(
     "hint",
     [

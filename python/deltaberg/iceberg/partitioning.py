@@ -128,11 +128,14 @@ def union_values(values: pa.StructArray, own: Struct, union: Struct) -> pa.Struc
 
 
 def identity_sources(specs: Sequence[PartitionSpec], schema: Struct) -> dict[int, Field]:
-    """Give the top-level columns that are partitioned by identity, by the id of the partition field."""
+    """Give the top-level columns that are partitioned by identity, by the id of the partition field.
+
+    Columns of types that nothing is partitioned by are not among them, whatever a spec says: files hold their values.
+    """
     top = {child.id: child for child in schema}
     return {
         part.field_id: top[part.source_ids[0]]
         for spec in specs
         for part in spec.fields
-        if part.transform == "identity" and len(part.source_ids) == 1 and part.source_ids[0] in top
+        if part.transform == "identity" and _result(part, [schema]) is not None and part.source_ids[0] in top
     }
