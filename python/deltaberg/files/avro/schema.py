@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,8 @@ class AvroField:
     id: int | None = None
 
 
+# The manifests of a table are many, and their schemas few.
+@lru_cache(maxsize=64)
 def parse_avro_schema(text: bytes | str) -> AvroType:
     """Read the writer's schema of an Avro file, whose rows are records.
 
