@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from deltaberg.errors import (
     CorruptMetadataError,
     CorruptTableError,
     DataFileNotFoundError,
+    DeltabergError,
     SpecViolationError,
     UnsupportedFeatureError,
 )
@@ -157,6 +159,23 @@ def test_what_cannot_be_decompressed(tmp_path: Path) -> None:
     broken[-8] = 1
     with pytest.raises(CorruptMetadataError, match="decompressed"):
         _open(tmp_path / "a.puffin", bytes(broken))
+
+
+def test_random_damage(tmp_path: Path, rng: random.Random) -> None:
+    compressed = bytes(cramjam.zstd.compress(b"abc" * 100))
+    blobs: list[tuple[bytes, dict[str, Any]]] = [(b"abc", {}), (compressed, {"compression-codec": "zstd"})]
+    refused = 0
+    for _ in range(500):
+        data = bytearray(_puffin(blobs, compressed=rng.random() < 0.3))
+        for _ in range(rng.choice((1, 2, 5))):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            found = _open(tmp_path / "a.puffin", bytes(data))
+            for blob in found.blobs:
+                found.read(blob)
+        except DeltabergError:
+            refused += 1
+    assert refused > 100
 
 
 def test_small_blobs_do_not_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
