@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
+from deltaberg.errors import CorruptMetadataError
 from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files import BITMAP, DELETE_FILES
 from deltaberg.iceberg.delete_index import apply_deletes, row_codes
+from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests import EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.metrics import Metrics, entry_rows
 from deltaberg.iceberg.partitioning import path_to_id
@@ -49,12 +50,7 @@ class DeleteFiles:
         entries = reader.read(manifests.to_pylist(), _PART)
         for found in entries:
             if pc.any(found.table.column("key_metadata").is_valid(), min_count=0).as_py():
-                raise UnsupportedFeatureError(
-                    "a delete file is encrypted",
-                    hint="encrypted tables cannot be read",
-                    table=reader.table,
-                    feature="encryption",
-                )
+                raise encrypted("a delete file", reader.table)
         return cls(entries, manifests, reader, _key_fields(entries, reader))
 
     def __len__(self) -> int:

@@ -6,7 +6,6 @@ by several threads, each at once as Arrow columns.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from deltaberg.errors import (
     DataFileNotFoundError,
     DeltabergError,
     ObjectNotFoundError,
-    UnsupportedFeatureError,
 )
 from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests import ManifestPart, no_entries, read_manifest
 from deltaberg.iceberg.partitioning import partition_struct
 from deltaberg.iceberg.projections import project
@@ -32,6 +31,7 @@ from deltaberg.iceberg.spec import PartitionSpec
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, must_match, stats_key
 from deltaberg.schema import Struct, arrow_type
 from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import processors
 
 __all__ = ["Entries", "ManifestReader", "prune_manifests"]
 
@@ -82,7 +82,7 @@ class ManifestReader:
         prepared = {
             number: self._prepare(number, condition) for number in {row["partition_spec_id"] for row in manifests}
         }
-        cores = os.cpu_count() or 1
+        cores = processors()
         remote = self.resolver.root.scheme != "file"
         workers = max(1, min(len(manifests), _REMOTE_READERS if remote else cores))
         threads = max(1, cores // workers)
@@ -118,7 +118,7 @@ class ManifestReader:
     ) -> tuple[pa.Table, pa.BooleanArray]:
         path = row["manifest_path"]
         if row["key_metadata"]:
-            raise _encrypted(self.table, path)
+            raise encrypted("a manifest", self.table, path)
         data = self.fetch(path)
         try:
             table = read_manifest(data, row, ready.partition, part, threads)
@@ -156,12 +156,6 @@ class _Prepared:
     partition: Struct
     may: Bound
     must: Bound
-
-
-def _encrypted(table: str, path: str) -> DeltabergError:
-    return UnsupportedFeatureError(
-        "a manifest is encrypted", hint="encrypted tables cannot be read", table=table, file=path, feature="encryption"
-    )
 
 
 def _partition_stats(table: pa.Table, partition: Struct) -> FileStats:

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import DeltabergError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError
 from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import LINEAGE_COLUMNS, ROW_COLUMNS, FileLayout, constant_column
 from deltaberg.iceberg.delete_files import DeleteFiles
+from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests import ManifestPart
 from deltaberg.iceberg.metadata import TableMetadata
@@ -173,7 +174,7 @@ class IcebergSource:
                 table = read_manifest_list(data)
             except DeltabergError as error:
                 if snapshot.key_id is not None:
-                    raise _encrypted("a manifest list", self.table) from error
+                    raise encrypted("a manifest list", self.table) from error
                 raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
         return table.append_column("number", pa.array(range(len(table)), pa.int32()))
 
@@ -208,7 +209,7 @@ class IcebergSource:
         """Give the rows of the file table that the entries of one spec are."""
         table = found.table
         if pc.any(table.column("key_metadata").is_valid(), min_count=0).as_py():
-            raise _encrypted("a data file", self.table)
+            raise encrypted("a data file", self.table)
         rows = len(table)
         own = table.column("partition").combine_chunks()
         union = union_values(own, found.partition, self.partition)
@@ -274,9 +275,3 @@ def _counted(name: str, manifests: pa.Table) -> PruneStep:
     """Say how many files manifests hold, as far as they count them."""
     counts = [manifests.column(column).fill_null(0) for column in ("added_files_count", "existing_files_count")]
     return PruneStep(name, sum(pc.sum(count).as_py() or 0 for count in counts), None)
-
-
-def _encrypted(what: str, table: str) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"{what} is encrypted", hint="encrypted tables cannot be read", table=table, feature="encryption"
-    )
