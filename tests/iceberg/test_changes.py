@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deltaberg import open_table
+from deltaberg import IcebergTable, open_table
 from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import Road
@@ -43,6 +43,17 @@ _ALL = [
 ]
 
 
+def _adds_up(table: IcebergTable, made: list[int]) -> None:
+    """The changes of each snapshot lead from the rows before it to its own."""
+    live: set[int] = set()
+    for before, number in zip([None, *made], made, strict=False):
+        for row in table.changes(before, number).to_arrow().to_pylist():
+            assert (row["id"] in live) == (row["_change_type"] == "delete")
+            live ^= {row["id"]}
+        rows = open_table(table.location, snapshot_id=number).scan().to_arrow()
+        assert live == set(rows.column("id").to_pylist())
+
+
 def test_all_changes(tmp_path: Path, road: Road) -> None:
     builder, made = _table(tmp_path / "t")
     table = open_table(builder.root)
@@ -57,14 +68,7 @@ def test_all_changes(tmp_path: Path, road: Road) -> None:
 def test_changes_replayed_give_every_snapshot(tmp_path: Path) -> None:
     """Adding the changes up, snapshot by snapshot, gives the rows that each snapshot has."""
     builder, made = _table(tmp_path / "t")
-    table = open_table(builder.root)
-    live: set[int] = set()
-    for before, number in zip([None, *made], made, strict=False):
-        for row in table.changes(before, number).to_arrow().to_pylist():
-            assert (row["id"] in live) == (row["_change_type"] == "delete")
-            live ^= {row["id"]}
-        rows = open_table(builder.root, snapshot_id=number).scan().to_arrow()
-        assert live == set(rows.column("id").to_pylist())
+    _adds_up(open_table(builder.root), made)
 
 
 def test_a_part_of_the_range(tmp_path: Path) -> None:
@@ -132,3 +136,28 @@ def test_columns_of_the_changelog_must_be_free(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="_change_type"):
         table.changes(None)
     assert table.appends(None).to_arrow().to_pylist() == [{"_change_type": 1}]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_rows_come_back_with_the_deletes_that_go(tmp_path: Path, road: Road, version: int) -> None:
+    """Delete files that go, or a vector that shrinks, insert rows again, unless other deletes name them too."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=version)
+    f = builder.data([{"id": number} for number in range(6)])
+    made = [builder.commit(f)]
+    if version == 2:
+        gone, stays = builder.position_deletes([(f, 1), (f, 2)]), builder.equality_deletes([1], [{"id": 2}])
+        keys = builder.equality_deletes([1], [{"id": 4}])
+        made.append(builder.commit(gone, stays, keys, operation="delete"))
+        made.append(builder.commit(removed=[gone, keys], operation="overwrite"))
+        deleted, back = {1, 2, 4}, {1, 4}
+    else:
+        vectors = builder.deletion_vectors({f.path: [1, 2]})
+        made.append(builder.commit(*vectors, operation="delete"))
+        made.append(builder.commit(*builder.deletion_vectors({f.path: [2, 3]}), removed=vectors, operation="overwrite"))
+        deleted, back = {1, 2}, {1}
+    table = open_table(builder.root)
+    expected = [*((0, "delete", number) for number in deleted), *((1, "insert", number) for number in back)]
+    if version == 3:
+        expected.append((1, "delete", 3))
+    assert _pairs(road.rows(table.changes(made[0]))) == sorted(expected)
+    _adds_up(table, made)

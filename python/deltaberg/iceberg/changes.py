@@ -172,8 +172,11 @@ class ChangesSource:
         removed = _chosen(entries, snapshot.snapshot_id, DELETED)
         if any(len(found.table) for found in removed):
             yield self._marked(self._located(then, removed), number, snapshot, "delete")
-        if len(own) > len(data):
-            yield self._marked(self._newly_deleted(then, now), number, snapshot, "delete")
+        if _delete_manifests(then) != _delete_manifests(now):
+            old, new = self._stayed(then, now)
+            yield self._marked(_named_anew(old, new), number, snapshot, "delete")
+            # Delete files that were removed, and vectors that shrank, give rows back.
+            yield self._marked(_named_anew(new, old), number, snapshot, "insert")
 
     def _located(self, source: IcebergSource, entries: Sequence[Entries]) -> pa.Table:
         """Give the files of entries with what deletes their rows in a snapshot, and where all of it is."""
@@ -196,24 +199,11 @@ class ChangesSource:
         }
         return pa.table(columns)
 
-    def _newly_deleted(self, then: IcebergSource, now: IcebergSource) -> pa.Table:
-        """Give the files that stayed, with the rows that the newer snapshot deletes and the older one did not."""
+    def _stayed(self, then: IcebergSource, now: IcebergSource) -> tuple[pa.Table, pa.Table]:
+        """Give the files that both snapshots have, row by row, with what deletes their rows in each."""
         old, new = (self._described([source.select_files(TRUE).files], source) for source in (then, now))
         place = pc.index_in(new.column("path"), value_set=old.column("path").combine_chunks())
-        stayed = place.is_valid()
-        new, old = new.filter(stayed), old.take(place.drop_null())
-        rows = []
-        for number, (before, after) in enumerate(zip(_applied(old), _applied(new), strict=True)):
-            known = before["deletes"] or []
-            fresh = [file for file in after["deletes"] or [] if file not in known]
-            vector = after["exclude"] if after["exclude"] != before["exclude"] else None
-            if fresh or vector is not None:
-                rows.append({"number": number, "include": vector, "included": fresh or None})
-        chosen = old.take(pa.array([row["number"] for row in rows], pa.int64()))
-        for name, kind in (("include", BITMAP), ("included", DELETE_FILES)):
-            index = chosen.schema.get_field_index(name)
-            chosen = chosen.set_column(index, name, pa.array([row[name] for row in rows], kind))
-        return chosen
+        return old.take(place.drop_null()), new.filter(place.is_valid())
 
     def _marked(self, files: pa.Table, number: int, snapshot: Snapshot | None, kind: str) -> pa.Table:
         """Add what changed, and when."""
@@ -240,6 +230,27 @@ def _chosen(entries: Sequence[Entries], snapshot_id: int, status: int) -> list[E
         mine = mine.combine_chunks() if isinstance(mine, pa.ChunkedArray) else mine
         found.append(Entries(part.spec, part.partition, part.table.filter(mine), part.proven.filter(mine)))
     return found
+
+
+def _delete_manifests(source: IcebergSource) -> set[str]:
+    manifests = source.manifests
+    return set(manifests.filter(pc.not_equal(manifests.column("content"), 0)).column("manifest_path").to_pylist())
+
+
+def _named_anew(one: pa.Table, other: pa.Table) -> pa.Table:
+    """Give the files with the rows that the deletes of the other state name, and those of the one do not."""
+    rows = []
+    for number, (own, others) in enumerate(zip(_applied(one), _applied(other), strict=True)):
+        known = own["deletes"] or []
+        fresh = [file for file in others["deletes"] or [] if file not in known]
+        vector = others["exclude"] if others["exclude"] != own["exclude"] else None
+        if fresh or vector is not None:
+            rows.append({"number": number, "include": vector, "included": fresh or None})
+    chosen = one.take(pa.array([row["number"] for row in rows], pa.int64()))
+    for name, kind in (("include", BITMAP), ("included", DELETE_FILES)):
+        index = chosen.schema.get_field_index(name)
+        chosen = chosen.set_column(index, name, pa.array([row[name] for row in rows], kind))
+    return chosen
 
 
 def _applied(files: pa.Table) -> Iterator[dict[str, Any]]:
