@@ -75,6 +75,27 @@ def test_deleted_rows_are_given_with_deleted(tmp_path: Path, road: Road) -> None
     assert road.column(table.scan("not _deleted", ["id"]), "id") == [0, 2, 4]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_that_are_asked_for_count(tmp_path: Path, road: Road, version: int) -> None:
+    """What metadata says of live rows is not what such a scan gives, whether they are counted, limited or compared."""
+    builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=version)
+    file, other = (builder.data([{"id": n + start, "a": "x"} for n in range(5)]) for start in (0, 5))
+    deletes = builder.deletion_vectors({file.path: [0, 1]}) if version == 3 else [builder.position_deletes([(file, 0)])]
+    builder.commit(file, other, *deletes)
+    live = 8 if version == 3 else 9
+    table = open_table(builder.root)
+    assert table.scan(columns=["id"]).count() == live
+    assert table.scan(columns=["id", "_deleted"]).count() == 10
+    assert table.scan("_deleted IS NOT NULL").count() == 10
+    assert table.scan("_deleted IS NOT NULL AND id < 5").count() == 5
+    assert table.scan("NOT _deleted").count() == live
+    assert len(road.rows(table.scan(columns=["id", "_deleted"], limit=9))) == 9
+    assert len(road.rows(table.scan(columns=["id"], limit=9))) == live
+    assert table.scan().min("id") == 10 - live
+    assert table.scan(columns=["id", "_deleted"]).min("id") == 0
+    assert table.scan("_deleted").max("id") == 9 - live
+
+
 @pytest.mark.req("BEY-46")
 def test_deleted_rows_of_a_deletion_vector(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=3)

@@ -46,7 +46,7 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
     from deltaberg import kernels
 
     live, plan = table.live_files, table.scan().plan
-    counts = plan.live_counts
+    counts = plan.row_counts()
     protocol, report, checkpoint = table.protocol, kernels.report(), table.checkpoint
     return {
         "location": table.location,

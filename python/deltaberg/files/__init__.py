@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltaberg.files.bitmaps import RowSelection, load_bitmap
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.metadata import LINEAGE_COLUMNS, METADATA, ROW_COLUMNS, metadata_field
+from deltaberg.files.metadata import DELETED, LINEAGE_COLUMNS, METADATA, ROW_COLUMNS, metadata_field
 from deltaberg.files.read import ReadCounters, ReadSpec, read_task
 from deltaberg.files.task import (
     BITMAP,
@@ -21,6 +21,7 @@ from deltaberg.files.task import (
 
 __all__ = [
     "BITMAP",
+    "DELETED",
     "DELETE_FILES",
     "LINEAGE_COLUMNS",
     "METADATA",

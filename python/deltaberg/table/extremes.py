@@ -33,13 +33,14 @@ class Extremes:
         Where the column's type has no order.
     """
 
-    def __init__(self, path: tuple[Field, ...], largest: bool) -> None:
+    def __init__(self, path: tuple[Field, ...], largest: bool, with_deleted: bool = False) -> None:
         leaf = path[-1].type
         if not has_order(leaf):
             name = ".".join(part.name for part in path)
             raise InvalidArgumentError(f"the column {name} is of type {leaf}, whose values have no order")
         self._path = path
         self._largest = largest
+        self._with_deleted = with_deleted
         self._found: list[pa.Scalar] = []
 
     @property
@@ -71,7 +72,7 @@ class Extremes:
     def _constants(self, plan: Plan) -> tuple[pa.Array, pa.BooleanArray]:
         """Give the value of each file, null where it has no row, and where that is known."""
         values = plan.files.column(constant_column(self._path[0].name)).combine_chunks()
-        counts = plan.live_counts
+        counts = plan.row_counts(self._with_deleted)
         empty = pc.fill_null(pc.equal(counts, 0), fill_value=False)
         return pc.if_else(empty, pa.scalar(None, values.type), values), counts.is_valid()
 

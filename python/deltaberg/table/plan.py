@@ -60,10 +60,9 @@ class Plan:
             counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
         return pc.if_else(self._has_delete_files(), pa.scalar(None, pa.int64()), counts)
 
-    @property
-    def live_counts(self) -> pa.Array:
-        """The number of rows that are not deleted; null where it is not known."""
-        deleted = self.deleted_counts
+    def row_counts(self, with_deleted: bool = False) -> pa.Array:
+        """Give the number of rows of each file, without the deleted ones or with them; null where it is not known."""
+        deleted = pa.repeat(pa.scalar(0, pa.int64()), len(self.files)) if with_deleted else self.deleted_counts
         live = pc.subtract(self.record_counts, deleted)
         included = self.files.column("include").combine_chunks().is_valid()
         # Both numbers are what the log says, and need not be true.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
-from deltaberg.files import ReadCounters, ReadSpec, tasks_of
+from deltaberg.files import DELETED, ReadCounters, ReadSpec, tasks_of
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.arguments import checked_limit
 from deltaberg.table.execute import read_in_order
@@ -217,8 +217,9 @@ class Scan:
     def count(self) -> int:
         """Count the rows, from metadata where that is exact."""
         plan = self.plan
-        known = pc.and_(pc.invert(plan.filtered), pc.is_valid(plan.live_counts))
-        total: int = pc.sum(plan.live_counts.filter(known)).as_py() or 0
+        counts = plan.row_counts(self._gives_deleted)
+        known = pc.and_(pc.invert(plan.filtered), pc.is_valid(counts))
+        total: int = pc.sum(counts.filter(known)).as_py() or 0
         left = None if self.limit is None else max(self.limit - total, 0)
         if left != 0 and not pc.all(known, min_count=0).as_py():
             rest = self._part([], _unknown(plan, known), left)
@@ -336,7 +337,7 @@ class Scan:
         """Share the limit out among files whose rows are counted; None where they are not."""
         if self.limit is None:
             return None
-        counts = self.plan.live_counts
+        counts = self.plan.row_counts(self._gives_deleted)
         if counts.null_count or pc.any(self.plan.filtered, min_count=0).as_py():
             return None
         before = pc.subtract(pc.cumulative_sum(counts), counts)
@@ -352,12 +353,18 @@ class Scan:
         return Struct(tuple(child for child in self._source.constants if child.name in needed))
 
     @property
+    def _gives_deleted(self) -> bool:
+        """Whether the output or the filter asks which rows are deleted: then those are given too."""
+        wanted = {child.name for child in self._output} | {path[0].name for path in bound_paths(self._condition)}
+        return DELETED in self._source.layout.computed & wanted
+
+    @property
     def _threads(self) -> int:
         return self.options.readers
 
     def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
         try:
-            found = Extremes(find_column(self._source.schema, column), largest)
+            found = Extremes(find_column(self._source.schema, column), largest, self._gives_deleted)
         except DeltabergError as error:
             raise error.with_context(table=self._source.table) from None
         if self.limit is None:
@@ -372,7 +379,8 @@ class Scan:
     def _part(self, columns: Sequence[ColumnName], plan: Plan, limit: int | None) -> Scan:
         """Give a scan of other columns of the rows in some of the files."""
         known = Struct((*self._source.schema, *self._source.hidden))
-        return self._of(self._source, select_columns(known, columns), limit, plan)
+        wanted = [*columns, DELETED] if self._gives_deleted else columns
+        return self._of(self._source, select_columns(known, wanted), limit, plan)
 
     def _of(self, source: ScanSource, output: Struct, limit: int | None = None, plan: Plan | None = None) -> Scan:
         """Give a scan of a source of the same columns, with the same filter."""
