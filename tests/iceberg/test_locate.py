@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +209,14 @@ def test_reading_again_finds_the_next_version(tmp_path: Path) -> None:
     assert table.refresh().metadata is before
     write_metadata(tmp_path, "v2.metadata.json", document(properties={"a": "b"}))
     assert table.refresh().properties == {"a": "b"}
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_table_made_again_is_noticed(tmp_path: Path, by_file: bool) -> None:
+    """Its metadata file may have the name of the one before."""
+    file = write_metadata(tmp_path, "v1.metadata.json")
+    table = open_table(file if by_file else tmp_path)
+    shutil.rmtree(tmp_path / "metadata")
+    write_metadata(tmp_path, "v1.metadata.json", document(table_uuid=str(uuid.uuid4()), properties={"other": "table"}))
+    with pytest.raises(CorruptMetadataError, match="table-uuid"):
+        table.refresh()

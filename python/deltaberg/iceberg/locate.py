@@ -20,10 +20,11 @@ _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
 class MetadataPlace(NamedTuple):
-    """A metadata file, and the directory of the table that it belongs to."""
+    """A metadata file as it was found, and the directory of the table that it belongs to."""
 
     file: Location
     root: Location
+    meta: ObjectMeta
 
 
 def is_metadata_file(location: Location) -> bool:
@@ -46,7 +47,13 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
     if is_metadata_file(location):
         head, _, _ = location.path.rpartition("/")
         above, _, last = head.rpartition("/")
-        return MetadataPlace(location, location._replace(path=above if last == METADATA_DIRECTORY else head))
+        root = location._replace(path=above if last == METADATA_DIRECTORY else head)
+        meta = _meta(location, store)
+        if meta is None:
+            raise TableNotFoundError(
+                "there is no such metadata file", hint="open the table by its directory", file=str(location)
+            )
+        return MetadataPlace(location, root, meta)
     directory = location.join(METADATA_DIRECTORY)
     found = _by_hint(directory, store) or _by_listing(directory, store)
     if found is None:
@@ -55,10 +62,10 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
             hint="check the location; a table of a catalog may be loaded by name, with load_catalog",
             table=str(location),
         )
-    return MetadataPlace(found, location)
+    return MetadataPlace(directory._replace(path=found.path), location, found)
 
 
-def _by_hint(directory: Location, store: StoreSpec) -> Location | None:
+def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
     """Follow the version hint, and go on upwards to the newest version."""
     storage = store.open(directory)
     try:
@@ -68,8 +75,8 @@ def _by_hint(directory: Location, store: StoreSpec) -> Location | None:
     version = _VERSION.fullmatch(hint)
     if version is None:
         # Some writers put the name of the file there.
-        named = directory.join(f"{hint}.metadata.json")
-        return named if _NAME.fullmatch(f"{hint}.metadata.json") and _exists(named, store) else None
+        name = f"{hint}.metadata.json"
+        return _meta(directory.join(name), store) if _NAME.fullmatch(name) else None
     number = int(version[1])
     found = _of_version(directory, number, store)
     while found is not None:
@@ -81,29 +88,29 @@ def _by_hint(directory: Location, store: StoreSpec) -> Location | None:
     return None
 
 
-def _of_version(directory: Location, number: int, store: StoreSpec) -> Location | None:
+def _of_version(directory: Location, number: int, store: StoreSpec) -> ObjectMeta | None:
     for suffix in _SUFFIXES:
-        candidate = directory.join(f"v{number}{suffix}")
-        if _exists(candidate, store):
-            return candidate
+        found = _meta(directory.join(f"v{number}{suffix}"), store)
+        if found is not None:
+            return found
     return None
 
 
-def _exists(location: Location, store: StoreSpec) -> bool:
+def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
+    """Describe a file, if there is one."""
     try:
-        store.open(location).head(location.path)
+        return store.open(location).head(location.path)
     except ObjectNotFoundError:
-        return False
-    return True
+        return None
 
 
-def _by_listing(directory: Location, store: StoreSpec) -> Location | None:
-    best: tuple[int, int, str] | None = None
+def _by_listing(directory: Location, store: StoreSpec) -> ObjectMeta | None:
+    best: tuple[tuple[int, int, str], ObjectMeta] | None = None
     for entry in store.open(directory).list_from(directory.path):
         rank = _rank(entry)
-        if rank is not None and (best is None or rank > best):
-            best = rank
-    return None if best is None else directory._replace(path=best[2])
+        if rank is not None and (best is None or rank > best[0]):
+            best = rank, entry
+    return None if best is None else best[1]
 
 
 def _rank(entry: ObjectMeta) -> tuple[int, int, str] | None:

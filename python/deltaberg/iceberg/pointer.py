@@ -5,22 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from deltaberg.errors import DeltabergError, ObjectNotFoundError, TableNotFoundError
+from deltaberg.errors import DeltabergError
 from deltaberg.iceberg.locate import find_metadata
 from deltaberg.iceberg.metadata import TableMetadata, read_metadata
-from deltaberg.storage import Location, StoreSpec
+from deltaberg.storage import Location, ObjectMeta, StoreSpec
 
 __all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
 
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """The metadata of a table, the file that holds it, the directory of the table, and what opens its stores."""
+    """The metadata of a table, the file that holds it, the directory of the table, and what opens its stores.
+
+    ``meta`` is how that file was found, where it was looked for by name: a table that was dropped and made again may
+    have another file of the same name.
+    """
 
     metadata: TableMetadata
     file: Location
     root: Location
     store: StoreSpec = field(default_factory=StoreSpec)
+    meta: ObjectMeta | None = None
 
 
 @runtime_checkable
@@ -42,15 +47,9 @@ class FilePointer:
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Look for the newest metadata file."""
         place = find_metadata(self.location, self.store)
-        if known is not None and known.file == place.file:
+        if known is not None and known.file == place.file and known.meta == place.meta:
             return known
-        try:
-            metadata = load_file(place.file, self.store)
-        except ObjectNotFoundError:
-            raise TableNotFoundError(
-                "there is no such metadata file", hint="open the table by its directory", file=str(place.file)
-            ) from None
-        return LoadedTable(metadata, place.file, place.root, self.store)
+        return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store, place.meta)
 
 
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:
