@@ -116,6 +116,20 @@ def _with_sidecar(builder: DeltaBuilder, *sidecars: Path) -> list[Action]:
     return [*kept, *(_sidecar(path.name, path.stat().st_size) for path in sidecars)]
 
 
+@pytest.mark.parametrize("form", _FORMS)
+def test_a_sidecar_that_is_named_twice_is_read_once(builder: DeltaBuilder, form: str) -> None:
+    builder.create(ID, *(builder.add(ids(n)) for n in range(3)), protocol=builder.features("v2Checkpoint"))
+    builder.checkpoint(0, kind=f"uuid-{form}", sidecars=1)
+    (sidecar,) = (builder.log / "_sidecars").iterdir()
+    twice = _with_sidecar(builder, sidecar, sidecar)
+    twice[-1]["sidecar"]["path"] = f"./{sidecar.name}"
+    for file in builder.log.glob("*.checkpoint.*"):
+        file.unlink()
+    builder.checkpoint(0, kind=f"uuid-{form}", actions=[_mark(0), *twice])
+    _forget_commits(builder)
+    assert ids_of(open_table(builder.root)) == [0, 1, 2]
+
+
 @pytest.mark.req("DL-CKPT-29", half="reader")
 @pytest.mark.parametrize("kind", ["uuid-json", "uuid-parquet", "classic"])
 @pytest.mark.parametrize("what", ["add", "remove"])

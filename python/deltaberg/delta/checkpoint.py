@@ -324,16 +324,13 @@ class Checkpoint:
 
     @cached_property
     def file_parts(self) -> list[CheckpointPart]:
-        """The Parquet files that hold file actions."""
+        """The Parquet files that hold file actions; a sidecar that is named twice holds them once."""
         sidecars = self._own_actions.get("sidecar", [])
         if not sidecars:
             return [] if self._is_json else self._main_parts
         resolver = PathResolver(self._log.root.join(f"_delta_log/{SIDECAR_DIRECTORY}"))
-        parts = []
-        for sidecar in sidecars:
-            location = resolver.resolve(sidecar["path"])
-            parts.append(CheckpointPart(self._log, location.path, sidecar.get("sizeInBytes")))
-        return parts
+        sizes = {resolver.resolve(sidecar["path"]).path: sidecar.get("sizeInBytes") for sidecar in sidecars}
+        return [CheckpointPart(self._log, path, size) for path, size in sizes.items()]
 
     @cached_property
     def inline_files(self) -> kernels.Replay | None:
