@@ -8,12 +8,12 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from benches.cases import CASES
+from benches.measure import fresh
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
@@ -24,23 +24,13 @@ def _run_side(case: str, side: str, scale: float) -> None:
     print("\n" + json.dumps({"seconds": outcome.seconds, "found": outcome.found, "peak": peak}))
 
 
-def _fresh(case: str, side: str, scale: float) -> dict[str, Any]:
-    """Run one side in a process of its own."""
-    command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode:
-        raise SystemExit(f"{case}, {side}: {finished.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
-    return found
-
-
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """Run the sides of a case in turns, so that a slow minute of the machine hits all of them."""
     CASES[case].prepare(scale)
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
         for side, runs in results.items():
-            runs.append(_fresh(case, side, scale))
+            runs.append(fresh(case, side, scale))
     answers = {side: runs[0]["found"] for side, runs in results.items()}
     if len({json.dumps(answer) for answer in answers.values()}) > 1:
         raise SystemExit(f"{case}: the sides found different things: {answers}")

@@ -1,4 +1,4 @@
-"""The tables that the benchmarks read: made once, the same on every machine, kept in ``.cache/benches``."""
+"""The tables that the benchmarks read, the same on every machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benches.cache import made
 from tests.support.delta_builder import DeltaBuilder
 
 __all__ = ["checkpoint", "log", "rows"]
 
-_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "benches"
 _COMMITS = 200
 _FILES = 8
 _SCHEMA = pa.schema(
@@ -34,17 +34,16 @@ _SCHEMA = pa.schema(
 def log(scale: float) -> Path:
     """Give a table of 200 commits with 5,000 adds and 1,000 removes each, with statistics of 6 columns."""
     adds = max(int(5_000 * scale), 10)
-    root = _CACHE / f"log-{adds}"
-    if not (root / ".done").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        rng = random.Random(1)
-        builder = DeltaBuilder(root)
-        builder.create(pa.schema([*_SCHEMA, ("p", pa.string())]), partition_by=["p"])
-        live: list[tuple[str, str]] = []
-        for commit in range(_COMMITS):
-            builder.commit_text("".join(_commit(rng, live, commit, adds)))
-        (root / ".done").touch()
-    return root
+    return made(f"log-{adds}", lambda root: _make_log(root, adds))
+
+
+def _make_log(root: Path, adds: int) -> None:
+    rng = random.Random(1)
+    builder = DeltaBuilder(root)
+    builder.create(pa.schema([*_SCHEMA, ("p", pa.string())]), partition_by=["p"])
+    live: list[tuple[str, str]] = []
+    for commit in range(_COMMITS):
+        builder.commit_text("".join(_commit(rng, live, commit, adds)))
 
 
 def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: int) -> Iterator[str]:
@@ -97,52 +96,51 @@ def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: 
 def checkpoint(scale: float) -> Path:
     """Give the same table with one checkpoint, which deltalake writes; the log before it is gone."""
     source = log(scale)
-    root = source.with_name(source.name.replace("log", "checkpoint"))
-    if not (root / ".done").exists():
-        import deltalake
+    return made(source.name.replace("log", "checkpoint"), lambda root: _make_checkpoint(root, source))
 
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(source, root, ignore=shutil.ignore_patterns(".done"))
-        deltalake.DeltaTable(root).create_checkpoint()
-        for path in (root / "_delta_log").glob("*.json"):
-            path.unlink()
-        (root / ".done").touch()
-    return root
+
+def _make_checkpoint(root: Path, source: Path) -> None:
+    import deltalake
+
+    shutil.copytree(source, root, ignore=shutil.ignore_patterns(".done"))
+    deltalake.DeltaTable(root).create_checkpoint()
+    for path in (root / "_delta_log").glob("*.json"):
+        path.unlink()
 
 
 def rows(scale: float, deleted: bool) -> Path:
     """Give a table of 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by deletion vectors."""
     count = max(int(2_000_000 * scale), 1000)
-    root = _CACHE / f"rows-{count}-{'deleted' if deleted else 'whole'}"
-    if not (root / ".done").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        rng = np.random.default_rng(1)
-        builder = DeltaBuilder(root)
-        names = pa.array([f"name-{number % 5000:05d}" for number in range(count)])
-        adds = []
-        for number in range(_FILES):
-            ids = np.arange(number * count, (number + 1) * count)
-            table = pa.table(
-                [
-                    pa.array(ids),
-                    pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
-                    pa.array(rng.random(count)),
-                    names,
-                    pa.array(1_700_000_000_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
-                    pa.array(rng.integers(0, 10**12, count)),
-                ],
-                schema=_SCHEMA,
-            )
-            gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
-            stats = {
-                "numRecords": count,
-                "minValues": {"id": int(ids[0])},
-                "maxValues": {"id": int(ids[-1])},
-                "nullCount": {"id": 0},
-                "tightBounds": not deleted,
-            }
-            vector = builder.vector(gone) if deleted else None
-            adds.append(builder.add(table, stats=stats, vector=vector, writer={"row_group_size": 1_000_000}))
-        builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors"))
-        (root / ".done").touch()
-    return root
+    name = f"rows-{count}-{'deleted' if deleted else 'whole'}"
+    return made(name, lambda root: _make_rows(root, count, deleted))
+
+
+def _make_rows(root: Path, count: int, deleted: bool) -> None:
+    rng = np.random.default_rng(1)
+    builder = DeltaBuilder(root)
+    names = pa.array([f"name-{number % 5000:05d}" for number in range(count)])
+    adds = []
+    for number in range(_FILES):
+        ids = np.arange(number * count, (number + 1) * count)
+        table = pa.table(
+            [
+                pa.array(ids),
+                pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
+                pa.array(rng.random(count)),
+                names,
+                pa.array(1_700_000_000_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
+                pa.array(rng.integers(0, 10**12, count)),
+            ],
+            schema=_SCHEMA,
+        )
+        gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
+        stats = {
+            "numRecords": count,
+            "minValues": {"id": int(ids[0])},
+            "maxValues": {"id": int(ids[-1])},
+            "nullCount": {"id": 0},
+            "tightBounds": not deleted,
+        }
+        vector = builder.vector(gone) if deleted else None
+        adds.append(builder.add(table, stats=stats, vector=vector, writer={"row_group_size": 1_000_000}))
+    builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors"))

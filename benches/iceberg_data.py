@@ -1,22 +1,20 @@
-"""The Iceberg tables that the benchmarks read: made once, kept in ``.cache/benches``."""
+"""The Iceberg tables that the benchmarks read."""
 
 from __future__ import annotations
 
 import random
-import shutil
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benches.cache import made
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 __all__ = ["FILTER", "deleted_rows", "keys", "manifests"]
 
-_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "benches"
 _MANIFESTS = 100
 _FILES = 8
 _COLUMNS = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "timestamptz", "w": "long", "p": "string"}
@@ -24,19 +22,10 @@ _COLUMNS = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "times
 FILTER = "p-042"
 
 
-def _made(name: str, make: Callable[[Path], Any]) -> Path:
-    root = _CACHE / name
-    if not (root / ".done").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        make(root)
-        (root / ".done").touch()
-    return root
-
-
 def manifests(scale: float) -> Path:
     """Give a table of 100 manifests with 10,000 entries each, with bounds of 7 columns; there are no data files."""
     count = max(int(10_000 * scale), 100)
-    return _made(f"manifests-{count}", lambda root: _make_manifests(root, count))
+    return made(f"manifests-{count}", lambda root: _make_manifests(root, count))
 
 
 def _make_manifests(root: Path, count: int) -> None:
@@ -81,7 +70,7 @@ def _bytes(number: int, value: Any) -> bytes:
 def deleted_rows(scale: float, deleted: bool) -> Path:
     """Give 16,000,000 rows of 4 columns in 8 files; with 1 % of the rows deleted by position deletes."""
     count = max(int(2_000_000 * scale), 1000)
-    return _made(f"iceberg-{count}-{'deleted' if deleted else 'whole'}", lambda root: _make_rows(root, count, deleted))
+    return made(f"iceberg-{count}-{'deleted' if deleted else 'whole'}", lambda root: _make_rows(root, count, deleted))
 
 
 def _make_rows(root: Path, count: int, deleted: bool) -> None:
@@ -112,7 +101,7 @@ def _rows(builder: IcebergBuilder, rng: np.random.Generator, first: int, count: 
 def keys(scale: float, count: int) -> Path:
     """Give 4,000,000 rows of 4 columns, and an equality delete file with some keys of two columns."""
     rows = max(int(4_000_000 * scale), 1000)
-    return _made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
+    return made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
 
 
 def _make_keys(root: Path, rows: int, count: int) -> None:

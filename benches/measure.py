@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -9,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Case", "Outcome", "best", "names", "timed", "warm"]
+__all__ = ["Case", "Outcome", "best", "fresh", "names", "timed", "warm"]
 
 
 class Outcome(NamedTuple):
@@ -52,3 +55,13 @@ def warm() -> Any:
 
     pa.scalar(1)
     return deltaberg.open_table
+
+
+def fresh(case: str, side: str, scale: float) -> dict[str, Any]:
+    """Run one side in a process of its own: its seconds, what it found, and its peak of memory in bytes."""
+    command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise SystemExit(f"{case}, {side}: {finished.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return found
