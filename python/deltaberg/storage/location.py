@@ -7,6 +7,7 @@ followed on the store of the table, or where a location map says.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -29,6 +30,10 @@ _ALIASES = {
     "wasbs": "abfs",
 }
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
+#: The schemes in which a container stands in front of an @.
+_WITH_CONTAINER = ("az", "abfs")
+#: A scheme, and a user with a password.
+_USER = re.compile("^([A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^/@]*:[^/]*@")
 
 
 class Location(NamedTuple):
@@ -72,7 +77,8 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     given: object = text
     raw = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(raw, str) or not raw:
-        raise InvalidArgumentError(f"{text!r} is no location", hint="pass a path or a URL")
+        what = "an empty text" if raw == "" else f"a value of type {type(given).__name__}"
+        raise InvalidArgumentError(f"{what} is no location", hint="pass a path or a URL, as text")
     scheme, separator, rest = raw.partition(":")
     scheme = scheme.lower()
     if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
@@ -89,10 +95,23 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Take the container out of Hadoop's form for Azure, container@account.host, and keep the account behind it."""
+    """Refuse credentials: locations are shown in messages. Azure's container@account.host has none."""
+    user, at, _ = authority.rpartition("@")
+    # Names of buckets have no colon, but secrets have slashes, which end the authority.
+    cut_short = scheme in ("s3", "gs") and ":" in authority and not authority.startswith("arn:")
+    if cut_short or (at and (scheme not in _WITH_CONTAINER or ":" in user)):
+        raise InvalidArgumentError(
+            f"a {scheme}:// location has a user or a password in front of its bucket",
+            hint="pass credentials in storage_options, or as properties of the catalog",
+        )
     if not authority and scheme != "memory":
         raise InvalidArgumentError(f"a {scheme}:// location names its bucket after the slashes")
     return authority
+
+
+def _without_user(text: str) -> str:
+    """Take what stands in front of the @ out of a recorded URL of a bucket: some writers recorded their keys there."""
+    return _USER.sub(r"\1***@", text)
 
 
 def _local_part(rest: str, encoded: bool = True) -> str:
@@ -100,7 +119,8 @@ def _local_part(rest: str, encoded: bool = True) -> str:
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
-            raise InvalidArgumentError(f"file://{host}/ names another machine", hint="local files only")
+            named = host.rpartition("@")[2]
+            raise InvalidArgumentError(f"file://{named}/ names another machine", hint="local files only")
         rest = "/" + path
     return os.path.abspath(unquote(rest) if encoded else rest)
 
@@ -178,11 +198,11 @@ class PathResolver:
             if rest is not None:
                 return new.join(rest) if rest else new
         if not absolute.same_store(self.root):
+            store = _without_user(f"{absolute.scheme}://{absolute.authority}/")
             raise UnsafePathError(
                 "a path in the metadata leads to another store than the table's",
-                hint="name it in location_map, as in location_map={"
-                f"'{absolute.scheme}://{absolute.authority}/': '{absolute.scheme}://{absolute.authority}/'}}",
-                path=raw,
+                hint=f"name it in location_map, as in location_map={{'{store}': '{store}'}}",
+                path=_without_user(raw),
                 table=str(self.root),
             )
         return absolute

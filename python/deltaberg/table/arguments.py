@@ -14,10 +14,12 @@ from deltaberg.storage import LocationMap, StoreOptions
 __all__ = [
     "AUTO",
     "Instant",
+    "checked_flag",
     "checked_limit",
     "checked_map",
     "checked_number",
     "checked_options",
+    "checked_text",
     "parse_instant",
     "zone_of",
 ]
@@ -75,7 +77,29 @@ def checked_options(options: StoreOptions | None) -> dict[str, Any]:
 
 
 def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | None:
-    """Refuse what is neither a mapping nor `AUTO`."""
-    if location_map is not None and location_map != AUTO and not isinstance(location_map, Mapping):
-        raise InvalidArgumentError(f"location_map is {location_map!r}", hint=f'pass a mapping, or "{AUTO}"')
+    """Refuse what is neither a mapping of prefixes to locations nor `AUTO`; what it is is in no message."""
+    if location_map is None or location_map == AUTO:
+        return location_map
+    if not isinstance(location_map, Mapping):
+        raise InvalidArgumentError(
+            f"location_map is of type {type(location_map).__name__}", hint=f'pass a mapping, or "{AUTO}"'
+        )
+    if not all(isinstance(old, str) for old in location_map):
+        raise InvalidArgumentError(
+            "a prefix in location_map is no text", hint="pass a mapping of recorded prefixes to locations"
+        )
     return location_map
+
+
+def checked_text(name: str, value: Any, hint: str) -> str:
+    """Refuse what is no text, or empty."""
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError(f"{name} is {value!r:.200}", hint=hint)
+    return value
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Refuse what is neither True nor False: the text "false" would count as true."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass True or False")
+    return value

@@ -187,3 +187,50 @@ def test_options_of_stores_are_passed_on_and_not_shown() -> None:
     catalog: Any = deltaberg.load_catalog("c", type="hadoop", **properties)
     assert dict(catalog._store.options) == {"s3.secret-access-key": "hush"}
     assert "hush" not in repr(catalog) + repr(vars(catalog))
+
+
+@pytest.mark.parametrize("uri", ["postgres://h/db", "mysql://h/db", "sqlite:///x.db", "https://h"])
+@pytest.mark.parametrize("place", ["name", "warehouse", "hadoop", "type"])
+def test_an_address_in_a_wrong_place_is_told_where_it_belongs(uri: str, place: str) -> None:
+    right = "rest" if uri.startswith("https") else "sql"
+    wrong = "sql" if right == "rest" else "rest"
+    calls: dict[str, Any] = {
+        "name": lambda: deltaberg.load_catalog(uri),
+        "warehouse": lambda: deltaberg.load_catalog("c", warehouse=uri),
+        "hadoop": lambda: deltaberg.load_catalog("c", type="hadoop", warehouse=uri),
+        "type": lambda: deltaberg.load_catalog("c", type=wrong, uri=uri),
+    }
+    with pytest.raises(InvalidArgumentError, match="address") as caught:
+        calls[place]()
+    assert caught.value.hint is not None
+    assert ("uri=" if place == "name" else f"type='{right}'") in caught.value.hint
+
+
+def test_mappings_are_flattened_as_those_of_the_file() -> None:
+    given = {"uri": "u", "auth": {"type": "Basic", "basic": {"username": "me"}}, "s3": {"region": "r"}, "none": None}
+    wanted = {"uri": "u", "auth.type": "Basic", "auth.basic.username": "me", "s3.region": "r"}
+    assert catalog_properties("lake", given) == ("lake", wanted)
+
+
+def test_authentication_that_is_given_as_a_mapping_is_not_passed_over() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="authentication of type 'basic'"):
+        deltaberg.load_catalog("c", uri="https://h", auth={"type": "basic", "basic": {"password": "hush"}})
+
+
+@pytest.mark.parametrize("value", [b"hush", ["hush"], object(), {"x": ("hush",)}])
+def test_values_that_are_no_text_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"the property token(\.x)? is a \w+") as caught:
+        deltaberg.load_catalog("c", uri="https://h", token=value)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [5, b"x", ["lake"]])
+def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="the name of a catalog is of type"):
+        deltaberg.load_catalog(name)
+
+
+def test_paths_and_numbers_are_taken(tmp_path: Path) -> None:
+    given: Any = {"warehouse": tmp_path, "retries": 3, "flag": True}
+    wanted = {"warehouse": str(tmp_path), "retries": "3", "flag": "true"}
+    assert catalog_properties("lake", given)[1] == wanted

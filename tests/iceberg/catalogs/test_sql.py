@@ -226,6 +226,36 @@ def test_passwords_are_not_shown() -> None:
     assert "hush" not in repr(caught.value)
 
 
+@pytest.mark.parametrize("query", ["user=me&password=hush-hush", "sslpassword=hush-hush", "application_name=hush-hush"])
+def test_what_the_query_of_an_address_says_is_not_shown(query: str) -> None:
+    catalog = deltaberg.load_catalog("far", uri=f"postgresql+psycopg://127.0.0.1:1/db?{query}")
+    assert "hush" not in repr(catalog)
+    assert "127.0.0.1:1/db" in repr(catalog)
+
+
+def test_what_a_driver_repeats_of_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlalchemy
+
+    catalog: Any = deltaberg.load_catalog("far", uri="postgresql+psycopg://me:hush-1@127.0.0.1:1/db?sslpassword=hush-2")
+
+    def fail(*_: Any) -> None:
+        raise sqlalchemy.exc.OperationalError("q", {}, Exception("no login for me with hush-1 and hush-2"))
+
+    monkeypatch.setattr(catalog._engine, "connect", fail)
+    with pytest.raises(StorageError, match=r"no login for me with \*\*\* and \*\*\*") as caught:
+        catalog.list_namespaces()
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uri", ["postgres://me:hush@h/db", "mysql+nosuchdriver://me:hush@h/db"])
+def test_an_address_of_another_spelling_is_corrected(uri: str) -> None:
+    with pytest.raises(MissingDependencyError) as caught:
+        deltaberg.load_catalog("far", uri=uri)
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(("begin uri with postgresql+psycopg://", "begin uri with mysql+pymysql://"))
+    assert "hush" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("uri", "error", "message"),
     [

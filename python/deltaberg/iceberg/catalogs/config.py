@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
@@ -21,12 +21,15 @@ def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str,
     What the caller gives counts before the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and that before the
     first file ``.pyiceberg.yaml`` in the directory ``PYICEBERG_HOME``, the home directory or the working directory.
 
+    A mapping in place of a value stands for properties whose names begin with its own: ``{"auth": {"type": "none"}}`` is
+    ``{"auth.type": "none"}``.
+
     Raises
     ------
     MissingDependencyError
         Where there is such a file, and no PyYAML.
     InvalidArgumentError
-        Where the file is no mapping of names to properties.
+        Where the file is no mapping of names to properties, or a property is neither text nor what can be written so.
     """
     configured = _from_file()
     environment = _from_environment()
@@ -34,7 +37,7 @@ def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str,
         chosen = environment.get("default-catalog") or configured.get("default-catalog") or _DEFAULT
         name = chosen if isinstance(chosen, str) else _DEFAULT
     found = _of_catalog(configured, name) | _of_catalog(environment, name)
-    return name, found | {key: _text(value) for key, value in given.items() if value is not None}
+    return name, found | dict(_flat(given, str))
 
 
 def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
@@ -47,7 +50,7 @@ def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
             continue
         if not isinstance(properties, dict):
             raise InvalidArgumentError(f"the configuration of catalog {name!r} is no mapping", path=_FILE)
-        found |= dict(_flat(properties))
+        found |= dict(_flat(properties, str.lower))
     return found
 
 
@@ -56,17 +59,25 @@ def _spelled(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def _flat(properties: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flat(properties: Mapping[Any, Any], spell: Callable[[str], str], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, value in properties.items():
-        spelled = f"{prefix}{str(key).lower()}"
-        if isinstance(value, dict):
-            yield from _flat(value, f"{spelled}.")
+        spelled = f"{prefix}{spell(str(key))}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, spell, f"{spelled}.")
         elif value is not None:
-            yield spelled, _text(value)
+            yield spelled, _text(spelled, value)
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, (str, int, float)):
+        # It is not shown: it may be a secret.
+        raise InvalidArgumentError(
+            f"the property {name} is a {type(value).__name__}", hint="pass text, a number, or a mapping of such"
+        )
+    return str(text)
 
 
 def _from_environment() -> dict[str, Any]:

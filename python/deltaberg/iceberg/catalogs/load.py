@@ -15,7 +15,12 @@ from deltaberg.storage import is_store_option
 
 __all__ = ["load_catalog"]
 
-_BY_SCHEME = {"http": "rest", "https": "rest", "sqlite": "sql", "postgresql": "sql", "thrift": "hive"}
+_BY_SCHEME = {
+    "http": "rest",
+    "https": "rest",
+    **dict.fromkeys(("sqlite", "postgresql", "postgres", "mysql", "mariadb"), "sql"),
+    "thrift": "hive",
+}
 #: What others know and this library does not have, with what can be done instead.
 _REFUSED = {
     "glue": "Glue speaks the REST protocol too, but signs requests in a way that is not built",
@@ -57,8 +62,18 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     >>> catalog.load_table(name).scan(columns=["name"], limit=1).to_arrow().to_pylist()
     [{'name': 'a'}]
     """
+    if name is not None and not isinstance(name, str):
+        raise InvalidArgumentError(
+            f"the name of a catalog is of type {type(name).__name__}", hint="pass text, and properties by keyword"
+        )
+    if name is not None and "://" in name:
+        # It is not shown: addresses can hold passwords.
+        raise InvalidArgumentError(
+            "the name of a catalog is an address", hint="pass it by keyword: load_catalog('any name', uri=...)"
+        )
     name, found = catalog_properties(name, properties)
     kind = _kind(name, found)
+    _check_address(name, kind, found)
     store = {key: value for key, value in found.items() if is_store_option(key)}
     if kind in ("hadoop", "filesystem"):
         return FilesystemCatalog(name, _required(name, found, "warehouse"), store)
@@ -81,12 +96,43 @@ def _kind(name: str, properties: Mapping[str, str]) -> str:
         raise UnsupportedFeatureError("a catalog cannot be a class of other packages", catalog=name)
     if "type" in properties:
         return properties["type"].lower()
-    scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
-    if scheme in _BY_SCHEME:
-        return _BY_SCHEME[scheme]
+    kind = _kind_of_address(properties.get("uri", ""))
+    if kind is not None:
+        return kind
+    misplaced = _kind_of_address(properties.get("warehouse", ""))
+    if misplaced is not None:
+        raise _misplaced(name, misplaced)
     raise InvalidArgumentError(
         f"the type of catalog {name!r} is not known",
         hint=f"pass type and uri, or configure them in .pyiceberg.yaml or as PYICEBERG_CATALOG__{name.upper()}__URI",
+    )
+
+
+def _kind_of_address(text: str) -> str | None:
+    scheme, separator, _ = text.partition(":")
+    return _BY_SCHEME.get(scheme.partition("+")[0].lower()) if separator else None
+
+
+def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
+    """Refuse the address of a catalog of one type where another type is asked for, or a warehouse."""
+    if kind in ("hadoop", "filesystem"):
+        misplaced = _kind_of_address(properties.get("warehouse", ""))
+        if misplaced is not None:
+            raise _misplaced(name, misplaced)
+    found = _kind_of_address(properties.get("uri", ""))
+    if kind in ("rest", "sql") and found is not None and found != kind:
+        raise InvalidArgumentError(
+            f"the property uri is the address of a catalog of type {found}, not {kind}",
+            hint=f"pass type={found!r}, or leave type out",
+            catalog=name,
+        )
+
+
+def _misplaced(name: str, kind: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the property warehouse is the address of a catalog of type {kind}",
+        hint=f"pass it as uri, with type={kind!r}; a warehouse is a directory or a bucket",
+        catalog=name,
     )
 
 

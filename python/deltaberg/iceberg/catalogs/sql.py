@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,15 @@ _TABLES = "iceberg_tables"
 _NAMESPACES = "iceberg_namespace_properties"
 #: How long a server may take to answer, in seconds, where the address does not say.
 _CONNECT_TIMEOUT = {"psycopg": 30, "psycopg2": 30}
+#: What names of parameters have in them that are secret.
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
+#: What is to be written in place of the scheme of an address, and what has to be installed for it.
+_DRIVERS = {
+    "postgres": ("postgresql+psycopg://", "psycopg[binary]"),
+    "postgresql": ("postgresql+psycopg://", "psycopg[binary]"),
+    "mysql": ("mysql+pymysql://", "pymysql"),
+    "mariadb": ("mariadb+pymysql://", "pymysql"),
+}
 
 
 class SqlCatalog(NamedCatalog):
@@ -61,7 +71,9 @@ class SqlCatalog(NamedCatalog):
         self._store = StoreSpec(dict(storage_options or {}))
 
     def __repr__(self) -> str:
-        return f"SqlCatalog({self.name!r}, uri={self._engine.url.render_as_string(hide_password=True)!r})"
+        # What follows the question mark can be a secret too, and drivers have many names for one.
+        shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
+        return f"SqlCatalog({self.name!r}, uri={shown!r})"
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
         """List the namespaces directly below one; those count that have tables or properties."""
@@ -173,12 +185,22 @@ class SqlCatalog(NamedCatalog):
         except sa.exc.SQLAlchemyError as error:
             # The statement and its parameters say nothing that helps; the driver does.
             reason = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-            raise StorageError(f"the database failed: {reason[0] if reason else error}", catalog=self.name) from None
+            said = _without_secrets(reason[0] if reason else type(error).__name__, self._engine.url)
+            raise StorageError(f"the database failed: {said}", catalog=self.name) from None
 
 
 def _is_missing(database: str) -> bool:
     """Say whether a database of SQLite is a file that is not there; connecting would create it."""
     return database != ":memory:" and not database.startswith("file:") and not os.path.exists(database)
+
+
+def _without_secrets(text: str, url: sa.URL) -> str:
+    """Take passwords and the like out of what a driver says."""
+    found = [url.password, *(value for name, value in url.query.items() if _SECRET.search(name))]
+    values = [str(one) for value in found if value for one in (value if isinstance(value, tuple) else (value,))]
+    for value in sorted(filter(None, values), key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text
 
 
 def _engine(uri: str) -> sa.Engine:
@@ -201,7 +223,7 @@ def _engine(uri: str) -> sa.Engine:
             options["connect_args"] = {"connect_timeout": seconds}
         return sa.create_engine(url, **options)
     except sa.exc.NoSuchModuleError as error:
-        raise MissingDependencyError(f"SQLAlchemy lacks a dialect: {error}", hint="install its package") from None
+        raise MissingDependencyError(f"SQLAlchemy lacks a dialect: {error}", hint=_driver_hint(uri)) from None
     except (sa.exc.ArgumentError, ValueError):
         # Their texts can hold the address, and so a password.
         raise InvalidArgumentError(
@@ -210,6 +232,10 @@ def _engine(uri: str) -> sa.Engine:
         ) from None
     except ImportError as error:
         raise MissingDependencyError(
-            f"the driver of the database is not installed: {error.name}",
-            hint="pip install 'psycopg[binary]' for PostgreSQL, with postgresql+psycopg:// in uri",
+            f"the driver of the database is not installed: {error.name}", hint=_driver_hint(uri)
         ) from None
+
+
+def _driver_hint(uri: str) -> str:
+    known = _DRIVERS.get(uri.partition(":")[0].partition("+")[0].lower())
+    return "install its package" if known is None else f"pip install '{known[1]}', and begin uri with {known[0]}"
