@@ -59,7 +59,7 @@ def test_damaged_files(
         path = rng.choice(paths)
         whole = path.read_bytes()
         path.write_bytes(_damaged(whole, rng))
-        monkeypatch.setattr(deletes, "_kept", deletes._Kept())
+        monkeypatch.setattr(deletes, "_kept", deletes.KeptReads())
         try:
             table = open_table(builder.root)
             table.scan("id > 4 and s = 'x'").to_arrow()
@@ -68,6 +68,6 @@ def test_damaged_files(
             raised += 1
         path.write_bytes(whole)
     assert raised > 2
-    monkeypatch.setattr(deletes, "_kept", deletes._Kept())
+    monkeypatch.setattr(deletes, "_kept", deletes.KeptReads())
     found = open_table(builder.root).scan().to_arrow().column("id").to_pylist()
     assert sorted(found) == [n for n in range(30) if n not in (3, 15, 21, 29)]

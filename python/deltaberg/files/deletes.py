@@ -6,17 +6,16 @@ allows. Position deletes become bitmaps, as deletion vectors are; equality delet
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
+from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError
+from deltaberg.files.delete_cache import DeleteFileIdentities, KeptReads, gone
 from deltaberg.files.formats import open_data_file
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.task import DeleteFile, FileTask
@@ -26,54 +25,27 @@ from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
 __all__ = ["KeySet", "equality_deletes", "position_deletes"]
 
-_T = TypeVar("_T")
-
 #: Columns of position delete files.
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
-#: Bytes of delete files that are kept.
-_KEPT_BYTES = 512 << 20
 _BATCH = 131_072
 
 
-class _Kept:
-    """What was read last of delete files, with its bytes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[Any, tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: Any, read: Callable[[], tuple[_T, int]]) -> _T:
-        """Give what was kept under a key, or read it."""
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                kept: _T = self._found[key][0]
-                return kept
-        found, size = read()
-        with self._lock:
-            if key not in self._found:
-                self._found[key] = (found, size)
-                self._bytes += size
-            while self._bytes > _KEPT_BYTES and len(self._found) > 1:
-                _, (_, dropped) = self._found.popitem(last=False)
-                self._bytes -= dropped
-        return found
-
-
-_kept = _Kept()
+_kept = KeptReads()
+_identities = DeleteFileIdentities()
 
 
 def position_deletes(
     files: Sequence[DeleteFile], task: FileTask, store: StoreSpec, resolver: PathResolver | None
 ) -> bytes | None:
     """Give the positions that position delete files delete in a task's data file, as a portable bitmap."""
+    named = [file for file in files if file.keys is None]
+    if not named:
+        return None
     found = []
-    for file in files:
-        if file.keys is None:
-            table = _kept.get(_key(file, store, ()), partial(_positions, file, store))
-            found.append(_of_file(table, task, resolver))
+    for file, identity in zip(named, _identities.of(named, store, resolver), strict=True):
+        table = _kept.get(identity, partial(_positions, file, store))
+        found.append(_of_file(table, task, resolver))
     positions = [part for part in found if len(part)]
     if not positions:
         return None
@@ -81,12 +53,6 @@ def position_deletes(
     ascending = _ascending(chunks)
     bitmap, _ = kernels.unframe_bitmap(kernels.encode_bitmap(ascending, "delta-inline"), "delta-inline")
     return bitmap
-
-
-def _key(file: DeleteFile, store: StoreSpec, fields: tuple[Field, ...]) -> tuple[Any, ...]:
-    """Give what tells apart what is kept: the file, and the columns as which it was read."""
-    location = parse_location(file.location)
-    return store.open(location), location, file.size, fields
 
 
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[pa.Table, int]:
@@ -178,8 +144,9 @@ def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: Fil
     found = []
     for ids, files in by_columns.items():
         fields = tuple(_key_field(number, layout.keys, files[0]) for number in ids)
-        named = tuple((file.location, file.size) for file in files)
-        found.append(_kept.get((named, fields), partial(_key_set, files, fields, store, layout)))
+        identities = tuple(_identities.of(files, store, layout.resolver))
+        key = (identities, fields, layout.by_id, layout.name_mapping)
+        found.append(_kept.get(key, partial(_key_set, files, fields, store, layout)))
     return found
 
 
@@ -240,11 +207,7 @@ def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: F
         finally:
             source.close()
     except ObjectNotFoundError as error:
-        raise DataFileNotFoundError(
-            "a delete file is gone: expired, or left behind when the table was moved",
-            hint="open the newest snapshot, or say where the files are now with location_map",
-            delete_file=file.location,
-        ) from error
+        raise gone(file) from error
     except DeltabergError as error:
         raise error.with_context(delete_file=file.location) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,174 @@
+"""What is kept of delete files: never that of another file of the same name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import open_table
+from deltaberg.errors import CorruptDataFileError
+from deltaberg.files import DeleteFile, FileLayout, deletes
+from deltaberg.files.delete_cache import KeptReads
+from deltaberg.schema import Field, Primitive
+from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
+from deltaberg.storage.local import LocalStorage
+from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+
+
+def _ids(builder: IcebergBuilder) -> list[int]:
+    return sorted(open_table(builder.root).scan(columns=["id"]).to_arrow().column("id").to_pylist())
+
+
+def _made(root: Path, kind: str, gone: int) -> tuple[IcebergBuilder, IcebergFile]:
+    """Make a table with the rows 0 to 9, of which one is deleted."""
+    builder = IcebergBuilder(root, {"id": "long"})
+    file = builder.data([{"id": number} for number in range(10)])
+    builder.commit(file)
+    deleting = (
+        builder.position_deletes([(file, gone)], format="avro")
+        if kind == "position"
+        else builder.equality_deletes([1], [{"id": gone}], format="avro")
+    )
+    builder.commit(deleting)
+    return builder, deleting
+
+
+@pytest.mark.parametrize("kind", ["position", "equality"])
+def test_a_table_that_is_made_again_in_the_same_place(tmp_path: Path, kind: str) -> None:
+    """Its files have the names and sizes of those of the table before."""
+    root = tmp_path / "t"
+    before, old = _made(root, kind, 3)
+    assert _ids(before) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    modified = Path(old.path).stat().st_mtime_ns
+    shutil.rmtree(root)
+    after, new = _made(root, kind, 7)
+    assert (new.path, new.size) == (old.path, old.size)
+    # The clock of a file system may be coarse, and it may give the same node again.
+    os.utime(new.path, ns=(modified, modified + 5_000_000))
+    assert _ids(after) == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+
+
+def test_names_that_stand_for_other_columns(tmp_path: Path) -> None:
+    """A delete file without ids is read as the table's mapping has its names, and no older one."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "other": "long"})
+    builder.commit(builder.data([{"id": number, "other": -number} for number in range(5)]))
+    names = ["x", "y"]
+    fields = [{"id": number, "name": name, "required": False, "type": "long"} for number, name in enumerate(names, 1)]
+    deleting = builder.data([{"x": 2, "y": 4}], fields=fields, ids=False)
+    deleting.content, deleting.equality_ids = 2, [1]
+    builder.commit(deleting)
+    found = []
+    for name in names:
+        mapping = [{"field-id": 1, "names": ["id", name]}, {"field-id": 2, "names": ["other"]}]
+        builder.properties["schema.name-mapping.default"] = json.dumps(mapping)
+        builder.write()
+        found.append(_ids(builder))
+    assert found == [[0, 1, 3, 4], [0, 1, 2, 3]]
+
+
+class _Elsewhere(StoreSpec):
+    """A store whose objects lie in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__({})
+        object.__setattr__(self, "storage", _Below(directory))
+
+    def open(self, location: Location) -> Storage:
+        """Give the store."""
+        del location
+        found: Storage = self.__dict__["storage"]
+        return found
+
+
+class _Below(LocalStorage):
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def head(self, path: str) -> ObjectMeta:
+        """Describe a file as a store does that says little."""
+        size = super().head(str(self.directory / path)).size
+        return ObjectMeta(path, size, 0)
+
+    def open(self, path: str, *rest: Any, **options: Any) -> Any:
+        """Open a file."""
+        return super().open(str(self.directory / path), *rest, **options)
+
+
+def test_stores_that_have_the_same_path(tmp_path: Path) -> None:
+    found = []
+    for number in (3, 7):
+        builder, file = _made(tmp_path / str(number), "equality", number)
+        layout = FileLayout(by_id=True, keys=(Field("id", Primitive("long"), id=1),))
+        place = DeleteFile(f"s3://b/{Path(file.path).name}", "avro", file.size, (1,))
+        (keys,) = deletes.equality_deletes([place], _Elsewhere(builder.root / "data"), layout)
+        named = keys.deleted([pa.array(range(10), pa.int64())]).to_pylist()
+        found.append([at for at, deleted in enumerate(named) if deleted])
+    assert found == [[3], [7]]
+
+
+@pytest.fixture
+def heads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the questions about files."""
+    counts: Counter[str] = Counter()
+    original = LocalStorage.head
+
+    def head(store: LocalStorage, path: str) -> ObjectMeta:
+        counts[Path(path).name] += 1
+        return original(store, path)
+
+    monkeypatch.setattr(LocalStorage, "head", head)
+    return counts
+
+
+def test_a_store_is_asked_once_for_each_state_of_a_table(tmp_path: Path, heads: Counter[str]) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [builder.data([{"id": 10 * at + number} for number in range(10)]) for at in range(6)]
+    builder.commit(*files)
+    deleting = [builder.equality_deletes([1], [{"id": 11}]), builder.equality_deletes([1], [{"id": 52}])]
+    deleting += [builder.position_deletes([(file, at) for file in files]) for at in (4, 5)]
+    builder.commit(*deleting)
+    table = open_table(builder.root)
+    heads.clear()
+    assert [table.scan(threads=threads).count() for threads in (1, 3)] == [46, 46]
+    assert {name: heads[name] for name in (Path(file.path).name for file in deleting)} == dict.fromkeys(
+        (Path(file.path).name for file in deleting), 1
+    )
+    open_table(builder.root).scan().to_arrow()
+    assert {heads[Path(file.path).name] for file in deleting} == {2}
+
+
+def test_what_was_read_first_is_dropped_first() -> None:
+    kept, reads = KeptReads(100), []
+
+    def read(name: str, size: int) -> str:
+        def work() -> tuple[str, int]:
+            reads.append(name)
+            return name, size
+
+        return kept.get(name, work)
+
+    for name in "abacba":
+        assert read(name, 40) == name
+    # The c took the place of the b, and the b that of the a.
+    assert reads == ["a", "b", "c", "b", "a"]
+    assert read("more than all", 500) == read("more than all", 500)
+    assert reads[5:] == ["more than all"]
+
+
+def test_a_failure_is_not_kept() -> None:
+    kept = KeptReads()
+
+    def fail() -> tuple[str, int]:
+        raise CorruptDataFileError("no")
+
+    for _ in range(2):
+        with pytest.raises(CorruptDataFileError):
+            kept.get("a", fail)
+    assert kept.get("a", lambda: ("found", 1)) == "found"
