@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deltaberg import DeltaTable, open_table
+from deltaberg import DeltaTable, IcebergTable, load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError
+from tests.support.iceberg_builder import IcebergBuilder
 
 _CALLS: dict[str, Callable[[Any], Any]] = {
     "changes(None)": lambda table: table.changes(None),
@@ -25,6 +27,8 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "timezone=None": lambda table: open_table(table.location, timezone=None),  # type: ignore[call-overload]
     "timezone=5": lambda table: DeltaTable(table.location, timezone=5),  # type: ignore[arg-type]
     "storage_options=5": lambda table: open_table(table.location, storage_options=5),  # type: ignore[call-overload]
+    "location_map={5: 'x'}": lambda table: DeltaTable(table.location, location_map={5: "x"}),  # type: ignore[dict-item]
+    "validate='false'": lambda table: DeltaTable(table.location, validate="false"),  # type: ignore[arg-type]
     "location_map=5": lambda table: DeltaTable(table.location, location_map=5),  # type: ignore[arg-type]
     "columns=[1]": lambda table: table.scan(columns=[1]),
     "columns=[('name', 1)]": lambda table: table.scan(columns=[("name", 1)]),
@@ -64,3 +68,38 @@ def test_values_of_options_are_in_no_message(table: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         open_table(table.location, storage_options="secret")  # type: ignore[call-overload]
     assert "secret" not in str(caught.value)
+
+
+_ICEBERG_CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "inspect": lambda table, value: table.inspect(value),
+    "start of changes": lambda table, value: table.changes(value),
+    "end of changes": lambda table, value: table.changes(None, value),
+    "start of appends": lambda table, value: table.appends(value),
+    "end of appends": lambda table, value: table.appends(None, value),
+    "snapshot_id": lambda table, value: open_table(table.location, snapshot_id=value),
+    "ref": lambda table, value: open_table(table.location, ref=value),
+    "ref of a catalog": lambda table, value: _catalog(table).load_table("t", ref=value),
+    "storage_options": lambda table, value: IcebergTable(table.location, storage_options=value),
+    "location_map": lambda table, value: IcebergTable(table.location, location_map=value),
+    "validate": lambda table, value: IcebergTable(table.location, validate=value),
+    "validate of a catalog": lambda table, value: _catalog(table).load_table("t", validate=value),
+    "namespace": lambda table, value: _catalog(table).list_tables(value),
+    "name of a catalog": lambda _, value: load_catalog(value),
+}
+#: What is neither text, nor a number, nor a mapping of text; a reader of it would fail in ways of its own.
+_ODD = {"list": [5], "mapping": {1: {}}, "set": {5}, "float": 1.5, "bytes": b"x", "object": object(), "call": len}
+
+
+def _catalog(table: Any) -> Any:
+    return load_catalog("c", type="hadoop", warehouse=str(Path(table.location).parent))
+
+
+@pytest.mark.parametrize("value", _ODD.values(), ids=_ODD.keys())
+@pytest.mark.parametrize("call", _ICEBERG_CALLS.values(), ids=_ICEBERG_CALLS.keys())
+def test_what_is_not_taken_of_iceberg_is_refused(call: Callable[[Any, Any], Any], value: Any, tmp_path: Path) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}]))
+    table = open_table(builder.root)
+    with pytest.raises(InvalidArgumentError) as caught:
+        call(table, value)
+    assert caught.value.hint

@@ -36,6 +36,7 @@ from deltaberg.table import (
     Scan,
     ScanOptions,
     ScanSource,
+    checked_flag,
     checked_limit,
     checked_map,
     checked_options,
@@ -125,7 +126,7 @@ class DeltaTable:
         else:
             snapshot = Snapshot.load(self._log, version)
         self._set(snapshot)
-        if validate:
+        if checked_flag("validate", validate):
             validate_table(snapshot, self._store, self._resolver)
 
     def _set(self, snapshot: Snapshot) -> None:

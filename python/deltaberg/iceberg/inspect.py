@@ -38,10 +38,10 @@ def inspect_table(source: IcebergSource, name: str) -> pa.Table:
     InvalidArgumentError
         Where there is none of the name.
     """
-    make = _TABLES.get(name)
+    make = _TABLES.get(name) if isinstance(name, str) else None
     if make is None:
         raise InvalidArgumentError(
-            f"there is no metadata table {name!r}", hint=f"known are {', '.join(METADATA_TABLES)}", table=source.table
+            f"there is no metadata table {name!r:.200}", hint=f"known are {', '.join(METADATA_TABLES)}", table=source.table
         )
     return make(source)
 

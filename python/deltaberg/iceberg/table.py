@@ -20,7 +20,18 @@ from deltaberg.iceberg.spec import PartitionSpec, SortOrder
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, StoreSpec, parse_location
-from deltaberg.table import Instant, Scan, ScanOptions, checked_map, parse_instant, scan_options, zone_of
+from deltaberg.table import (
+    Instant,
+    Scan,
+    ScanOptions,
+    checked_flag,
+    checked_map,
+    checked_options,
+    checked_text,
+    parse_instant,
+    scan_options,
+    zone_of,
+)
 
 __all__ = ["IcebergTable"]
 
@@ -89,17 +100,16 @@ class IcebergTable:
         ]
         if len(given) > 1:
             raise InvalidArgumentError(f"a table is opened by {given[0]} or by {given[1]}, not by both")
-        if snapshot_id is not None and type(snapshot_id) is not int:
-            raise InvalidArgumentError(f"snapshot_id is {snapshot_id!r}", hint="pass a number")
+        _check_snapshot("snapshot_id", snapshot_id)
         self._timezone = zone_of(timezone)
         self._location_map = checked_map(location_map)
-        self._ref = ref
+        self._ref = None if ref is None else checked_text("ref", ref, "pass the name of a branch or a tag")
         self._pointer = location if isinstance(location, TablePointer) else _file_pointer(location, storage_options)
         self._loaded = self._pointer.load()
         millis = None if timestamp is None else parse_instant(timestamp, self._timezone)
         self._is_newest = snapshot_id is None and millis is None
         self._set(self._loaded, snapshot_id, millis)
-        if validate:
+        if checked_flag("validate", validate):
             validate_table(self._source)
 
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
@@ -306,6 +316,8 @@ class IcebergTable:
         chosen = scan_options(options, execution, str(self._timezone))
         condition, columns, limit = wanted
         try:
+            _check_snapshot("start", start)
+            _check_snapshot("end", end)
             last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
             found = [] if last is None and start is None else self._range(start, last)
         except DeltabergError as error:
@@ -314,15 +326,19 @@ class IcebergTable:
         return Scan(source, filter=condition, columns=columns, limit=limit, options=chosen)
 
     def _range(self, start: int | None, last: Snapshot | None) -> list[Snapshot]:
-        if start is not None and type(start) is not int:
-            raise InvalidArgumentError(f"start is {start!r}", hint="pass the number of a snapshot, or None")
         if last is None:
             raise VersionNotFoundError(f"there is no snapshot {start}: the table has none")
         return snapshots_between(self.metadata, start, last)
 
 
 def _file_pointer(location: str | os.PathLike[str], storage_options: StoreOptions | None) -> TablePointer:
-    return FilePointer(parse_location(location), StoreSpec(dict(storage_options or {})))
+    return FilePointer(parse_location(location), StoreSpec(checked_options(storage_options)))
+
+
+def _check_snapshot(name: str, value: int | None) -> None:
+    """Refuse what is no number of a snapshot."""
+    if value is not None and type(value) is not int:
+        raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass the number of a snapshot, or None")
 
 
 def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap | str | None) -> PathResolver:

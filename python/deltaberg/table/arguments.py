@@ -70,9 +70,11 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
 
 
 def checked_options(options: StoreOptions | None) -> dict[str, Any]:
-    """Refuse what is no mapping; its values are in no message."""
+    """Refuse what is no mapping of names; its values are in no message."""
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError("storage_options is no mapping", hint="pass names and values, as in a dict")
+    if not all(isinstance(name, str) for name in options or ()):
+        raise InvalidArgumentError("a name in storage_options is no text", hint="pass names and values, as in a dict")
     return dict(options or {})
 
 

@@ -21,8 +21,8 @@ def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str,
     What the caller gives counts before the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and that before the
     first file ``.pyiceberg.yaml`` in the directory ``PYICEBERG_HOME``, the home directory or the working directory.
 
-    A mapping in place of a value stands for properties whose names begin with its own: ``{"auth": {"type": "none"}}`` is
-    ``{"auth.type": "none"}``.
+    A mapping in place of a value stands for properties whose names begin with its own: ``{"auth": {"type": "none"}}``
+    is ``{"auth.type": "none"}``.
 
     Raises
     ------
