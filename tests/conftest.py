@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--random-seed", type=int, metavar="N", help="the seed of random tests; chosen and printed by default"
     )
+    parser.addoption("--judges", action="store_true", help="run also the tests marked judges")
 
 
 def pytest_configure(config: pytest.Config) -> None:

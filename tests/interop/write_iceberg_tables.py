@@ -1,55 +1,22 @@
-"""Writes the tables of `iceberg_spark_tables` by iceberg-spark, with what Spark reads of them.
-
-It runs in a process of its own, since the jar registers a data source ``iceberg``:
-``python -m tests.interop.write_iceberg_tables FOLDER``. Below the folder come the warehouse, an Arrow file for each
-table and snapshot, and ``expected.json``.
-"""
+"""Writes the tables of `iceberg_spark_tables` by iceberg-spark, with what Spark reads of them; the judge runs it."""
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tests.interop.iceberg_spark_tables import COLUMNS, TABLES, SparkTable
-from tests.support.spark_session import start_session
+from tests.interop.judged_rows import write_rows
 
-__all__ = ["main"]
+__all__ = ["write"]
 
-_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
-_SETTINGS = {
-    "spark.jars.packages": _PACKAGE,
-    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.ice.type": "hadoop",
-    "spark.sql.session.timeZone": "UTC",
-    # The statements are many and the rows few: to compile each of them takes longer than to run it.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-}
-_WRITERS = 4
 _ROWS = re.compile(r"\{(rows|all):(\d+):(\d+)\}")
 
 
-def main(folder: Path) -> None:
-    """Write all tables."""
-    spark = start_session(**_SETTINGS, **{"spark.sql.catalog.ice.warehouse": str(folder / "warehouse")})
-    # Most of a small statement's time is waiting.
-    with ThreadPoolExecutor(_WRITERS) as pool:
-        written = pool.map(lambda item: _write(spark, folder, *item), TABLES.items())
-        expected = dict(zip(TABLES, written, strict=True))
-    (folder / "expected.json").write_text(json.dumps(expected, indent=1), encoding="utf-8")
-    spark.stop()
-
-
-def _write(spark: Any, folder: Path, name: str, table: SparkTable) -> dict[str, Any]:
-    path = f"ice.db.{name}"
+def write(spark: Any, folder: str, name: str) -> dict[str, Any]:
+    """Write a table, and what Spark reads of it; give the files of Arrow by snapshot and by branch or tag."""
+    table, path = TABLES[name], f"ice.db.{name}"
     spark.sql(table.create(path))
     for statement in table.statements:
         if statement == "defaults":
@@ -57,15 +24,17 @@ def _write(spark: Any, folder: Path, name: str, table: SparkTable) -> dict[str, 
             continue
         filled = _ROWS.sub(lambda match: _query(table, *match.groups()), statement)
         spark.sql(filled.replace("{t}", path).replace("{name}", f"db.{name}"))
-    found: dict[str, Any] = {"current": _dump(spark, folder, f"{name}.arrow", f"SELECT {table.select} FROM {path}")}
-    found["snapshots"], found["refs"] = {}, {}
+
+    def read(file: str, of: str = "") -> str:
+        return write_rows(spark.sql(f"SELECT {table.select} FROM {path}{of}").toArrow(), Path(folder), file)
+
+    found: dict[str, Any] = {"current": read(f"{name}.arrow"), "snapshots": {}, "refs": {}}
     if table.history:
         for row in spark.sql(f"SELECT snapshot_id FROM {path}.snapshots").collect():
-            query = f"SELECT {table.select} FROM {path} VERSION AS OF {row.snapshot_id}"
-            found["snapshots"][str(row.snapshot_id)] = _dump(spark, folder, f"{name}-{row.snapshot_id}.arrow", query)
+            number = row.snapshot_id
+            found["snapshots"][str(number)] = read(f"{name}-{number}.arrow", f" VERSION AS OF {number}")
         for row in spark.sql(f"SELECT name, snapshot_id FROM {path}.refs").collect():
-            query = f"SELECT {table.select} FROM {path} VERSION AS OF '{row.name}'"
-            found["refs"][row.name] = _dump(spark, folder, f"{name}-{row.name}.arrow", query)
+            found["refs"][row.name] = read(f"{name}-{row.name}.arrow", f" VERSION AS OF '{row.name}'")
     return found
 
 
@@ -91,14 +60,3 @@ def _add_defaults(spark: Any, path: str) -> None:
     update.addColumn("db", types.BooleanType.get(), lit(True))
     update.commit()
     spark.sql(f"REFRESH TABLE {path}")
-
-
-def _dump(spark: Any, folder: Path, name: str, query: str) -> str:
-    rows: pa.Table = spark.sql(query).toArrow()
-    with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return name
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -1,0 +1,69 @@
+"""Tables that the judge writes, with what the engine itself reads of them."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.canon import canonical_lines
+from tests.support.judge import Judge
+
+__all__ = ["Written", "chosen_names", "same"]
+
+
+class Written:
+    """The tables of one kind: those that the chosen tests name are written at once, others when they are asked for.
+
+    Parameters
+    ----------
+    code
+        What writes the table ``name`` below ``folder``, and gives what is known of it.
+    """
+
+    def __init__(self, judge: Judge, folder: Path, code: str, names: list[str]) -> None:
+        self.folder = folder
+        self._judge = judge
+        self._code = code
+        self._told: dict[str, Future[dict[str, Any]]] = {name: self._write(name) for name in names}
+
+    def _write(self, name: str) -> Future[dict[str, Any]]:
+        return self._judge.start(self._code, folder=str(self.folder), name=name)
+
+    def told(self, name: str) -> dict[str, Any]:
+        """Give what the writer told of a table."""
+        if name not in self._told:
+            self._told[name] = self._write(name)
+        return self._told[name].result()
+
+    def rows(self, file: str) -> pa.Table:
+        """Give the rows that the engine read into a file."""
+        with pa.memory_map(str(self.folder / file)) as source:
+            return pa.ipc.open_file(source).read_all()
+
+    def wait(self) -> None:
+        """Let no writer outlive the tests."""
+        for told in self._told.values():
+            with contextlib.suppress(Exception):
+                told.result()
+
+
+def chosen_names(request: pytest.FixtureRequest) -> list[str]:
+    """Give what the chosen tests of a module have as their parameter ``name``, in their order."""
+    found: dict[str, None] = {}
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec"):
+            name = item.callspec.params.get("name")
+            if isinstance(name, str):
+                found[name] = None
+    return list(found)
+
+
+def same(found: pa.Table, expected: pa.Table) -> None:
+    """Compare columns and rows; the order of rows does not matter."""
+    assert found.schema.names == expected.schema.names
+    assert canonical_lines(found) == canonical_lines(expected)
