@@ -32,9 +32,9 @@ def _made(root: Path, kind: str, gone: int) -> tuple[IcebergBuilder, IcebergFile
     file = builder.data([{"id": number} for number in range(10)])
     builder.commit(file)
     deleting = (
-        builder.position_deletes([(file, gone)], format="avro")
+        builder.position_deletes([(file, gone)])
         if kind == "position"
-        else builder.equality_deletes([1], [{"id": gone}], format="avro")
+        else builder.equality_deletes([1], [{"id": gone}])
     )
     builder.commit(deleting)
     return builder, deleting
@@ -106,7 +106,7 @@ def test_stores_that_have_the_same_path(tmp_path: Path) -> None:
     for number in (3, 7):
         builder, file = _made(tmp_path / str(number), "equality", number)
         layout = FileLayout(by_id=True, keys=(Field("id", Primitive("long"), id=1),))
-        place = DeleteFile(f"s3://b/{Path(file.path).name}", "avro", file.size, (1,))
+        place = DeleteFile(f"s3://b/{Path(file.path).name}", "parquet", file.size, (1,))
         (keys,) = deletes.equality_deletes([place], _Elsewhere(builder.root / "data"), layout)
         named = keys.deleted([pa.array(range(10), pa.int64())]).to_pylist()
         found.append([at for at, deleted in enumerate(named) if deleted])
