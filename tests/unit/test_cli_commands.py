@@ -195,6 +195,9 @@ def test_plan(orders: str) -> None:
         "residual_files": 1,
         "deletion_vectors": 1,
         "deleted_rows": 1,
+        "position_delete_files": 0,
+        "equality_delete_files": 0,
+        "files_with_delete_files": 0,
         "limit": None,
         "tasks": 1,
     }

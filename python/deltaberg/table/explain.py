@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE
@@ -37,6 +40,9 @@ class Explanation:
         How many files need the filter applied to their rows; the others match whole.
     deletion_vectors, deleted_rows
         How many files have a deletion vector, and how many rows these delete.
+    position_delete_files, equality_delete_files, files_with_delete_files
+        How many delete files of each kind apply, and to how many files; how many rows they delete is known only once
+        they are read.
     limit
         How many rows are wanted at most; None for all.
     tasks
@@ -52,6 +58,9 @@ class Explanation:
     residual_files: int
     deletion_vectors: int
     deleted_rows: int
+    position_delete_files: int
+    equality_delete_files: int
+    files_with_delete_files: int
     limit: int | None
     tasks: int
 
@@ -76,6 +85,10 @@ class Explanation:
             facts.append(("applied to rows of", f"{self.residual_files} files; the others match whole"))
         if self.deletion_vectors:
             facts.append(("deletion vectors", f"{self.deletion_vectors} files, {self.deleted_rows} rows deleted"))
+        kinds = (("position", self.position_delete_files), ("equality", self.equality_delete_files))
+        shown = ", ".join(f"{count} {kind}" for kind, count in kinds if count)
+        if shown:
+            facts.append(("delete files", f"{shown}; for {self.files_with_delete_files} files"))
         if self.limit is not None:
             facts.append(("limit", f"{self.limit} rows"))
         return [*facts, ("tasks", str(self.tasks)), ("road", _ROAD)]
@@ -88,6 +101,7 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
     """Describe a plan: what each step keeps, what is read, and what remains to be done for each row."""
     source = plan.source
     constant = set(constants.names)
+    deletes = _delete_files(plan)
     return Explanation(
         table=source.table,
         description=source.description,
@@ -98,9 +112,34 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
         residual_files=pc.sum(plan.filtered).as_py() or 0,
         deletion_vectors=pc.sum(plan.files.column("exclude").combine_chunks().is_valid()).as_py() or 0,
         deleted_rows=pc.sum(plan.deleted_counts).as_py() or 0,
+        position_delete_files=deletes.position,
+        equality_delete_files=deletes.equality,
+        files_with_delete_files=deletes.files,
         limit=limit,
         tasks=count_splits(plan, split_size),
     )
+
+
+class _DeleteFiles(NamedTuple):
+    """How many delete files of each kind apply, and to how many files."""
+
+    position: int
+    equality: int
+    files: int
+
+
+def _delete_files(plan: Plan) -> _DeleteFiles:
+    # What a format does not have is not located, and neither is anything where no delete file applies.
+    names = [name for name in ("deletes", "included") if name in plan.files.column_names]
+    lists = [plan.located.column(name).combine_chunks() for name in names]
+    if not lists:
+        return _DeleteFiles(0, 0, 0)
+    used = pa.concat_arrays([pc.list_flatten(found) for found in lists])
+    is_equality = pc.struct_field(used, "keys").is_valid()
+    places = pc.struct_field(used, "location")
+    position, equality = (len(places.filter(mask).unique()) for mask in (pc.invert(is_equality), is_equality))
+    some = [pc.greater(pc.list_value_length(found).fill_null(0), 0) for found in lists]
+    return _DeleteFiles(position, equality, pc.sum(reduce(pc.or_, some)).as_py() or 0)
 
 
 def _bytes(size: float) -> str:
