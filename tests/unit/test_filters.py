@@ -64,6 +64,12 @@ _CONDITIONS = [
     "f = 3",
     "f IN (0.5)",
     "x.y = 1",
+    "x.y = i",
+    "i < x.y",
+    "NOT i <= id",
+    "i IS DISTINCT FROM x.y",
+    "i IS NOT DISTINCT FROM x.y",
+    "i != x.y",
     "x.z IS NULL",
     "x IS NULL",
     "x IS NOT NULL AND x.y > 1",
@@ -117,6 +123,13 @@ def test_quotes_and_escapes_in_texts(builder: DeltaBuilder) -> None:
         assert table.scan(text).to_arrow()["s"].to_pylist() == [value], text
     for value in values:
         assert table.scan(str(col("s") == value)).to_arrow()["s"].to_pylist() == [value]
+
+
+@pytest.mark.parametrize("condition", ["x = x", "id = f", "id = s"])
+def test_columns_that_cannot_be_compared(builder: DeltaBuilder, rows: pa.Table, condition: str) -> None:
+    builder.create(rows.schema)
+    with pytest.raises(ExpressionError, match="cannot be compared"):
+        open_table(builder.root).scan(condition)
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,15 @@ from deltaberg.expressions.tree import (
     Predicate,
     quoted,
 )
-from deltaberg.schema import DataType, Field, Primitive, Struct, find_path
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_path
 
 __all__ = ["Bound", "BoundAnd", "BoundOr", "BoundPredicate", "bind", "bound_paths", "join_bound", "split_and"]
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _TEXT = frozenset({"starts with", "not starts with", "like", "not like"})
 _UNORDERED_TYPES = frozenset({"variant"})
+#: Types whose columns are compared with each other, each exactly.
+_FAMILIES = (frozenset({"byte", "short", "integer", "long"}), frozenset({"float", "double"}))
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,10 @@ class _Binder:
     def _columns(self, operator: str, path: tuple[Field, ...], other: Column, source: Predicate) -> Bound:
         other_path = find_path(self._schema, other.path)
         left, right = path[-1].type, other_path[-1].type
-        if left != right or not isinstance(left, (Primitive, type(right))) or operator in _TEXT:
+        if not _are_comparable(left, right) or operator in _TEXT:
             raise ExpressionError(
-                f"columns of types {left} and {right} cannot be compared", hint="only columns of one type can"
+                f"columns of types {left} and {right} cannot be compared",
+                hint="only columns of one type can, integers of any size, and float with double",
             )
         return BoundPredicate(operator, path, other=other_path, source=source)
 
@@ -226,6 +229,12 @@ class _Binder:
         if len(values) == 1:
             return BoundPredicate("=" if operator == "in" else "!=", path, values, source=source)
         return BoundPredicate(operator, path, values, source=source)
+
+
+def _are_comparable(left: DataType, right: DataType) -> bool:
+    if left == right:
+        return isinstance(left, (Primitive, Decimal))
+    return any({str(left), str(right)} <= family for family in _FAMILIES)
 
 
 def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:

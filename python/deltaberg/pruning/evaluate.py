@@ -86,6 +86,13 @@ def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, p
 def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     key = stats_key(bound.path)
     operator = bound.operator
+    if bound.other is not None:
+        nulls_match = operator in ("<=>", "is distinct from")
+        return (
+            stats.all(True)
+            if nulls_match
+            else pc.invert(pc.or_(stats.all_null(key), stats.all_null(stats_key(bound.other))))
+        )
     if operator == "is null":
         return pc.invert(stats.no_null(key))
     if operator == "is distinct from":
@@ -96,7 +103,7 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         return pc.and_not(possible, stats.no_nan(key))
     if operator == "is not nan":
         return pc.and_not(possible, stats.no_number(key))
-    if operator in ("is not null", "like", "not like") or bound.other is not None:
+    if operator in ("is not null", "like", "not like"):
         return possible
     if operator in ("=", "<=>", "in", "<", "<=") and not any(map(_is_nan, bound.values)):
         possible = pc.and_not(possible, stats.no_number(key))
@@ -191,12 +198,12 @@ def _both_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str
 def _must(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     key = stats_key(bound.path)
     operator = bound.operator
+    if operator in ("is nan", "is not nan", "like", "not like") or bound.other is not None:
+        return stats.all(False)
     if operator == "is null":
         return stats.all_null(key)
     if operator == "is distinct from":
         return pc.or_(stats.all_null(key), pc.and_(stats.no_null(key), _never(bound, stats)))
-    if operator in ("is nan", "is not nan", "like", "not like") or bound.other is not None:
-        return stats.all(False)
     if operator == "is not null":
         return stats.no_null(key)
     return pc.and_(stats.no_null(key), _always(bound, stats))
