@@ -37,9 +37,13 @@ def test_rows_in_delete_files_are_not_counted(tmp_path: Path, kind: str) -> None
     assert table.scan().count() == 4
 
 
+def _bounds(low: int, high: int) -> dict[str, dict[int, bytes]]:
+    return {"lower_bounds": {1: low.to_bytes(8, "little")}, "upper_bounds": {1: high.to_bytes(8, "little")}}
+
+
 def test_what_deletes_rows_is_explained(tmp_path: Path, recorder: Recorder) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
-    bounds = [{"lower_bounds": {1: low}, "upper_bounds": {1: high}} for low, high in ((1, 2), (3, 4), (5, 6))]
+    bounds = [_bounds(low, high) for low, high in ((1, 2), (3, 4), (5, 6))]
     files = [builder.data([{"id": 2 * n + 1}, {"id": 2 * n + 2}], metrics=found) for n, found in enumerate(bounds)]
     builder.commit(*files)
     first, second, _ = files
@@ -47,7 +51,7 @@ def test_what_deletes_rows_is_explained(tmp_path: Path, recorder: Recorder) -> N
     for number in (2, 3):
         builder.commit(builder.equality_deletes([1], [{"id": number}]), operation="delete")
     builder.commit(*builder.deletion_vectors({second.path: [1]}), operation="delete")
-    builder.commit(builder.data([{"id": 9}], metrics={"lower_bounds": {1: 9}, "upper_bounds": {1: 9}}))
+    builder.commit(builder.data([{"id": 9}], metrics=_bounds(9, 9)))
     table = open_table(builder.root)
     scan = table.scan()
     scan.plan  # noqa: B018 - what follows must not read anything more

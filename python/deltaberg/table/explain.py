@@ -102,6 +102,7 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
     source = plan.source
     constant = set(constants.names)
     deletes = _delete_files(plan)
+    vectors = plan.files.column("exclude").combine_chunks()
     return Explanation(
         table=source.table,
         description=source.description,
@@ -110,14 +111,21 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
         constants=tuple(constants.names),
         filter=None if plan.condition == TRUE else str(plan.condition),
         residual_files=pc.sum(plan.filtered).as_py() or 0,
-        deletion_vectors=pc.sum(plan.files.column("exclude").combine_chunks().is_valid()).as_py() or 0,
-        deleted_rows=pc.sum(plan.deleted_counts).as_py() or 0,
+        deletion_vectors=len(vectors) - vectors.null_count,
+        deleted_rows=_deleted_rows(vectors),
         position_delete_files=deletes.position,
         equality_delete_files=deletes.equality,
         files_with_delete_files=deletes.files,
         limit=limit,
         tasks=count_splits(plan, split_size),
     )
+
+
+def _deleted_rows(vectors: pa.Array) -> int:
+    if vectors.null_count == len(vectors):
+        return 0
+    total: int | None = pc.sum(pc.struct_field(vectors, "cardinality")).as_py()
+    return total or 0
 
 
 class _DeleteFiles(NamedTuple):
