@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, strategies
 
-from deltaberg import open_table
+from deltaberg import kernels, open_table
 from deltaberg.errors import CorruptDataFileError
 from deltaberg.files import DeleteFile, FileLayout, deletes
 from deltaberg.files.delete_cache import KeptReads
@@ -20,6 +22,8 @@ from deltaberg.schema import Field, Primitive
 from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+from tests.support.recorder import Recorder
+from tests.support.roads import Road
 
 
 def _ids(builder: IcebergBuilder) -> list[int]:
@@ -172,3 +176,91 @@ def test_a_failure_is_not_kept() -> None:
         with pytest.raises(CorruptDataFileError):
             kept.get("a", fail)
     assert kept.get("a", lambda: ("found", 1)) == "found"
+
+
+def _upserts(tmp_path: Path, commits: int, rows: int, keys: int) -> tuple[IcebergBuilder, list[int], list[str]]:
+    """Make a table as streams of upserts make it: rows with each commit, and deletes of rows of all commits before."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    live: set[int] = set()
+    names = []
+    for at in range(commits):
+        gone = [(7 * number + at) % max(at * rows, 1) for number in range(keys)]
+        live -= set(gone)
+        live |= set(new := range(at * rows, (at + 1) * rows))
+        deleting = builder.equality_deletes([1], [{"id": number} for number in gone])
+        builder.commit(builder.data([{"id": number} for number in new]), deleting)
+        names.append(Path(deleting.path).name)
+    return builder, sorted(live), names
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_each_delete_file_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorder: Recorder, threads: int
+) -> None:
+    """However many sets of delete files the data files have, and with little work on each set."""
+    commits, rows, keys = 21, 30, 5
+    builder, live, names = _upserts(tmp_path, commits, rows, keys)
+    counts = {"index_keys": 0, "contains_keys": 0}
+
+    def count(name: str) -> None:
+        original = getattr(kernels, name)
+
+        def counted(*arguments: Any) -> Any:
+            counts[name] += arguments[-1].num_rows
+            return original(*arguments)
+
+        monkeypatch.setattr(kernels, name, counted)
+
+    count("index_keys")
+    count("contains_keys")
+    scan = open_table(builder.root).scan(columns=["id"], threads=threads)
+    assert sorted(scan.to_arrow().column("id").to_pylist()) == live
+    # No data file is older than the first delete file.
+    assert [recorder.read.count(name) for name in names] == [0, *[1] * (commits - 1)]
+    # Of the sets of 1 to 20 files, those of 8 and of 16 are shared by all larger ones.
+    assert counts["index_keys"] == keys * (sum(range(8)) + 8 + sum(range(8)) + 16 + sum(range(5)))
+    assert counts["contains_keys"] == rows * (8 + 7 + 1 + 4 + 7 + 4)
+
+
+def test_upserts(tmp_path: Path, road: Road) -> None:
+    builder, live, _ = _upserts(tmp_path, 12, 20, 6)
+    assert road.column(open_table(builder.root).scan(), "id") == live
+
+
+def test_keys_of_some_columns_beside_keys_of_others(tmp_path: Path, rng: random.Random) -> None:
+    """Delete files of several columns, in partitions and for all of them, come in one order."""
+    builder = IcebergBuilder(
+        tmp_path / "t",
+        {"p": "string", "a": "long", "b": "string"},
+        specs=[[{"source-id": 1, "name": "p", "transform": "identity"}], []],
+    )
+    live: list[dict[str, Any]] = []
+    for _ in range(25):
+        part = rng.choice("xy")
+        names = rng.choice([["a"], ["b"], ["a", "b"], ["b", "a"]])
+        keys = [
+            {name: rng.randrange(12) if name == "a" else rng.choice(["", "u", None]) for name in names}
+            for _ in range(rng.randrange(1, 4))
+        ]
+        ids = [2 if name == "a" else 3 for name in names]
+        is_global = rng.random() < 0.4
+        place: dict[str, Any] = {"spec_id": 1} if is_global else {"partition": {"p": part}}
+        live = [
+            row
+            for row in live
+            if not ((is_global or row["p"] == part) and any(all(row[k] == key[k] for k in key) for key in keys))
+        ]
+        new = [{"p": part, "a": rng.randrange(12), "b": rng.choice(["", "u", None])} for _ in range(8)]
+        builder.commit(
+            builder.data(new, partition={"p": part}), builder.equality_deletes(ids, keys, format="parquet", **place)
+        )
+        live += new
+    found = open_table(builder.root).scan().to_arrow().to_pylist()
+    assert sorted(map(repr, found)) == sorted(map(repr, live))
+
+
+@given(strategies.integers(0, 5_000))
+def test_runs_of_files(count: int) -> None:
+    runs = deletes._runs(count)
+    assert [place for start, stop in runs for place in range(start, stop)] == list(range(count))
+    assert len(runs) <= 5

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError
-from deltaberg.files.delete_cache import DeleteFileIdentities, KeptReads, gone
+from deltaberg.files.delete_cache import DeleteFileIdentities, Identity, KeptReads, gone
 from deltaberg.files.formats import open_data_file
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.task import DeleteFile, FileTask
@@ -29,6 +29,11 @@ __all__ = ["KeySet", "equality_deletes", "position_deletes"]
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
 _BATCH = 131_072
+#: Delete files whose keys share an index where not all data files have the same ones. A larger base means fewer
+#: indexes for a row to be looked up in, and more of them that a key is in.
+_RUN_BASE = 8
+#: What an index takes for each key beside its bytes.
+_INDEX_ROW_BYTES = 32
 
 
 _kept = KeptReads()
@@ -93,7 +98,7 @@ def _leads_to(path: str, location: str, resolver: PathResolver | None) -> bool:
 
 
 def _ascending(positions: pa.Array | pa.ChunkedArray) -> pa.UInt64Array:
-    whole = positions.combine_chunks() if isinstance(positions, pa.ChunkedArray) else positions
+    whole = _one(positions)
     if len(whole) > 1 and not pc.all(pc.less(whole[:-1], whole[1:])).as_py():
         unique = whole.unique()
         return unique.take(pc.array_sort_indices(unique))
@@ -103,28 +108,29 @@ def _ascending(positions: pa.Array | pa.ChunkedArray) -> pa.UInt64Array:
 class KeySet(NamedTuple):
     """The keys of equality deletes over the same columns: rows that equal one of them in all columns are deleted.
 
-    Null equals null, NaN equals NaN, and -0.0 does not equal 0.0.
+    Null equals null, NaN equals NaN, and -0.0 does not equal 0.0. The keys lie in one index or in a few of them.
     """
 
     fields: tuple[Field, ...]
-    index: Any
-
-    @classmethod
-    def of(cls, fields: tuple[Field, ...], tables: Sequence[pa.Table]) -> KeySet:
-        """Make the set of the rows of some tables."""
-        whole = pa.concat_tables(tables).combine_chunks()
-        columns = [leaf_of(whole.column(number), child) for number, child in enumerate(fields)]
-        return cls(fields, kernels.index_keys(_batch(columns)))
+    indexes: tuple[Any, ...]
 
     def deleted(self, columns: Sequence[pa.Array]) -> pa.BooleanArray:
         """Say of each row whether its values are a key. The work is in proportion to the rows, however many keys."""
-        return kernels.contains_keys(self.index, _batch(columns))
+        batch = _batch(columns)
+        first, *others = self.indexes
+        named = kernels.contains_keys(first, batch)
+        for index in others:
+            named = pc.or_(named, kernels.contains_keys(index, batch))
+        return named
 
 
 def _batch(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:
-    plain = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
-    names = [str(number) for number in range(len(plain))]
-    return pa.RecordBatch.from_arrays([_comparable(column) for column in plain], names=names)
+    names = [str(number) for number in range(len(columns))]
+    return pa.RecordBatch.from_arrays([_comparable(_one(column)) for column in columns], names=names)
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _comparable(values: pa.Array) -> pa.Array:
@@ -136,7 +142,11 @@ def _comparable(values: pa.Array) -> pa.Array:
 
 
 def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: FileLayout) -> list[KeySet]:
-    """Give the keys of equality delete files, together where they are over the same columns."""
+    """Give the keys of equality delete files, together where they are over the same columns.
+
+    Each delete file is decoded once, whichever data files it is for. The delete files of an older data file are those
+    of a newer one and more, since planning gives the newest first; so data files share the indexes of runs of them.
+    """
     by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
     for file in chosen:
         if file.keys is not None:
@@ -144,17 +154,59 @@ def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: Fil
     found = []
     for ids, files in by_columns.items():
         fields = tuple(_key_field(number, layout.keys, files[0]) for number in ids)
-        identities = tuple(_identities.of(files, store, layout.resolver))
-        key = (identities, fields, layout.by_id, layout.name_mapping)
-        found.append(_kept.get(key, partial(_key_set, files, fields, store, layout)))
+        reader = _KeyReader(fields, store, layout)
+        known = list(zip(files, _identities.of(files, store, layout.resolver), strict=True))
+        found.append(KeySet(fields, tuple(reader.index(known[start:stop]) for start, stop in _runs(len(known)))))
     return found
 
 
-def _key_set(
-    files: Sequence[DeleteFile], fields: tuple[Field, ...], store: StoreSpec, layout: FileLayout
-) -> tuple[KeySet, int]:
-    tables = [_read(file, store, fields, layout) for file in files]
-    return KeySet.of(fields, tables), sum(table.nbytes for table in tables)
+def _runs(count: int) -> list[tuple[int, int]]:
+    """Divide the first ``count`` things into runs: one of whole powers of a base, and ever shorter ones for the rest.
+
+    There are as many runs as digits that are not 0, and all counts together need few different ones.
+
+    Examples
+    --------
+    >>> _runs(7), _runs(8), _runs(85)
+    ([(0, 7)], [(0, 8)], [(0, 64), (64, 80), (80, 85)])
+    """
+    width = 1
+    while width * _RUN_BASE <= count:
+        width *= _RUN_BASE
+    runs, start = [], 0
+    while start < count:
+        stop = start + (count - start) // width * width
+        if stop > start:
+            runs.append((start, stop))
+        start, width = stop, width // _RUN_BASE
+    return runs
+
+
+class _KeyReader:
+    """Reads keys as the same columns, each file once, and indexes them."""
+
+    def __init__(self, fields: tuple[Field, ...], store: StoreSpec, layout: FileLayout) -> None:
+        self._fields = fields
+        self._store = store
+        self._layout = layout
+        # What decides what is read of a file.
+        self._as = (fields, layout.by_id, layout.name_mapping)
+
+    def index(self, files: Sequence[tuple[DeleteFile, Identity]]) -> Any:
+        """Give the index of the keys of some files together."""
+        return _kept.get((tuple(identity for _, identity in files), self._as), lambda: self._index(files))
+
+    def _index(self, files: Sequence[tuple[DeleteFile, Identity]]) -> tuple[Any, int]:
+        parts = [_kept.get((identity, self._as), partial(self._keys, file)) for file, identity in files]
+        whole = pa.Table.from_batches(parts).combine_chunks()
+        keys = pa.RecordBatch.from_arrays([_one(column) for column in whole.columns], schema=whole.schema)
+        return kernels.index_keys(keys), 2 * keys.nbytes + _INDEX_ROW_BYTES * len(whole)
+
+    def _keys(self, file: DeleteFile) -> tuple[pa.RecordBatch, int]:
+        table = _read(file, self._store, self._fields, self._layout).combine_chunks()
+        columns = [leaf_of(_one(column), child) for column, child in zip(table.columns, self._fields, strict=True)]
+        keys = _batch(columns)
+        return keys, keys.nbytes
 
 
 def _key_field(number: int, known: Sequence[Field], file: DeleteFile) -> Field:

@@ -6,7 +6,7 @@ files with one partition and one sequence number share one list of delete files.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +22,11 @@ __all__ = ["AppliedDeletes", "apply_deletes", "row_codes"]
 
 @dataclass(frozen=True)
 class AppliedDeletes:
-    """For each data file: ``deletes`` are numbers of delete files (a list), ``vector`` that of a deletion vector."""
+    """For each data file: ``deletes`` are numbers of delete files (a list), ``vector`` that of a deletion vector.
+
+    Equality delete files come the newest first: files of one partition have lists that begin alike, of which readers
+    make use.
+    """
 
     deletes: pa.ListArray
     vector: pa.Int32Array
@@ -109,7 +113,7 @@ def _by_partition(data: pa.Table, deletes: pa.Table, numbers: pa.Int32Array) -> 
         last = row["sequence_number"] - (1 if is_equality else 0)
         groups.setdefault(None if is_equality and row["is_global"] else row["group"], []).append((last, number))
     for entries in groups.values():
-        entries.sort()
+        entries.sort(key=_newest_first)
     pairs = pa.table({"group": data.column("group"), "sequence": _sequences(data)})
     codes = row_codes([pairs.column(name).combine_chunks() for name in pairs.column_names], len(pairs))
     distinct = codes.dictionary_encode()
@@ -117,12 +121,20 @@ def _by_partition(data: pa.Table, deletes: pa.Table, numbers: pa.Int32Array) -> 
     lists = []
     for pair in pairs.take(first).to_pylist():
         chosen = _not_before(groups.get(pair["group"], []), pair["sequence"])
-        lists.append(sorted([*chosen, *_not_before(groups.get(None, []), pair["sequence"])]) or None)
+        everywhere = _not_before(groups.get(None, []), pair["sequence"])
+        if everywhere:
+            chosen = sorted([*chosen, *everywhere], key=_newest_first)
+        lists.append([number for _, number in chosen] or None)
     return pa.array(lists, pa.list_(pa.int32())).take(distinct.indices)
 
 
-def _not_before(entries: list[tuple[int, int]], sequence: int) -> list[int]:
-    return [number for _, number in entries[bisect_left(entries, (sequence, -1)) :]]
+def _newest_first(entry: tuple[int, int]) -> tuple[int, int]:
+    last, number = entry
+    return -last, number
+
+
+def _not_before(entries: list[tuple[int, int]], sequence: int) -> list[tuple[int, int]]:
+    return entries[: bisect_right(entries, -sequence, key=lambda entry: -entry[0])]
 
 
 def _with_named(data: pa.Table, lists: pa.ListArray, deletes: pa.Table, numbers: pa.Int32Array) -> pa.ListArray:
@@ -139,7 +151,7 @@ def _with_named(data: pa.Table, lists: pa.ListArray, deletes: pa.Table, numbers:
     added = lists.to_pylist()
     for row in rows:
         newer = [number for last, number in by_path[paths[row].as_py()] if last >= sequences[row].as_py()]
-        added[row] = sorted([*(added[row] or []), *newer]) or None
+        added[row] = [*(added[row] or []), *newer] or None
     return pa.array(added, pa.list_(pa.int32()))
 
 
