@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies
 
 from deltaberg import kernels, open_table
 from deltaberg.errors import CorruptDataFileError
-from deltaberg.files import DeleteFile, FileLayout, deletes
+from deltaberg.files import DeleteFile, FileLayout, deletes, read_task, tasks_of
 from deltaberg.files.delete_cache import KeptReads
 from deltaberg.schema import Field, Primitive
-from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
+from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
@@ -264,3 +265,41 @@ def test_runs_of_files(count: int) -> None:
     runs = deletes._runs(count)
     assert [place for start, stop in runs for place in range(start, stop)] == list(range(count))
     assert len(runs) <= 5
+
+
+def test_each_path_of_a_delete_file_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not once for each data file."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [builder.data([{"id": 10 * at + number} for number in range(3)]) for at in range(15)]
+    builder.commit(*files)
+    builder.commit(*[builder.position_deletes([(file, at) for file in files]) for at in (0, 2)])
+    scan = open_table(builder.root).scan(columns=["id"])
+    spec, groups = scan.read_spec, scan.spark_tasks(1)
+    counts: Counter[str] = Counter()
+    original = PathResolver.resolve
+
+    def resolve(resolver: PathResolver, raw: str) -> Location:
+        counts[raw] += 1
+        return original(resolver, raw)
+
+    monkeypatch.setattr(PathResolver, "resolve", resolve)
+    tasks = [task for group in groups for task in tasks_of(group)]
+    ids = [row["id"] for task in tasks for batch in read_task(spec, task) for row in batch.to_pylist()]
+    assert sorted(ids) == [10 * at + 1 for at in range(15)]
+    assert counts == {file.path: 2 for file in files}
+
+
+def test_paths_that_take_turns(tmp_path: Path) -> None:
+    """A delete file need not be sorted, and may spell a path in two ways."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [builder.data([{"id": 10 * at + number} for number in range(6)]) for at in range(3)]
+    paths = [file.path for file in files]
+    other = Path(paths[1]).as_uri()
+    pairs = [(paths[1], 4), (paths[0], 3), (other, 1), (paths[1], 0), ("/elsewhere", 5), (paths[0], 3), (other, 4)]
+    found = builder.position_deletes([(files[0], 0)])
+    table = pa.Table.from_pylist([{"file_path": path, "pos": at} for path, at in pairs], pq.read_schema(found.path))
+    pq.write_table(table, found.path)
+    found.size = Path(found.path).stat().st_size
+    builder.commit(*files, found)
+    left = {0: [0, 1, 2, 4, 5], 1: [2, 3, 5], 2: range(6)}
+    assert _ids(builder) == [10 * at + number for at in left for number in left[at]]

@@ -6,8 +6,11 @@ allows. Position deletes become bitmaps, as deletion vectors are; equality delet
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -34,6 +37,8 @@ _BATCH = 131_072
 _RUN_BASE = 8
 #: What an index takes for each key beside its bytes.
 _INDEX_ROW_BYTES = 32
+#: What a path takes in a dictionary beside its letters.
+_PATH_BYTES = 200
 
 
 _kept = KeptReads()
@@ -47,10 +52,15 @@ def position_deletes(
     named = [file for file in files if file.keys is None]
     if not named:
         return None
-    found = []
+    spelling = None if resolver is None else pickle.dumps(resolver)
+    found: list[pa.UInt64Array] = []
     for file, identity in zip(named, _identities.of(named, store, resolver), strict=True):
-        table = _kept.get(identity, partial(_positions, file, store))
-        found.append(_of_file(table, task, resolver))
+        kept = _kept.get(identity, partial(_positions, file, store))
+        paths = {task.recorded_path}
+        if resolver is not None:
+            places = _kept.get((identity, spelling), partial(_places, kept, resolver))
+            paths.update(places.get(task.location, ()))
+        found += [kept.of(path) for path in paths if path in kept.ranges]
     positions = [part for part in found if len(part)]
     if not positions:
         return None
@@ -60,41 +70,47 @@ def position_deletes(
     return bitmap
 
 
-def _positions(file: DeleteFile, store: StoreSpec) -> tuple[pa.Table, int]:
-    """Read a position delete file: paths as dictionary codes, and positions."""
+class _Positions(NamedTuple):
+    """What a position delete file holds: the positions of one path after those of another, and where each's are."""
+
+    positions: pa.UInt64Array
+    ranges: dict[str, tuple[int, int]]
+
+    def of(self, path: str) -> pa.UInt64Array:
+        """Give the positions of a path."""
+        start, count = self.ranges[path]
+        return self.positions.slice(start, count)
+
+
+def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
+    """Read a position delete file."""
     table = _read(file, store, [_FILE_PATH, _POS], FileLayout(by_id=False))
     if table.column("file_path").null_count or table.column("pos").null_count:
         raise CorruptDataFileError("a position delete has no path or no position", delete_file=file.location)
     lowest = pc.min(table.column("pos")).as_py()
     if lowest is not None and lowest < 0:
         raise CorruptDataFileError(f"a position delete is at {lowest}", delete_file=file.location)
-    paths = table.column("file_path").combine_chunks().dictionary_encode()
-    found = pa.table({"path": paths, "pos": table.column("pos").cast(pa.uint64())})
-    return found, found.nbytes
+    paths = _one(table.column("file_path")).dictionary_encode()
+    positions = _one(table.column("pos")).cast(pa.uint64())
+    codes = paths.indices
+    # Codes count up with the first rows of their paths: they ascend where the file is sorted by path, as it should be.
+    if len(codes) > 1 and pc.any(pc.less(codes[1:], codes[:-1])).as_py():
+        order = pc.array_sort_indices(codes)
+        codes, positions = codes.take(order), positions.take(order)
+    counts = codes.value_counts().field("counts").to_pylist()
+    ranges = dict(
+        zip(paths.dictionary.to_pylist(), zip(accumulate(counts, initial=0), counts, strict=False), strict=True)
+    )
+    return _Positions(positions, ranges), positions.nbytes + paths.dictionary.nbytes + _PATH_BYTES * len(ranges)
 
 
-def _of_file(deletes: pa.Table, task: FileTask, resolver: PathResolver | None) -> pa.UInt64Array:
-    """Give the positions of one data file."""
-    paths = deletes.column("path").combine_chunks()
-    codes = [
-        code
-        for code, path in enumerate(paths.dictionary.to_pylist())
-        if path == task.recorded_path or _leads_to(path, task.location, resolver)
-    ]
-    positions = deletes.column("pos").combine_chunks()
-    if len(codes) == len(paths.dictionary):
-        return positions
-    return positions.filter(pc.is_in(paths.indices, value_set=pa.array(codes, paths.indices.type)))
-
-
-def _leads_to(path: str, location: str, resolver: PathResolver | None) -> bool:
-    """Say whether a recorded path is another spelling of a place."""
-    if resolver is None:
-        return False
-    try:
-        return str(resolver.resolve(path)) == location
-    except DeltabergError:
-        return False
+def _places(kept: _Positions, resolver: PathResolver) -> tuple[dict[str, list[str]], int]:
+    """Give the paths of a delete file by the places that they lead to: one place may be spelled in several ways."""
+    found: dict[str, list[str]] = {}
+    for path in kept.ranges:
+        with contextlib.suppress(DeltabergError):
+            found.setdefault(str(resolver.resolve(path)), []).append(path)
+    return found, sum(_PATH_BYTES + len(place) for place in found)
 
 
 def _ascending(positions: pa.Array | pa.ChunkedArray) -> pa.UInt64Array:
