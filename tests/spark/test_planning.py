@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect
@@ -68,6 +68,66 @@ def test_pieces_are_small_and_even(table: Any) -> None:
     assert [len(part) for part in parts] == [5] * 10
     assert len(pickle.dumps(scan)) < 10_000
     assert sorted(row["id"] for part in parts for row in scan.of_pieces(part).to_arrow().to_pylist()) == _LEFT
+
+
+_KINDS: list[dict[str, Any]] = [{"kind": "multipart", "parts": 4}, {"kind": "uuid-parquet", "sidecars": 5}]
+
+
+def _delta(builder: DeltaBuilder, checkpoint: dict[str, Any]) -> list[int]:
+    """Make a table of 20 files in a checkpoint, of which some were removed, got a vector, or were added since."""
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int32())])
+    features = builder.features("v2Checkpoint", "deletionVectors")
+
+    def add(number: int, **options: Any) -> Any:
+        rows = pa.table({"id": [10 * number + n for n in range(10)]}, schema=pa.schema([("id", pa.int64())]))
+        return builder.add(rows, partition={"p": str(number)}, **options)
+
+    adds = [add(number) for number in range(20)]
+    builder.create(schema, *adds, partition_by=["p"], protocol=features)
+    builder.commit(builder.remove(adds[0]))
+    builder.checkpoint(1, **checkpoint)
+    builder.commit(builder.remove(adds[1]), add(20))
+    marked = {"add": {**adds[2]["add"], "deletionVector": builder.vector([4], "i")}}
+    builder.commit(builder.remove(adds[2]), marked)
+    return [number for number in range(20, 210) if number != 24]
+
+
+@pytest.mark.parametrize("checkpoint", _KINDS, ids=["multipart", "sidecars"])
+def test_checkpoints_in_parts(builder: DeltaBuilder, spark: Any, checkpoint: dict[str, Any]) -> None:
+    left = _delta(builder, checkpoint)
+    table = open_table(builder.root)
+    scan = table.scan(planning="executors")
+    assert sorted(collect(scan.to_spark(spark)).column("id").to_pylist()) == left
+    few = table.scan("p IN (2, 3, 20) AND id >= 24", planning="executors")
+    expected = [*range(25, 40), *range(200, 210)]
+    assert sorted(collect(few.to_spark(spark)).column("id").to_pylist()) == expected
+    assert few.planning_parts(2) is not None
+    assert len(pickle.dumps(scan)) < 10_000
+    assert table.scan().planning_parts(2) is None
+
+
+def test_a_pickled_scan_reads_everything(builder: DeltaBuilder) -> None:
+    """Without pieces it is the whole version, also where the table moved on."""
+    left = _delta(builder, _KINDS[1])
+    scan = open_table(builder.root).scan("id >= 0")
+    builder.commit(builder.add(pa.table({"id": [999]}), partition={"p": "9"}))
+    kept = pickle.loads(pickle.dumps(scan))
+    assert sorted(kept.to_arrow().column("id").to_pylist()) == left
+    assert kept.count() == len(left)
+    pieces = pa.concat_tables(scan.source.divide(scan.plan.condition).slice(k, 2) for k in (0, 2, 4))
+    assert sorted(kept.of_pieces(pieces).to_arrow().column("id").to_pylist()) == left
+
+
+def test_a_damaged_part_is_an_error(builder: DeltaBuilder) -> None:
+    """On the driver an older checkpoint takes its place."""
+    left = _delta(builder, _KINDS[1])
+    scan = open_table(builder.root).scan(planning="executors")
+    sidecar = min((builder.log / "_sidecars").iterdir())
+    sidecar.write_bytes(sidecar.read_bytes()[:-9])
+    parts = [scan.of_pieces(pieces) for pieces in scan.planning_parts(1)]
+    with pytest.raises(CorruptCheckpointError, match="planning='driver'"):
+        [part.to_arrow() for part in parts]
+    assert sorted(open_table(builder.root).scan().to_arrow().column("id").to_pylist()) == left
 
 
 def test_where_it_is_chosen(table: Any, builder: DeltaBuilder) -> None:

@@ -144,7 +144,7 @@ class CheckpointPart:
     def __init__(self, log: LogDirectory, path: str, size: int | None) -> None:
         self._log = log
         self.path = path
-        self._size = size
+        self.size = size
 
     def table_actions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give the actions about the table, and those about the checkpoint, as (name, fields)."""
@@ -214,7 +214,7 @@ class CheckpointPart:
     def _read_batches(self, fields: Sequence[Field], batch_rows: int) -> Iterator[list[pa.Array]]:
         """Read top-level columns; a list of arrays for each batch of rows."""
         with self._decoding():
-            source = ParquetSource(self._log.storage.open(self.path, self._size))
+            source = ParquetSource(self._log.storage.open(self.path, self.size))
             try:
                 projection = plan_projection(fields, source.schema, by_id=False)
                 groups = source.row_groups(0, _TO_THE_END)
@@ -228,7 +228,7 @@ class CheckpointPart:
     @cached_property
     def _schema(self) -> pa.Schema:
         with self._decoding():
-            source = ParquetSource(self._log.storage.open(self.path, self._size))
+            source = ParquetSource(self._log.storage.open(self.path, self.size))
             try:
                 return source.schema
             finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from deltaberg.delta.segment import LogDirectory, LogEntry
 from deltaberg.errors import CorruptLogError, DeltabergError, ObjectNotFoundError
@@ -25,6 +26,10 @@ class LogBytes:
         self._entries: dict[int, LogEntry] = {}
         self._kept: dict[int, bytes] = {}
         self._kept_size = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was read is left behind.
+        return {"_log": self._log, "_entries": self._entries, "_kept": {}, "_kept_size": 0}
 
     def add(self, entries: Iterable[LogEntry]) -> None:
         """Make entries known."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from deltaberg.delta.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, TableNotFoundError, VersionNotFoundError
-from deltaberg.storage import Location, ObjectMeta, Storage
+from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
 
 __all__ = [
     "CheckpointInfo",
@@ -83,12 +83,17 @@ class Segment:
 
 
 class LogDirectory:
-    """The ``_delta_log`` of a table."""
+    """The ``_delta_log`` of a table. It pickles."""
 
-    def __init__(self, root: Location, storage: Storage) -> None:
+    def __init__(self, root: Location, store: StoreSpec) -> None:
         self.root = root
-        self.storage = storage
+        self._store = store
         self.path = root.join(LOG_DIRECTORY).path
+
+    @property
+    def storage(self) -> Storage:
+        """The store that it lies in."""
+        return self._store.open(self.root)
 
     def read(self, entry: LogEntry) -> bytes:
         """Read a file of the log."""

@@ -11,35 +11,26 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.delta.actions import Metadata, Protocol, Transaction, read_metadata, read_protocol
-from deltaberg.delta.checkpoint import Checkpoint
-from deltaberg.delta.features import (
-    ACTIVATING_PROPERTIES,
-    check_protocol,
-    reads_column_mapping,
-    supported_features,
-)
+from deltaberg.delta.checkpoint import Checkpoint, CheckpointPart
+from deltaberg.delta.features import check_protocol
 from deltaberg.delta.log_bytes import LogBytes
-from deltaberg.delta.schema import parse_schema
 from deltaberg.delta.segment import LogDirectory, LogEntry, Segment, build_newer, build_segment
 from deltaberg.delta.state import FileState
+from deltaberg.delta.table_state import TableState
 from deltaberg.errors import (
     CorruptCheckpointError,
     CorruptLogError,
     DeltabergError,
-    SchemaError,
     VersionNotFoundError,
 )
-from deltaberg.schema import Field, Struct
 
 __all__ = ["Snapshot"]
 
-_MAPPING_MODE = "delta.columnMapping.mode"
-_MAPPING_MODES = ("none", "name", "id")
 #: How often a log is listed anew because it was cleaned up while it was read.
 _MOST_ATTEMPTS = 8
 
 
-class Snapshot:
+class Snapshot(TableState):
     """A version of a table. It does not change; `newer` makes the next one out of it.
 
     Raises
@@ -72,7 +63,7 @@ class Snapshot:
         try:
             self._read_table_actions(replay, older)
             check_protocol(self.protocol)
-            self._check_mapping_mode()
+            self.check_mapping_mode()
         except DeltabergError as error:
             raise error.with_context(table=str(log.root), version=self.version) from None
 
@@ -178,59 +169,6 @@ class Snapshot:
             if removed:
                 del self.domains[domain]
 
-    def _check_mapping_mode(self) -> None:
-        if self.mapping_mode not in _MAPPING_MODES:
-            raise CorruptLogError(f"{_MAPPING_MODE} is {self.mapping_mode!r}; none, name and id are known")
-
-    @cached_property
-    def mapping_mode(self) -> str:
-        """How columns of files are found: ``none`` (by name), ``name`` (by physical name) or ``id``."""
-        if not reads_column_mapping(self.protocol):
-            return "none"
-        return self.metadata.configuration.get(_MAPPING_MODE, "none")
-
-    @cached_property
-    def active_features(self) -> frozenset[str]:
-        """The features that are supported, and that the metadata makes use of."""
-        return frozenset(name for name in supported_features(self.protocol) if self._uses(name))
-
-    def _uses(self, feature: str) -> bool:
-        if feature == "columnMapping":
-            return self.mapping_mode != "none"
-        switch = ACTIVATING_PROPERTIES.get(feature)
-        return switch is None or self.is_enabled(switch)
-
-    @cached_property
-    def schema(self) -> Struct:
-        """The columns of the table."""
-        text = self.metadata.schema_string
-        if text is None:
-            raise CorruptLogError(
-                "metaData has no schemaString, which the protocol requires",
-                table=str(self.log.root),
-                version=self.version,
-            )
-        try:
-            return parse_schema(text, self.mapping_mode)
-        except DeltabergError as error:
-            raise error.with_context(table=str(self.log.root), version=self.version) from None
-
-    @cached_property
-    def partition_fields(self) -> tuple[Field, ...]:
-        """The columns by which the table is partitioned, in their order."""
-        fields = []
-        for name in self.metadata.partition_columns:
-            field = self.schema.get(name)
-            if field is None:
-                matches = [known for known in self.schema if known.name.lower() == name.lower()]
-                if len(matches) != 1:
-                    raise SchemaError(
-                        f"the partition column {name!r} is not in the schema", table=str(self.log.root), column=name
-                    )
-                field = matches[0]
-            fields.append(field)
-        return tuple(fields)
-
     @cached_property
     def live(self) -> pa.Table:
         """The live files."""
@@ -264,6 +202,11 @@ class Snapshot:
                 self.checkpoint_names = other.checkpoint_names and self.checkpoint_names | other.checkpoint_names
 
     @property
+    def parts(self) -> list[CheckpointPart]:
+        """The parts of the checkpoint that live files name."""
+        return self.files.parts
+
+    @property
     def file_count(self) -> int:
         """How many files are live."""
         return len(self.live)
@@ -272,10 +215,6 @@ class Snapshot:
     def size_in_bytes(self) -> int:
         """How many bytes the live files have."""
         return pc.sum(self.live.column("size")).as_py() or 0
-
-    def is_enabled(self, name: str) -> bool:
-        """Say whether a property is ``true``."""
-        return self.metadata.configuration.get(name, "").strip().lower() == "true"
 
 
 def _checkpoint_names(older: Checkpoint | Snapshot | None) -> frozenset[str]:

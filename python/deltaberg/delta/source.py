@@ -6,14 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.deletion_vectors import locate_vectors
+from deltaberg.delta.divided import SnapshotPart, divide
 from deltaberg.delta.partition import read_partition_values
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.statistics import read_statistics
+from deltaberg.delta.table_state import TableState
 from deltaberg.errors import CorruptLogError, DeltabergError
 from deltaberg.expressions import Bound
 from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
@@ -34,7 +37,7 @@ _UNTIDY_PATH = r"(^|/)\.{0,2}(/|$)"
 class DeltaFiles(ABC):
     """What scans of snapshots and of changes have in common: the table, and how its files are found."""
 
-    def __init__(self, snapshot: Snapshot, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
+    def __init__(self, snapshot: TableState, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
         self.snapshot = snapshot
         self.store = store
         self.resolver = resolver
@@ -85,6 +88,24 @@ class DeltaFiles(ABC):
 
 class SnapshotSource(DeltaFiles):
     """The rows of a snapshot."""
+
+    snapshot: Snapshot | SnapshotPart
+
+    def __reduce__(self) -> tuple[type[SnapshotSource], tuple[Any, ...]]:
+        # What was read is left behind.
+        return SnapshotSource, (self._slim, self.store, self.resolver, self.timezone)
+
+    @property
+    def _slim(self) -> SnapshotPart:
+        return self.snapshot if isinstance(self.snapshot, SnapshotPart) else SnapshotPart.of(self.snapshot)
+
+    def divide(self, condition: Bound) -> pa.Table | None:  # noqa: ARG002
+        """Give the parts of the checkpoint and what came after it, each with its ``length``."""
+        return divide(self.snapshot)
+
+    def part(self, pieces: pa.Table) -> SnapshotSource:
+        """Give the rows whose files some of the pieces list."""
+        return SnapshotSource(self._slim.only(pieces), self.store, self.resolver, self.timezone)
 
     @property
     def description(self) -> str:
@@ -158,7 +179,7 @@ class SnapshotSource(DeltaFiles):
         live = self.snapshot.live
         chosen = live if rows is None or len(rows) == len(live) else live.take(rows)
         wanted = chosen.select(["stats", "version", "part", "index", "deletionVector"])
-        return read_statistics(wanted, self.snapshot.files.parts, self.snapshot.log_bytes, columns)
+        return read_statistics(wanted, self.snapshot.parts, self.snapshot.log_bytes, columns)
 
 
 def locate_files(paths: pa.StringArray, resolver: PathResolver) -> pa.StringArray:

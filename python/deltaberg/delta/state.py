@@ -18,10 +18,20 @@ from deltaberg.delta.checkpoint import ADD_COLUMNS, Checkpoint, CheckpointPart
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.schema import Struct, arrow_schema
 
-__all__ = ["FileState", "live_schema"]
+__all__ = [
+    "ADD_KEYS",
+    "REMOVE_KEYS",
+    "FileState",
+    "live_of_part",
+    "live_of_replay",
+    "live_schema",
+    "mask_older",
+]
 
 _PLACE = pa.struct([("offset", pa.int64()), ("length", pa.int32())])
-_KEY_COLUMNS = ["path", "deletionVector"]
+#: The columns that tell file actions apart.
+ADD_KEYS = ["path", "deletionVector"]
+REMOVE_KEYS = [*ADD_KEYS, "pathAdded"]
 
 
 def live_schema() -> pa.Schema:
@@ -52,12 +62,15 @@ class FileState:
         self.parts: list[CheckpointPart] = []
         self.live_layer: _Layer
         self.tombstone_layer: _Layer
+        #: What is on top of which checkpoint; None where files come from elsewhere, too.
+        self.origin: tuple[kernels.Replay, Checkpoint] | None = None
         if isinstance(older, FileState):
             self.parts = older.parts
             self.live_layer = _Layer(replay, "add", older.live_layer)
             self.tombstone_layer = _Layer(replay, "remove", older.tombstone_layer)
         elif older is not None:
             self.parts = older.file_parts
+            self.origin = replay, older
             self.live_layer = _Layer(replay, "add", functools.partial(_checkpoint_live, older))
             self.tombstone_layer = _Layer(replay, "remove", functools.partial(_checkpoint_tombstones, older))
         else:
@@ -116,10 +129,11 @@ class _Layer:
         if waiting is None:
             return self._table
         replay, role, older = waiting
-        newest = _with_origin(replay.adds, live_schema()) if role == "add" else replay.removes
+        newest = live_of_replay(replay) if role == "add" else replay.removes
         tables = [older.work_out()] if isinstance(older, _Layer) else older() if older is not None else []
         found = pa.concat_tables(
-            [newest, *(_masked(table, replay, role) for table in tables)], promote_options="default"
+            [newest, *(mask_older(table, replay.adds, replay.removes, role) for table in tables)],
+            promote_options="default",
         ).select(newest.schema.names)
         if isinstance(older, _Layer) and found.column(0).num_chunks > self._MOST_CHUNKS:
             found = found.combine_chunks()
@@ -130,10 +144,9 @@ class _Layer:
 
 
 def _checkpoint_live(checkpoint: Checkpoint) -> list[pa.Table]:
-    schema = live_schema()
-    tables = [_of_part(number, part.adds(), schema) for number, part in enumerate(checkpoint.file_parts)]
+    tables = [live_of_part(number, part) for number, part in enumerate(checkpoint.file_parts)]
     inline = checkpoint.inline_files
-    return tables if inline is None else [*tables, _with_origin(inline.adds, schema)]
+    return tables if inline is None else [*tables, live_of_replay(inline)]
 
 
 def _checkpoint_tombstones(checkpoint: Checkpoint) -> list[pa.Table]:
@@ -142,22 +155,25 @@ def _checkpoint_tombstones(checkpoint: Checkpoint) -> list[pa.Table]:
     return tables if inline is None else [*tables, inline.removes]
 
 
-def _masked(older: pa.Table, replay: kernels.Replay, role: str) -> pa.Table:
-    """Take the rows of an older table that no newer action replaces or removes."""
-    adds, removes = replay.adds, replay.removes
+def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) -> pa.Table:
+    """Take the rows of an older table that no newer action replaces or removes.
+
+    Of the newer actions only `ADD_KEYS` and `REMOVE_KEYS` are needed.
+    """
     if not len(older) or not (len(adds) or len(removes)):
         return older
     keep = kernels.reconcile(
-        adds.select(_KEY_COLUMNS).to_batches(),
-        removes.select([*_KEY_COLUMNS, "pathAdded"]).to_batches(),
-        older.select(_KEY_COLUMNS).to_batches(),
+        adds.select(ADD_KEYS).to_batches(),
+        removes.select(REMOVE_KEYS).to_batches(),
+        older.select(ADD_KEYS).to_batches(),
         role,
     )
     return older if pc.all(keep, min_count=0).as_py() else older.filter(keep)
 
 
-def _with_origin(adds: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give adds of a replay the columns that say they are in no checkpoint."""
+def live_of_replay(replay: kernels.Replay) -> pa.Table:
+    """Give the files that a replay adds: they are in no checkpoint."""
+    adds, schema = replay.adds, live_schema()
     columns = [
         adds.column(field.name) if field.name in adds.schema.names else pa.nulls(len(adds), field.type)
         for field in schema
@@ -165,8 +181,9 @@ def _with_origin(adds: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _of_part(number: int, adds: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give adds of a checkpoint's part the columns that say where they are in it."""
+def live_of_part(number: int, part: CheckpointPart) -> pa.Table:
+    """Give the files of a checkpoint's part, with where they are in it."""
+    adds, schema = part.adds(), live_schema()
     rows = len(adds)
     own = {
         "part": pa.repeat(pa.scalar(number, pa.int32()), rows),

@@ -30,7 +30,7 @@ from deltaberg.delta.validate import validate_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, open_store, parse_location
+from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, parse_location
 from deltaberg.table import (
     Instant,
     Scan,
@@ -118,7 +118,7 @@ class DeltaTable:
         self._store = StoreSpec(checked_options(storage_options))
         mapped = checked_map(location_map)
         self._resolver = PathResolver(root, None if isinstance(mapped, str) else mapped)
-        self._log = LogDirectory(root, open_store(root, self._store.options))
+        self._log = LogDirectory(root, self._store)
         if timestamp is not None:
             newest = Snapshot.load(self._log)
             version = CommitTimes(self._log, newest).version_at(parse_instant(timestamp, self._timezone))
@@ -130,14 +130,11 @@ class DeltaTable:
             validate_table(snapshot, self._store, self._resolver)
 
     def _set(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._source = SnapshotSource(snapshot, self._store, self._resolver, str(self._timezone))
 
     def __repr__(self) -> str:
         return f"DeltaTable({self.location!r}, version={self.version})"
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        return self._source.snapshot
 
     @property
     def location(self) -> str:

@@ -314,14 +314,16 @@ class Scan:
         source, mode = self._source, self.options.planning
         if mode == "driver" or (mode == "auto" and self.limit is not None):
             return None
-        if self.limit is not None or not isinstance(source, DividedSource):
+        pieces = None
+        if self.limit is None and isinstance(source, DividedSource):
+            pieces = source.divide(self._condition)
+        if pieces is None:
             if mode == "auto":
                 return None
             why = "it has a limit" if self.limit is not None else "its metadata is read as a whole"
             raise InvalidArgumentError(
                 f"the scan cannot be planned on executors: {why}", hint="pass planning='driver'", table=source.table
             )
-        pieces = source.divide(self._condition)
         if mode == "auto" and (pc.sum(pieces.column("length")).as_py() or 0) < _MUCH_METADATA:
             return None
         size = max(1, math.ceil(len(pieces) / (_PLANNING_SHARES * parallelism)))

@@ -118,8 +118,11 @@ class ScanSource(Protocol):
 class DividedSource(ScanSource, Protocol):
     """A source whose metadata can be read in parts, each elsewhere. It pickles."""
 
-    def divide(self, condition: Bound) -> pa.Table:
-        """Give a row for each piece of metadata that must be read, with its bytes in ``length``."""
+    def divide(self, condition: Bound) -> pa.Table | None:
+        """Give a row for each piece of metadata that must be read, with its bytes in ``length``.
+
+        None where the metadata must be read as a whole.
+        """
         ...
 
     def part(self, pieces: pa.Table) -> ScanSource:
