@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from deltaberg.cli.describe import shown_columns, type_name
 
 if TYPE_CHECKING:
     from deltaberg import IcebergTable
+    from deltaberg.iceberg.source import IcebergSource
     from deltaberg.iceberg.spec import PartitionSpec
 
 __all__ = ["SHOWN_HISTORY", "iceberg_facts", "iceberg_history", "partition_sources", "shown_iceberg_facts"]
@@ -21,20 +22,13 @@ _CONTENTS = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
 
 def iceberg_facts(table: IcebergTable) -> dict[str, Any]:
     """Give what there is to say of a table, for programs."""
-    import pyarrow.compute as pc
-
     from deltaberg import kernels
+    from deltaberg.iceberg.inspect import content_sums
 
     metadata, snapshot, report = table.metadata, table.snapshot, kernels.report()
-    files = table.inspect("files")
-    sums: dict[str, Any] = {}
-    for content, name in _CONTENTS.items():
-        mine = files.filter(pc.equal(files["content"], content))
-        sums[name] = {
-            "files": len(mine),
-            "rows": pc.sum(mine["record_count"]).as_py() or 0,
-            "bytes": pc.sum(mine["file_size_in_bytes"]).as_py() or 0,
-        }
+    source = cast("IcebergSource", table.scan().source)
+    found = {row.pop("content"): row for row in content_sums(source).to_pylist()}
+    sums = {name: found.get(content, {"files": 0, "rows": 0, "bytes": 0}) for content, name in _CONTENTS.items()}
     return {
         "location": table.location,
         "format": "iceberg",
