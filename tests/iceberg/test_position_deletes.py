@@ -11,6 +11,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError
+from deltaberg.files import tasks_of
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
@@ -212,6 +213,55 @@ def test_a_delete_file_that_names_its_data_file(tmp_path: Path, recorder: Record
     assert _ids(builder, "id > 0") == [2, 12]
     assert Path(f2.path).name in recorder.read
     assert Path(deletes.path).name not in recorder.read
+
+
+def _bounds(lower: str, upper: str) -> dict[str, Any]:
+    return {"lower_bounds": {PATH_ID: lower.encode()}, "upper_bounds": {PATH_ID: upper.encode()}}
+
+
+@pytest.mark.req("BEY-47")
+def test_bounds_that_name_one_data_file(tmp_path: Path, recorder: Recorder) -> None:
+    """A delete file whose paths have the same lower and upper bound is opened for that data file alone."""
+    builder = _builder(tmp_path)
+    files = [builder.data(_rows(*range(10 * at, 10 * at + 3))) for at in range(4)]
+    own = [builder.position_deletes([(file, 1)], metrics=_bounds(file.path, file.path)) for file in files]
+    builder.commit(*files, *own)
+    scan = open_table(builder.root).scan(columns=["id"])
+    tasks = [task for group in scan.spark_tasks(1) for task in tasks_of(group)]
+    found = {task.location: [file.location for file in task.deletes] for task in tasks}
+    assert found == {file.path: [deletes.path] for file, deletes in zip(files, own, strict=True)}
+    assert sorted(scan.to_arrow().column("id").to_pylist()) == [0, 2, 10, 12, 20, 22, 30, 32]
+    assert {recorder.read.count(Path(deletes.path).name) for deletes in own} == {1}
+
+
+@pytest.mark.parametrize("what", ["cut off", "apart", "another's", "not text", "lower alone"])
+def test_bounds_that_name_no_data_file(tmp_path: Path, what: str) -> None:
+    """A delete file is for all data files of its partition where its bounds do not prove anything else."""
+    builder = _builder(tmp_path)
+    files = [builder.data(_rows(*range(10 * at, 10 * at + 3))) for at in range(3)]
+    deletes = builder.position_deletes([(files[0], 1), (files[1], 1)])
+    cut = files[0].path[:16]
+    deletes.metrics = {
+        "cut off": _bounds(cut, cut),
+        "apart": _bounds(files[0].path, files[1].path),
+        "another's": _bounds(deletes.path, deletes.path),
+        "not text": {"lower_bounds": {PATH_ID: b"\xff"}, "upper_bounds": {PATH_ID: b"\xff"}},
+        "lower alone": {"lower_bounds": {PATH_ID: files[0].path.encode()}},
+    }[what]
+    builder.commit(*files, deletes)
+    assert _ids(builder) == [0, 2, 10, 12, 20, 21, 22]
+
+
+def test_bounds_do_not_reach_into_other_partitions(tmp_path: Path) -> None:
+    """A delete file is for its own partition, whichever data file its bounds name; one that names it itself is not."""
+    builder = _builder(tmp_path, specs=[[{"source-id": 2, "name": "s", "transform": "identity"}]])
+    file = builder.data(_rows(1, 2, 3), partition={"s": "x"})
+    deletes = [builder.position_deletes([(file, at)], metrics=_bounds(file.path, file.path)) for at in (0, 2)]
+    for found in deletes:
+        found.partition = {"s": "y"}
+    deletes[1].more["referenced_data_file"] = file.path
+    builder.commit(file, *deletes)
+    assert _ids(builder) == [1, 2]
 
 
 def test_many_delete_files_for_many_data_files(tmp_path: Path) -> None:

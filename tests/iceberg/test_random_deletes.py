@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,10 @@ class _Delete(NamedTuple):
     names: str | None
     is_global: bool
     is_vector: bool
+    only: str | None
 
 
-def _applies(delete: _Delete, path: str, group: int, sequence: int, has_vector: bool) -> bool:
+def _applies(delete: _Delete, path: str, group: int, sequence: int, has_vector: bool, paths: Sequence[str]) -> bool:
     """Say what the specification says, rule by rule."""
     if delete.content == 2:
         return sequence < delete.sequence and (delete.is_global or delete.group == group)
@@ -34,22 +36,26 @@ def _applies(delete: _Delete, path: str, group: int, sequence: int, has_vector: 
         return delete.names == path and sequence <= delete.sequence
     if has_vector or sequence > delete.sequence:
         return False
-    return delete.group == group if delete.names is None else delete.names == path
+    if delete.names is not None:
+        return delete.names == path
+    return delete.group == group and (delete.only not in paths or delete.only == path)
 
 
 @pytest.mark.req("ICE-SCAN-12")
 def test_random_deletes_and_files_against_the_rules(rng: random.Random) -> None:
     for _ in range(1000):
         files = [(f"f{number}", rng.randrange(3), rng.randrange(5)) for number in range(rng.randrange(6))]
+        paths = [path for path, _, _ in files]
         deletes = []
         vectors = set()
         for _ in range(rng.randrange(8)):
-            content, names = rng.choice([1, 2]), rng.choice([None, *(path for path, _, _ in files), "other"])
+            content, names = rng.choice([1, 2]), rng.choice([None, *paths, "other"])
             is_vector = content == 1 and names is not None and names not in vectors and rng.random() < 0.3
             if is_vector:
                 vectors.add(names)
             is_global = rng.random() < 0.3
-            deletes.append(_Delete(content, rng.randrange(3), rng.randrange(6), names, is_global, is_vector))
+            only = rng.choice([None, *paths, "f", "other"])
+            deletes.append(_Delete(content, rng.randrange(3), rng.randrange(6), names, is_global, is_vector, only))
         data = pa.table(
             {
                 "file_path": pa.array([file[0] for file in files], pa.string()),
@@ -64,6 +70,7 @@ def test_random_deletes_and_files_against_the_rules(rng: random.Random) -> None:
                 "content": pa.array([found.content for found in deletes], pa.int32()),
                 "file_format": ["puffin" if found.is_vector else "parquet" for found in deletes] or pa.array([], "str"),
                 "referenced_data_file": pa.array([found.names for found in deletes], pa.string()),
+                "only_path": pa.array([found.only for found in deletes], pa.string()),
                 "is_global": pa.array([found.is_global for found in deletes], pa.bool_()),
             }
         )
@@ -72,12 +79,12 @@ def test_random_deletes_and_files_against_the_rules(rng: random.Random) -> None:
             vector: list[int | None] = [
                 at
                 for at, found in enumerate(deletes)
-                if found.is_vector and _applies(found, path, group, sequence, True)
+                if found.is_vector and _applies(found, path, group, sequence, True, paths)
             ]
             expected = [
                 at
                 for at, found in enumerate(deletes)
-                if not found.is_vector and _applies(found, path, group, sequence, bool(vector))
+                if not found.is_vector and _applies(found, path, group, sequence, bool(vector), paths)
             ]
             assert [applied.vector[number].as_py()] == (vector or [None])
             got = applied.deletes[number].as_py() or []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg import kernels
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files import BITMAP, DELETE_FILES
@@ -22,8 +23,12 @@ from deltaberg.schema import Field, List, Map, Primitive, Struct
 
 __all__ = ["DeleteFiles"]
 
+#: The column of position deletes that names data files ("Reserved Field IDs").
+_PATH_ID = 2147483546
 _PART = ManifestPart(
-    rest=("key_metadata", "equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes")
+    metrics=("lower_bounds", "upper_bounds"),
+    ids=frozenset((_PATH_ID,)),
+    rest=("key_metadata", "equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
 #: What a Puffin blob has around the bitmap and its magic number: a length and a checksum.
 _BLOB_FRAME = 8
@@ -76,6 +81,7 @@ class DeleteFiles:
         place = table.schema.get_field_index("is_global")
         table = table.set_column(place, "is_global", pc.and_not(_one(table.column("is_global")), idle))
         groups = pc.if_else(idle, _NO_GROUP, both.slice(len(files)))
+        table = table.append_column("only_path", _only_paths(table))
         applied = apply_deletes(mine, table.append_column("group", groups))
         vectors = table.take(applied.vector.fill_null(0))
         parts = {
@@ -158,6 +164,15 @@ class DeleteFiles:
         lengths = pc.fill_null(pc.list_value_length(lists), 0)
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
         return pa.ListArray.from_arrays(offsets, flat, type=DELETE_FILES)
+
+
+def _only_paths(table: pa.Table) -> pa.StringArray:
+    """Give the bound of the paths that delete files name where the lower and the upper one are the same."""
+    lower, upper = (
+        kernels.parse_bounds(_one(table.column(name)), [(_PATH_ID, "string")]).column(0)
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    return pc.if_else(pc.equal(lower, upper).fill_null(False), lower, pa.scalar(None, pa.string()))
 
 
 def _bitmap_sizes(blobs: pa.Int64Array) -> pa.Int32Array:

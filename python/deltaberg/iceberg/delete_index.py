@@ -58,8 +58,9 @@ def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:
     data
         Columns ``file_path``, ``sequence_number``, and ``group``: a number for spec and partition together.
     deletes
-        Delete files with the same columns, ``content``, ``file_format``, ``referenced_data_file``, and ``is_global``:
-        whether the spec of an equality delete file has no partitions.
+        Delete files with the same columns, ``content``, ``file_format``, ``referenced_data_file``, ``only_path``: the
+        bound of the paths inside where there is but one, and ``is_global``: whether the spec of an equality delete file
+        has no partitions.
 
     Raises
     ------
@@ -70,7 +71,8 @@ def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:
     numbers = pa.array(range(len(deletes)), pa.int32())
     is_vector = pc.equal(deletes.column("file_format"), "puffin").combine_chunks()
     is_position = pc.equal(deletes.column("content"), POSITION_DELETES).combine_chunks()
-    names_file = pc.and_(is_position, deletes.column("referenced_data_file").combine_chunks().is_valid())
+    deletes = deletes.append_column("named", _named(data, deletes))
+    names_file = pc.and_(is_position, deletes.column("named").combine_chunks().is_valid())
     vector = _vectors(data, deletes.filter(is_vector), numbers.filter(is_vector))
     general = pc.invert(pc.or_(is_vector, names_file))
     lists = _by_partition(data, deletes.filter(general), numbers.filter(general))
@@ -79,6 +81,17 @@ def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:
     if vector.null_count < rows:
         lists = _without_positions(lists, vector, is_position)
     return AppliedDeletes(lists, vector)
+
+
+def _named(data: pa.Table, deletes: pa.Table) -> pa.StringArray:
+    """Give the one data file that a position delete file is for.
+
+    A bound may be a part of a path that a writer cut off, but not if it is the path of a data file.
+    """
+    bound = deletes.column("only_path").combine_chunks()
+    is_file = pc.is_in(bound, value_set=data.column("file_path").combine_chunks(), skip_nulls=True)
+    proven = pc.if_else(is_file, bound, pa.scalar(None, pa.string()))
+    return pc.coalesce(deletes.column("referenced_data_file").combine_chunks(), proven)
 
 
 def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.Int32Array:
@@ -141,16 +154,23 @@ def _with_named(data: pa.Table, lists: pa.ListArray, deletes: pa.Table, numbers:
     """Add the position delete files that name their one data file."""
     if not len(deletes):
         return lists
-    by_path: dict[str, list[tuple[int, int]]] = {}
-    found = deletes.select(["referenced_data_file", "sequence_number"]).to_pylist()
+    by_path: dict[str, list[tuple[int, int | None, int]]] = {}
+    found = deletes.select(["named", "sequence_number", "group", "referenced_data_file"]).to_pylist()
     for number, row in zip(numbers.to_pylist(), found, strict=True):
-        by_path.setdefault(row["referenced_data_file"], []).append((row["sequence_number"], number))
+        # One that says so itself is for its data file whatever the partition.
+        group = row["group"] if row["referenced_data_file"] is None else None
+        by_path.setdefault(row["named"], []).append((row["sequence_number"], group, number))
     paths = data.column("file_path").combine_chunks()
     rows = pc.indices_nonzero(pc.is_in(paths, value_set=pa.array(list(by_path)))).to_pylist()
-    sequences = _sequences(data)
+    sequences, groups = _sequences(data), data.column("group").combine_chunks()
     added = lists.to_pylist()
     for row in rows:
-        newer = [number for last, number in by_path[paths[row].as_py()] if last >= sequences[row].as_py()]
+        sequence, mine = sequences[row].as_py(), groups[row].as_py()
+        newer = [
+            number
+            for last, group, number in by_path[paths[row].as_py()]
+            if last >= sequence and (group is None or group == mine)
+        ]
         added[row] = [*(added[row] or []), *newer] or None
     return pa.array(added, pa.list_(pa.int32()))
 
