@@ -7,8 +7,9 @@ dropped, filled and promoted at any depth; nulls of structs, lists and maps stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -76,18 +77,20 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
         )
     planner = _Planner(by_id)
-    offsets = leaf_offsets(file_schema, 0)
+    found = _Children(file_schema, by_id)
+    offsets = leaf_offsets(found.fields, 0)
     sources: list[tuple[str, _Convert] | None] = []
     for want in wanted:
-        index = None if want.type == _VOID else planner.find(want, list(file_schema))
+        index = None if want.type == _VOID else found.find(want)
         if index is None:
             sources.append(None)
             continue
+        child = found.fields[index]
         try:
-            convert = planner.plan(want.type, file_schema.field(index).type, offsets[index])
+            convert = planner.plan(want.type, child.type, offsets[index])
         except SchemaError as error:
             raise error.with_context(column=want.name) from None
-        sources.append((file_schema.field(index).name, convert))
+        sources.append((child.name, convert))
     return Projection(sorted(set(planner.leaves)), wanted, sources)
 
 
@@ -111,16 +114,15 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
     """Find the column at the end of a path of struct fields; None where the file lacks it, or it holds nothing."""
     if path[-1].type == _VOID:
         return None
-    planner = _Planner(by_id)
-    children: Sequence[pa.Field] = list(file_schema)
+    children = _Children(file_schema, by_id)
     first = 0
     for part in path:
-        index = planner.find(part, children)
+        index = children.find(part)
         if index is None:
             return None
-        first = leaf_offsets(children, first)[index]
-        found = children[index].type
-        children = list(found) if pt.is_struct(found) else []
+        first += sum(_leaf_count(child.type) for child in children.fields[:index])
+        found = children.fields[index].type
+        children = _Children(found if pt.is_struct(found) else (), by_id)
     return Leaf(first, found, _leaf_count(found) == 1 and not pt.is_nested(found))
 
 
@@ -157,25 +159,47 @@ def _leaf_count(found: pa.DataType) -> int:
     return 1
 
 
+class _Children:
+    """The fields of a struct of a file, to be found by what a table calls them: one look at all serves any number."""
+
+    def __init__(self, fields: Iterable[pa.Field], by_id: bool) -> None:
+        self.fields = list(fields)
+        self._by_id = by_id
+
+    def find(self, want: Field) -> int | None:
+        """Find the file's field for a wanted one."""
+        # A field without an id is a hidden one, which the format knows by its name alone.
+        if self._by_id and want.id is not None:
+            return self._ids.get(want.id)
+        index = self._names.get(want.physical_name)
+        if index is not None:
+            return index
+        folded = self._folded.get(want.physical_name.lower(), [])
+        return folded[0] if len(folded) == 1 else None
+
+    @cached_property
+    def _ids(self) -> dict[int | None, int]:
+        # Of fields that are the same by what they are found by, the first counts.
+        return {field_id(child): index for index, child in reversed([*enumerate(self.fields)])}
+
+    @cached_property
+    def _names(self) -> dict[str, int]:
+        return {child.name: index for index, child in reversed([*enumerate(self.fields)])}
+
+    @cached_property
+    def _folded(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for index, child in enumerate(self.fields):
+            found.setdefault(child.name.lower(), []).append(index)
+        return found
+
+
 class _Planner:
     """Plans fields and collects the leaves that they need."""
 
     def __init__(self, by_id: bool) -> None:
         self._by_id = by_id
         self.leaves: list[int] = []
-
-    def find(self, want: Field, candidates: Sequence[pa.Field]) -> int | None:
-        """Find the file's field for a wanted one."""
-        # A field without an id is a hidden one, which the format knows by its name alone.
-        if self._by_id and want.id is not None:
-            places = [index for index, child in enumerate(candidates) if field_id(child) == want.id]
-            return places[0] if places else None
-        name = want.physical_name
-        for index, child in enumerate(candidates):
-            if child.name == name:
-                return index
-        folded = [index for index, child in enumerate(candidates) if child.name.lower() == name.lower()]
-        return folded[0] if len(folded) == 1 else None
 
     def plan(self, want: DataType, found: pa.DataType, first: int) -> _Convert:
         """Plan one value; ``first`` is the number of its first leaf."""
@@ -201,14 +225,15 @@ class _Planner:
     def _struct(self, want: Struct, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_struct(found):
             raise SchemaError(f"the file stores {found}, the table says {want}")
-        offsets = leaf_offsets(found, first)
+        children = _Children(found, self._by_id)
+        offsets = leaf_offsets(children.fields, first)
         sources: list[tuple[str, _Convert] | None] = []
         for child in want:
-            index = None if child.type == _VOID else self.find(child, list(found))
+            index = None if child.type == _VOID else children.find(child)
             if index is None:
                 sources.append(None)
             else:
-                inner = found.field(index)
+                inner = children.fields[index]
                 sources.append((inner.name, self.plan(child.type, inner.type, offsets[index])))
         if not any(sources):
             # Whether the struct itself is null stands in any of its leaves.
