@@ -100,8 +100,10 @@ def test_travel_in_time(tmp_path: Path) -> None:
             assert open_table(tmp_path, timestamp=moment).snapshot_id == expected
         assert _history().snapshot_as_of(millis).snapshot_id == expected
     early = dt.datetime(1970, 1, 1, 0, 0, 0, 50_000, tzinfo=dt.timezone.utc)
-    with pytest.raises(VersionNotFoundError, match="from 100 to 200"):
+    with pytest.raises(VersionNotFoundError, match=r"at 1970-01-01 00:00:00\.050\+00:00") as caught:
         open_table(tmp_path, timestamp=early)
+    known = "its snapshot log reaches from 1970-01-01 00:00:00.100+00:00 to 1970-01-01 00:00:00.200+00:00"
+    assert caught.value.hint == known
     with pytest.raises(VersionNotFoundError, match="no snapshot 11"):
         open_table(tmp_path, snapshot_id=11)
 

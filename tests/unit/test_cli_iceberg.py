@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import call
-from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
 pytestmark = pytest.mark.one_backend
 
@@ -72,3 +73,33 @@ def test_options_of_the_other_format(table: IcebergBuilder) -> None:
     failed = call("head", str(table.root), "--version", "1")
     assert failed.exit_code != 0
     assert "version was given, and this is a table of format iceberg" in failed.stderr
+
+
+def test_uuids_are_written_in_groups(tmp_path: Path) -> None:
+    """At every depth, and where they are bounds or partition values; other bytes are hexadecimal."""
+    one = uuid.UUID("0123456f-89ab-cdef-0123-456789abcdef")
+    nested = {"type": "struct", "fields": [{"id": 11, "name": "u", "required": False, "type": "uuid"}]}
+    tags = {"type": "list", "element-id": 13, "element": "uuid", "element-required": False}
+    pairs = {"type": "map", "key-id": 14, "key": "uuid", "value-id": 15, "value": "fixed[16]", "value-required": False}
+    fields = iceberg_fields(u="uuid", other="fixed[16]")
+    for number, (name, kind) in enumerate((("st", nested), ("tags", tags), ("m", pairs)), start=3):
+        fields.append({"id": number, "name": name, "required": False, "type": kind})
+    spec = [{"source-id": 1, "name": "part", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", fields, specs=[spec])
+    raw, text, plain = one.bytes, str(one), one.hex
+    row = {"u": raw, "other": raw, "st": {"u": raw}, "tags": [raw, None], "m": [(raw, raw)]}
+    metrics = {name: {1: raw, 2: raw, 11: raw} for name in ("lower_bounds", "upper_bounds")}
+    builder.commit(builder.data([row], partition={"part": raw}, metrics=metrics))
+    found = json.loads(call("head", str(builder.root), "--json", "--columns", "u,other,st,tags,m,_partition").stdout)
+    assert found == {
+        "u": text,
+        "other": plain,
+        "st": {"u": text},
+        "tags": [text, None],
+        "m": [{"key": text, "value": plain}],
+        "_partition": {"part": text},
+    }
+    file = json.loads(call("files", str(builder.root), "--stats", "--json").stdout)
+    assert file["partition"] == {"part": text}
+    assert file["lower_bounds"] == {"u": text, "st.u": text}
+    assert text in call("head", str(builder.root)).stdout

@@ -12,6 +12,7 @@ import pytest
 
 from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions import as_expression
 from tests.support.delta_builder import DeltaBuilder
 
 _CONDITIONS = [
@@ -121,8 +122,29 @@ def test_quotes_and_escapes_in_texts(builder: DeltaBuilder) -> None:
         ("s = 'a`b'", "a`b"),
     ):
         assert table.scan(text).to_arrow()["s"].to_pylist() == [value], text
+    assert table.scan(r"s LIKE '100\%'").count() == 1
+    assert table.scan(r"s LIKE '100\_'").count() == 0
     for value in values:
         assert table.scan(str(col("s") == value)).to_arrow()["s"].to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        (r"\n", "\n"),
+        (r"\t", "\t"),
+        (r"\u0041", "A"),
+        (r"\'", "'"),
+        ("''", "'"),
+        (r"\\", "\\"),
+        (r"\q", "q"),
+        (r"\%", r"\%"),
+    ],
+)
+def test_escapes_of_literals(literal: str, value: str) -> None:
+    """As docs/scan.md says."""
+    assert str(as_expression(f"s = '{literal}'")) == str(col("s") == value)
+    assert str(as_expression([("s", "=", literal)])) == str(col("s") == literal)
 
 
 @pytest.mark.parametrize("condition", ["x = x", "id = f", "id = s"])

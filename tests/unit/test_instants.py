@@ -9,7 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ExpressionError, InvalidArgumentError
-from deltaberg.expressions import parse_timestamp
+from deltaberg.expressions import format_instant, parse_timestamp
 from tests.support.delta_builder import DeltaBuilder
 
 _HOUR = dt.timezone(dt.timedelta(hours=1))
@@ -109,3 +109,14 @@ def test_a_date_that_a_zone_leads_out_of_is_refused(builder: DeltaBuilder) -> No
     builder.create(pa.schema([("day", pa.date32())]))
     with pytest.raises(ExpressionError, match="years 1 to 9999"):
         open_table(builder.root).scan("day > TIMESTAMP '0001-01-01 00:00:00+14:00'")
+
+
+@pytest.mark.parametrize("millis", [-62_135_596_800_000, -1, 0, 1_600_000_000_123, 253_402_300_799_999])
+def test_instants_are_written_as_they_are_read(millis: int) -> None:
+    moment, _ = parse_timestamp(format_instant(millis))
+    assert (moment - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(milliseconds=1) == millis
+
+
+@pytest.mark.parametrize("millis", [-(1 << 63), (1 << 63) - 1])
+def test_instants_that_are_no_date_are_numbers(millis: int) -> None:
+    assert format_instant(millis) == f"{millis} ms since 1970"

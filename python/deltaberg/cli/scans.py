@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from deltaberg.cli.output import print_facts, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable, Scan
+    from deltaberg.schema import Field, Struct
 
 __all__ = ["files", "head", "plan"]
 
@@ -37,12 +39,32 @@ def files(
     from deltaberg.cli.values import json_rows
 
     with progress("planning"):
-        found = _scan(table, filter, columns).files(statistics=stats)
+        scan = _scan(table, filter, columns)
+        found = scan.files(statistics=stats)
+    rows = json_rows(found, _types_of_files(scan))
     if not as_json:
-        print_table(found.column_names, json_rows(found))
+        print_table(found.column_names, rows)
         return
-    for row in json_rows(found):
+    for row in rows:
         print_json(row)
+
+
+def _types_of_files(scan: Scan) -> Struct:
+    """Give the table types of what `Scan.files` says of columns."""
+    from deltaberg.schema import Field, Struct, join_name
+
+    def leaves(within: Struct, above: tuple[str, ...] = ()) -> Iterator[Field]:
+        for child in within:
+            path = (*above, child.name)
+            if isinstance(child.type, Struct):
+                yield from leaves(child.type, path)
+            else:
+                yield Field(join_name(path), child.type)
+
+    bounds = Struct(tuple(leaves(scan.output)))
+    partition = scan.source.hidden.get("_partition")
+    known = () if partition is None else (Field("partition", partition.type),)
+    return Struct((*known, Field("lower_bounds", bounds), Field("upper_bounds", bounds)))
 
 
 @table_command
@@ -69,8 +91,8 @@ def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, co
     batches = scan.to_batches()
     with progress("reading"):
         first = next(batches, None)
-    rest = (row for batch in batches for row in json_rows(batch))
-    rows = (row for some in ([] if first is None else json_rows(first), rest) for row in some)
+    rest = (row for batch in batches for row in json_rows(batch, scan.output))
+    rows = (row for some in ([] if first is None else json_rows(first, scan.output), rest) for row in some)
     if not as_json:
         print_table(scan.schema.names, rows)
         return

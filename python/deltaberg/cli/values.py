@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.cli.text import JsonText, json_number
-from deltaberg.schema import is_variant_field
+from deltaberg.schema import DataType, List, Map, Primitive, Struct, is_variant_field
 from deltaberg.schema.variant import variant_to_json
 
 __all__ = ["json_rows"]
 
 
-def json_rows(rows: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
+def json_rows(rows: pa.RecordBatch | pa.Table, types: Struct | None = None) -> Iterator[dict[str, Any]]:
     r"""Give rows as values for `json_text`.
 
     Integers, floats, booleans and text are themselves. Decimals are text with all their digits, dates and
     timestamps text as in ISO 8601, binary hexadecimal text; NaN, Infinity and -Infinity are text. Maps are lists of
     {key, value}, because their keys need not be text. Variants are the JSON that they hold.
+
+    Parameters
+    ----------
+    types
+        The table types of columns, as far as they say more than Arrow's: UUIDs are the 16 bytes that are written in
+        groups of hexadecimal digits.
 
     Examples
     --------
@@ -29,13 +36,21 @@ def json_rows(rows: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
     [{'a': 'NaN', 'b': '01ff'}, {'a': 0.5, 'b': None}]
     """
     names = rows.schema.names
+    kinds = _kinds(types)
     for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
-        columns = [_values(column, field) for column, field in zip(batch.columns, batch.schema, strict=True)]
+        columns = [
+            _values(column, field, kinds.get(field.name))
+            for column, field in zip(batch.columns, batch.schema, strict=True)
+        ]
         for index in range(batch.num_rows):
             yield {name: column[index] for name, column in zip(names, columns, strict=True)}
 
 
-def _values(array: pa.Array, field: pa.Field) -> list[Any]:
+def _kinds(types: DataType | None) -> dict[str, DataType]:
+    return {child.name: child.type for child in types} if isinstance(types, Struct) else {}
+
+
+def _values(array: pa.Array, field: pa.Field, kind: DataType | None) -> list[Any]:
     found = array.type
     if is_variant_field(field):
         return [
@@ -43,17 +58,22 @@ def _values(array: pa.Array, field: pa.Field) -> list[Any]:
             for value in array.to_pylist()
         ]
     if pt.is_struct(found):
-        return _structs(array)
+        return _structs(array, _kinds(kind))
     if pt.is_map(found):
-        keys, items = _values(array.keys, found.key_field), _values(array.items, found.item_field)
+        key_kind, item_kind = (kind.key.type, kind.value.type) if isinstance(kind, Map) else (None, None)
+        keys = _values(array.keys, found.key_field, key_kind)
+        items = _values(array.items, found.item_field, item_kind)
         return _lists(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
     if pt.is_list(found) or pt.is_large_list(found):
-        return _lists(array, _values(array.values, found.value_field))
+        element = kind.element.type if isinstance(kind, List) else None
+        return _lists(array, _values(array.values, found.value_field, element))
     if pt.is_temporal(found):
         # As text, because years may lie outside of what Python's dates can hold.
         texts: list[Any] = pc.replace_substring(array.cast(pa.string()), " ", "T").to_pylist()
         return texts
     values: list[Any] = array.to_pylist()
+    if kind == Primitive("uuid"):
+        return [None if value is None else str(UUID(bytes=value)) for value in values]
     if pt.is_decimal(found):
         return [None if value is None else format(value, "f") for value in values]
     if pt.is_floating(found):
@@ -63,9 +83,11 @@ def _values(array: pa.Array, field: pa.Field) -> list[Any]:
     return values
 
 
-def _structs(array: pa.StructArray) -> list[Any]:
+def _structs(array: pa.StructArray, kinds: Mapping[str, DataType]) -> list[Any]:
     fields = [array.type.field(index) for index in range(array.type.num_fields)]
-    children = [_values(child, field) for child, field in zip(array.flatten(), fields, strict=True)]
+    children = [
+        _values(child, field, kinds.get(field.name)) for child, field in zip(array.flatten(), fields, strict=True)
+    ]
     names = [field.name for field in fields]
     valid = array.is_valid().to_pylist()
     return [

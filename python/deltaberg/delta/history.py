@@ -16,6 +16,7 @@ from typing import Any
 from deltaberg.delta.segment import LogDirectory, LogEntry, complete_checkpoints
 from deltaberg.delta.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.expressions import format_instant
 
 __all__ = ["Commit", "CommitTimes", "commit_info"]
 
@@ -125,7 +126,8 @@ class CommitTimes:
         versions = sorted(self._entries)
         before = self._count_until(versions, instant, bisect.bisect_left)
         if before == len(versions):
-            raise VersionNotFoundError(f"{_shown(instant)} is after the last commit", table=str(self._log.root))
+            when = format_instant(instant)
+            raise VersionNotFoundError(f"{when} is after the last commit", table=str(self._log.root))
         return versions[before]
 
     def last_before(self, instant: int) -> int:
@@ -139,7 +141,8 @@ class CommitTimes:
         versions = sorted(self._entries)
         count = self._count_until(versions, instant)
         if not count:
-            raise VersionNotFoundError(f"{_shown(instant)} is before the first commit", table=str(self._log.root))
+            when = format_instant(instant)
+            raise VersionNotFoundError(f"{when} is before the first commit", table=str(self._log.root))
         return versions[count - 1]
 
     def version_at(self, instant: int) -> int:
@@ -157,9 +160,10 @@ class CommitTimes:
         first, last = self.time_of(versions[0]), self.time_of(versions[-1])
         if not count or (count == len(versions) and instant > last):
             side = "after the last" if count else "before the first"
+            since, until = format_instant(first), format_instant(last)
             raise VersionNotFoundError(
-                f"{_shown(instant)} is {side} commit that can be read",
-                hint=f"versions {versions[0]} to {versions[-1]} were committed from {_shown(first)} to {_shown(last)}",
+                f"{format_instant(instant)} is {side} commit that can be read",
+                hint=f"versions {versions[0]} to {versions[-1]} were committed from {since} to {until}",
                 table=str(self._log.root),
             )
         return versions[count - 1]
@@ -230,10 +234,3 @@ def _monotonic(entries: Mapping[int, LogEntry]) -> dict[int, int]:
         last = modified if last is None or modified > last else last + 1
         times[version] = last
     return times
-
-
-def _shown(instant: int) -> str:
-    try:
-        return (_EPOCH + dt.timedelta(milliseconds=instant)).isoformat(sep=" ", timespec="milliseconds")
-    except OverflowError:
-        return f"{instant} ms"

@@ -17,7 +17,7 @@ from deltaberg.expressions.bind import (
     split_and,
 )
 from deltaberg.expressions.evaluate import ColumnReader, evaluate
-from deltaberg.expressions.instants import parse_timestamp
+from deltaberg.expressions.instants import format_instant, parse_timestamp
 from deltaberg.expressions.sql import parse_sql
 from deltaberg.expressions.tree import FALSE, TRUE, Column, Constant, Expression, Predicate, all_of, any_of, col
 from deltaberg.expressions.tuples import from_tuples
@@ -42,6 +42,7 @@ __all__ = [
     "bound_paths",
     "col",
     "evaluate",
+    "format_instant",
     "join_bound",
     "parse_timestamp",
     "split_and",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-__all__ = ["parse_timestamp"]
+__all__ = ["format_instant", "parse_timestamp"]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 _TIMESTAMP = re.compile(
     r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
@@ -48,6 +50,20 @@ def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
         None if found["zone"] is None else _zone(found["zone"]),
     )
     return moment, int(digits[6:])
+
+
+def format_instant(millis: int) -> str:
+    """Write an instant in milliseconds since 1970 as callers may spell it, in UTC.
+
+    Examples
+    --------
+    >>> format_instant(1_600_000_000_123)
+    '2020-09-13 12:26:40.123+00:00'
+    """
+    try:
+        return (_EPOCH + dt.timedelta(milliseconds=millis)).isoformat(sep=" ", timespec="milliseconds")
+    except OverflowError:
+        return f"{millis} ms since 1970"
 
 
 def _zone(text: str) -> dt.timezone:

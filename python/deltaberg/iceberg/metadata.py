@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.expressions import format_instant
 from deltaberg.iceberg.json_members import (
     integer,
     members,
@@ -141,9 +142,11 @@ class TableMetadata:
             if candidate.timestamp_ms <= millis:
                 entry = candidate
         if entry is None:
-            times = [candidate.timestamp_ms for candidate in self.snapshot_log]
-            hint = f"the log reaches from {min(times)} to {max(times)}" if times else "the table has no snapshot log"
-            raise VersionNotFoundError(f"no snapshot was current at {millis} (milliseconds since 1970)", hint=hint)
+            hint = "the table has no snapshot log"
+            if self.snapshot_log:
+                times = [candidate.timestamp_ms for candidate in self.snapshot_log]
+                hint = f"its snapshot log reaches from {format_instant(min(times))} to {format_instant(max(times))}"
+            raise VersionNotFoundError(f"no snapshot was current at {format_instant(millis)}", hint=hint)
         return self.snapshot_by_id(entry.snapshot_id)
 
     def ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:

@@ -347,10 +347,6 @@ def _is_64_bits(target: pa.DataType) -> bool:
     return bool(pt.is_int64(target) or pt.is_timestamp(target) or pt.is_time64(target))
 
 
-def _is_floating(target: pa.DataType) -> bool:
-    return target in (pa.float32(), pa.float64())
-
-
 _WHOLE, _BYTES = ("int", "long"), ("bytes", "string")
 #: Which kinds are read as which types, and how.
 _LEAVES: tuple[tuple[Sequence[str], Callable[[pa.DataType], bool], _Step], ...] = (
