@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, Constant, bound_paths, evaluate
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
 from deltaberg.schema import Field
 
 __all__ = ["may_match", "must_match"]
-
-_MANY_VALUES = 64
 
 
 def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
@@ -149,17 +148,38 @@ def _is_nan(value: pa.Scalar) -> bool:
 
 
 def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    lower, upper = _bounds(bound, stats)
-    values = list(bound.values)
-    if len(values) > _MANY_VALUES and not any(map(_is_nan, values)):
-        ordered = pc.min_max(bound.literals())
-        least, most = ordered["min"], ordered["max"]
-        return pc.and_(_unless(pc.greater, lower, most, stats), _unless(pc.less, upper, least, stats))
-    found = stats.all(False)
-    for value in values:
-        inside = pc.and_(_unless(pc.greater, lower, value, stats), _unless(pc.less, upper, value, stats))
-        found = pc.or_(found, inside)
-    return found
+    """Say of each file whether its bounds leave room for one of the predicate's values.
+
+    Sorting the bounds and the values together is all the work, however many values there are.
+    """
+    if any(map(_is_nan, bound.values)):
+        return stats.all(True)
+    lower, upper = (None if limit is None else _without_nan(limit) for limit in _bounds(bound, stats))
+    values = bound.literals()
+    values = values.take(pc.array_sort_indices(values))
+    # The least value that is not below the lower bound; null where there is none.
+    nearest = pa.repeat(values[0], stats.files) if lower is None else values.take(_number_below(values, lower))
+    possible = nearest.is_valid()
+    return possible if upper is None else pc.and_(possible, pc.greater_equal(upper, nearest).fill_null(True))
+
+
+def _number_below(values: pa.Array, limits: pa.Array) -> pa.Int64Array:
+    """Say of each limit how many of some sorted values are below it; null where all are. None is below a null."""
+    # Sorting is stable: a limit comes before the values that equal it.
+    order = pc.array_sort_indices(pa.concat_arrays([limits.cast(values.type), values]))
+    is_limit = pc.less(order, len(limits))
+    below = pc.cumulative_sum(pc.invert(is_limit).cast(pa.int64())).filter(is_limit)
+    # The order of the limits among themselves, turned around, is where each of them is in it.
+    below = below.take(pc.array_sort_indices(order.filter(is_limit)))
+    below = pc.if_else(limits.is_valid(), below, 0)
+    return pc.if_else(pc.less(below, len(values)), below, pa.scalar(None, pa.int64()))
+
+
+def _without_nan(limit: pa.Array) -> pa.Array:
+    """Give limits without those that are NaN, which say nothing."""
+    if not pt.is_floating(limit.type):
+        return limit
+    return pc.if_else(pc.is_nan(limit), pa.scalar(None, limit.type), limit)
 
 
 def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
@@ -170,11 +190,8 @@ def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     lower, upper = _bounds(bound, stats)
     if lower is None or upper is None or bound.is_floating:
         return stats.all(False)
-    found = stats.all(False)
-    for value in bound.values:
-        single = pc.and_(pc.equal(lower, value), pc.equal(upper, value)).fill_null(False)
-        found = pc.or_(found, single)
-    return found
+    values = bound.literals()
+    return pc.and_(pc.equal(lower, upper).fill_null(False), pc.is_in(lower.cast(values.type), value_set=values))
 
 
 def _may_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str, stats: FileStats) -> pa.BooleanArray:
@@ -235,11 +252,6 @@ def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 def _never(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     """Say of each file whether the bounds prove that no value equals one of the predicate's."""
-    lower, upper = _bounds(bound, stats)
-    never = stats.all(True)
-    for value in bound.values:
-        if _is_nan(value):
-            return stats.all(False)
-        inside = pc.and_(_unless(pc.greater, lower, value, stats), _unless(pc.less, upper, value, stats))
-        never = pc.and_(never, pc.invert(inside))
-    return never
+    if any(map(_is_nan, bound.values)):
+        return stats.all(False)
+    return pc.invert(_any_within(bound, stats))
