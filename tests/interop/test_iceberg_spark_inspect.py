@@ -17,10 +17,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pyte
 
 _NAME = "metadata_tables"
 _STATEMENTS = [
-    "CREATE TABLE {t} (id bigint, s string, d double, dec decimal(9,2), flag boolean, bin binary, "
-    "day date, ts timestamp_ntz, tstz timestamp, st struct<a: int, `x.y`: string>, tags array<string>, "
-    "m map<string, int>) USING iceberg PARTITIONED BY (s, month(day)) TBLPROPERTIES ('format-version' = '2', "
-    "'write.delete.mode' = 'merge-on-read')",
+    (
+        "CREATE TABLE {t} (id bigint, s string, d double, dec decimal(9,2), flag boolean, bin binary, "
+        "day date, ts timestamp_ntz, tstz timestamp, st struct<a: int, `x.y`: string>, tags array<string>, "
+        "m map<string, int>) USING iceberg PARTITIONED BY (s, month(day)) TBLPROPERTIES ('format-version' = '2', "
+        "'write.delete.mode' = 'merge-on-read')"
+    ),
     "INSERT INTO {t} {rows}",
     "ALTER TABLE {t} ADD PARTITION FIELD bucket(4, id)",
     "ALTER TABLE {t} DROP PARTITION FIELD month(day)",
@@ -65,7 +67,7 @@ def written(judge: Judge) -> Path:
 
 
 @pytest.fixture(scope="module")
-def table(judge: Judge, written: Path) -> IcebergTable:  # noqa: ARG001 - which writes it
+def table(judge: Judge, written: Path) -> IcebergTable:
     return open_table(judge.folder / "ice" / "db" / _NAME, "iceberg")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from deltaberg import load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
+from deltaberg.iceberg.catalogs.base import place_of
 from deltaberg.storage import PathResolver, parse_location
 
 pytestmark = pytest.mark.one_backend
@@ -69,3 +70,16 @@ def test_credentials_that_a_table_records_are_not_shown() -> None:
         resolver.resolve("s3n://key:hush@other/t/a.parquet")
     assert "hush" not in str(caught.value)
     assert "s3n://***@other/t/a.parquet" in str(caught.value)
+    assert caught.value.hint is not None
+    assert "'s3://other/'" in caught.value.hint
+
+
+def test_keys_in_recorded_locations_are_no_part_of_the_bucket() -> None:
+    recorded = "s3n://key:hush@bucket/t/a.parquet"
+    resolver = PathResolver(parse_location("s3://bucket/t"), encoded=False)
+    assert str(resolver.resolve(recorded)) == "s3://bucket/t/a.parquet"
+    assert str(place_of(recorded, None)) == "s3://bucket/t/a.parquet"
+    assert str(resolver.resolve("s3://bucket/t/a@b:c.parquet")) == "s3://bucket/t/a@b:c.parquet"
+    azure = PathResolver(parse_location("abfss://c@account.dfs.core.windows.net/t"), encoded=False)
+    file = "abfs://c@account.dfs.core.windows.net/t/a.parquet"
+    assert str(azure.resolve(file)) == file

@@ -59,7 +59,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="deltaberg")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Look into Delta tables.
+    """Look into Delta and Iceberg tables.
 
     TABLE is a directory or the URL of one, such as s3://bucket/orders.
     """

@@ -110,7 +110,7 @@ def _authority(scheme: str, authority: str) -> str:
 
 
 def _without_user(text: str) -> str:
-    """Take what stands in front of the @ out of a recorded URL of a bucket: some writers recorded their keys there."""
+    """Take a user with a password out of a recorded URL, for messages."""
     return _USER.sub(r"\1***@", text)
 
 
@@ -198,7 +198,7 @@ class PathResolver:
             if rest is not None:
                 return new.join(rest) if rest else new
         if not absolute.same_store(self.root):
-            store = _without_user(f"{absolute.scheme}://{absolute.authority}/")
+            store = f"{absolute.scheme}://{absolute.authority}/"
             raise UnsafePathError(
                 "a path in the metadata leads to another store than the table's",
                 hint=f"name it in location_map, as in location_map={{'{store}': '{store}'}}",
@@ -243,6 +243,9 @@ def _absolute(raw: str, encoded: bool) -> Location:
     if scheme == "file":
         return Location("file", "", os.path.normpath(_local_part(after, encoded)))
     authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
+    if scheme not in _WITH_CONTAINER:
+        # Old writers of Hadoop recorded their keys in front of the bucket, of whose name they are no part.
+        authority = authority.rpartition("@")[2]
     return Location(scheme, authority, _normalized(decode_path(path) if encoded else path))
 
 
