@@ -1,4 +1,4 @@
-"""Locations hold no credentials: they are shown in messages."""
+"""Locations hold no credentials, because messages show them; values of options are in no message."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from deltaberg import load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
 from deltaberg.iceberg.catalogs.base import place_of
 from deltaberg.storage import PathResolver, parse_location
+from deltaberg.storage.options import store_config
 
 pytestmark = pytest.mark.one_backend
 
@@ -83,3 +84,18 @@ def test_keys_in_recorded_locations_are_no_part_of_the_bucket() -> None:
     azure = PathResolver(parse_location("abfss://c@account.dfs.core.windows.net/t"), encoded=False)
     file = "abfs://c@account.dfs.core.windows.net/t/a.parquet"
     assert str(azure.resolve(file)) == file
+
+
+@pytest.mark.parametrize("value", ["hush", "nan", "inf", "-1", "1e300", [1], None])
+@pytest.mark.parametrize("name", ["s3.connect-timeout", "max_retries", "retry_timeout"])
+def test_numbers_of_options_are_checked_and_not_shown(name: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"'{name}' is no number from 0") as caught:
+        store_config("s3", {name: value})
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["AWS_ALLOW_HTTP", "s3.path-style-access", "anon"])
+def test_switches_of_options_are_checked_and_not_shown(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"'{name}' is neither true nor false") as caught:
+        store_config("s3", {name: "hush"})
+    assert "hush" not in str(caught.value)

@@ -106,6 +106,8 @@ _CREDENTIALS = frozenset(
 )
 #: How pyiceberg begins the names of options for stores of another kind than the one that is opened.
 _PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
+#: What seconds and numbers of attempts may be.
+_LARGEST_NUMBER = 1_000_000_000
 _FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
 
 
@@ -200,11 +202,16 @@ def _boolean(name: str, value: Any) -> bool:
         return True
     if text in ("false", "0", "no", "off", ""):
         return False
-    raise InvalidArgumentError(f"storage option {name!r} is {value!r}", hint="use true or false")
+    raise InvalidArgumentError(f"the storage option {name!r} is neither true nor false", hint="use true or false")
 
 
 def _number(name: str, value: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InvalidArgumentError(f"storage option {name!r} is {value!r}", hint="pass a number") from None
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if not 0 <= number <= _LARGEST_NUMBER:
+        raise InvalidArgumentError(
+            f"the storage option {name!r} is no number from 0 to {_LARGEST_NUMBER}", hint="pass a number"
+        )
+    return number
