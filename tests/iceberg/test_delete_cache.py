@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, strategies
 
 from deltaberg import kernels, open_table
-from deltaberg.errors import CorruptDataFileError
+from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError
 from deltaberg.files import DeleteFile, FileLayout, deletes, read_task, tasks_of
 from deltaberg.files.delete_cache import KeptReads
 from deltaberg.schema import Field, Primitive
@@ -116,6 +116,21 @@ def test_stores_that_have_the_same_path(tmp_path: Path) -> None:
         named = keys.deleted([pa.array(range(10), pa.int64())]).to_pylist()
         found.append([at for at, deleted in enumerate(named) if deleted])
     assert found == [[3], [7]]
+
+
+def test_many_delete_files_of_a_bucket(tmp_path: Path) -> None:
+    """They are described together; one that is gone is named."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    files = [builder.equality_deletes([1], [{"id": number}]) for number in range(40)]
+    places = [DeleteFile(f"s3://b/{Path(file.path).name}", "parquet", file.size, (1,)) for file in files]
+    layout = FileLayout(by_id=True, keys=(Field("id", Primitive("long"), id=1),))
+    store = _Elsewhere(builder.root / "data")
+    (keys,) = deletes.equality_deletes(places, store, layout)
+    assert keys.deleted([pa.array([-1, 0, 17, 39, 40], pa.int64())]).to_pylist() == [False, True, True, True, False]
+    Path(files[23].path).unlink()
+    with pytest.raises(DataFileNotFoundError, match="a delete file is gone") as raised:
+        deletes.equality_deletes(places, store, layout)
+    assert raised.value.context["delete_file"] == places[23].location
 
 
 @pytest.fixture
