@@ -217,6 +217,17 @@ def test_authentication_that_is_given_as_a_mapping_is_not_passed_over() -> None:
         deltaberg.load_catalog("c", uri="https://h", auth={"type": "basic", "basic": {"password": "hush"}})
 
 
+@pytest.mark.parametrize("auth", ["hush", {"basic": {"password": "hush"}}, {"type": ""}])
+def test_authentication_without_a_type_is_not_passed_over(auth: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="names no type") as caught:
+        deltaberg.load_catalog("c", uri="https://h", auth=auth)
+    assert "hush" not in str(caught.value)
+
+
+def test_no_authentication_may_be_asked_for() -> None:
+    assert deltaberg.load_catalog("c", uri="https://h", auth={"type": "noop"}).name == "c"
+
+
 @pytest.mark.parametrize("value", [b"hush", ["hush"], object(), {"x": ("hush",)}])
 def test_values_that_are_no_text_are_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"the property token(\.x)? is a \w+") as caught:

@@ -61,9 +61,13 @@ def read_settings(properties: Mapping[str, str]) -> SessionSettings:
     """
     if properties.get("rest.sigv4-enabled", "").lower() == "true":
         raise UnsupportedFeatureError("requests cannot be signed by SigV4", hint="use credential or token")
-    if properties.get("auth.type", "none") not in ("none", "noop"):
+    kind = properties.get("auth.type", "")
+    has_section = any(name == "auth" or name.startswith("auth.") for name in properties)
+    if has_section and kind.lower() not in ("none", "noop"):
         raise UnsupportedFeatureError(
-            f"authentication of type {properties['auth.type']!r} is not built",
+            f"authentication of type {kind!r:.40} is not built"
+            if kind
+            else "the section auth names no type that is built",
             hint="use credential with oauth2-server-uri, or token",
         )
     uri = checked_url("uri", properties["uri"])
