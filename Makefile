@@ -17,7 +17,7 @@ unexport SPARK_HOME PYTHONPATH
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench wheel requirements grid clean java
+.PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench wheel requirements grid interop clean java
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
@@ -94,6 +94,9 @@ requirements: java setup  ## Print the rules of the specifications that no passi
 
 grid: java setup  ## Run the Spark tests on other minors of PySpark, in environments of their own
 	$(RUN) -m tests.grid $(ARGS)
+
+interop: java setup  ## Compare with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
+	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
 
 clean:  ## Remove environments and what was built
 	rm -rf .venv* .cache dist target build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -65,5 +65,19 @@ def chosen_names(request: pytest.FixtureRequest) -> list[str]:
 
 def same(found: pa.Table, expected: pa.Table) -> None:
     """Compare columns and rows; the order of rows does not matter."""
-    assert found.schema.names == expected.schema.names
-    assert canonical_lines(found) == canonical_lines(expected)
+    assert found.schema.names == expected.schema.names, f"{found.schema.names} and not {expected.schema.names}"
+    ours, theirs = canonical_lines(found), canonical_lines(expected)
+    if ours == theirs:
+        return
+    names = [name for name in found.schema.names if _lines(found, name) != _lines(expected, name)]
+    only_ours, only_theirs = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
+    raise AssertionError(
+        f"{found.num_rows} rows and {expected.num_rows} of the engine differ in {names}:\n"
+        + "\n".join(
+            [*(f"we read     {line}" for line in only_ours[:3]), *(f"the engine {line}" for line in only_theirs[:3])]
+        )
+    )
+
+
+def _lines(table: pa.Table, name: str) -> list[str]:
+    return canonical_lines(table.select([name]))

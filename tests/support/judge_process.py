@@ -54,12 +54,15 @@ _SETTINGS = {
     "spark.sql.catalog.ice.type": "hadoop",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
+    # The session is short: the best compiler would take more of two cores than its code gives back.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
     # The statements are many and the rows few: to compile each of them takes longer than to run it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+_JAVA_FRAME = "\n\tat "
 #: Most of a small statement's time is waiting.
 _AT_ONCE = 4
 
@@ -104,7 +107,8 @@ class _Server:
             answer = {"id": request["id"], "value": None if body else value, "size": len(body)}
             self.answer(answer, body)
         except Exception as error:  # noqa: BLE001
-            told = {"type": type(error).__name__, "message": str(error), "traceback": traceback.format_exc()}
+            message = str(error).partition(_JAVA_FRAME)[0]
+            told = {"type": type(error).__name__, "message": message, "traceback": traceback.format_exc()}
             self.answer({"id": request["id"], "error": told})
 
     def answer(self, answer: dict[str, Any], body: bytes = b"") -> None:
