@@ -13,6 +13,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError
 from deltaberg.files import deletes
+from deltaberg.files.delete_cache import KeptReads
 from tests.support.iceberg_builder import IcebergBuilder
 
 
@@ -59,7 +60,7 @@ def test_damaged_files(
         path = rng.choice(paths)
         whole = path.read_bytes()
         path.write_bytes(_damaged(whole, rng))
-        monkeypatch.setattr(deletes, "_kept", deletes.KeptReads())
+        monkeypatch.setattr(deletes, "_kept", KeptReads())
         try:
             table = open_table(builder.root)
             table.scan("id > 4 and s = 'x'").to_arrow()
@@ -68,6 +69,6 @@ def test_damaged_files(
             raised += 1
         path.write_bytes(whole)
     assert raised > 2
-    monkeypatch.setattr(deletes, "_kept", deletes.KeptReads())
+    monkeypatch.setattr(deletes, "_kept", KeptReads())
     found = open_table(builder.root).scan().to_arrow().column("id").to_pylist()
     assert sorted(found) == [n for n in range(30) if n not in (3, 15, 21, 29)]
