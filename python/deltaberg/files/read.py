@@ -89,7 +89,8 @@ def read_task(
 def _missing(spec: ReadSpec, task: FileTask) -> DataFileNotFoundError:
     inside = task.location.startswith(spec.table.rstrip("/") + "/")
     hint = (
-        "it was vacuumed: refresh the table, or open a newer version; or the copy of the table is incomplete"
+        "it was vacuumed, or its snapshot expired: refresh the table, or open a newer version or snapshot; "
+        "or the copy of the table is incomplete"
         if inside
         else "the table records it under another prefix: name that and where its files are now, as in "
         "location_map={'/old/place': '/new/place'}; \"auto\" knows it of Iceberg tables only"
