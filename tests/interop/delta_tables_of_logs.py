@@ -35,6 +35,7 @@ _FED = (
     "INSERT OVERWRITE {t} {rows:5:15}",
     "RESTORE TABLE {t} TO VERSION AS OF 4",
     "DELETE FROM {t}",
+    "INSERT INTO {t} {rows:70:75}",
 )
 _TRACKING = {"delta.enableRowTracking": "true"}
 _LEAP = "TIMESTAMP'2024-02-29 23:30:00Z'"
@@ -135,9 +136,9 @@ TABLES: dict[str, DeltaSparkTable] = {
         features=frozenset({"clustering", "domainMetadata"}),
     ),
     "checkpoint_classic": _checkpointed(VECTORS),
-    "checkpoint_structs": _checkpointed(_stats("false", "true"), always=True),
+    "checkpoint_structs": _checkpointed(_stats("false", "true")),
     "checkpoint_bare": _checkpointed(_stats("false", "false"), violation="has a deletion vector and no numRecords"),
-    "checkpoint_multipart": _checkpointed({}, _SMALL_PARTS, always=True),
+    "checkpoint_multipart": _checkpointed({}, _SMALL_PARTS),
     "checkpoint_v2_json": _checkpointed(_V2, _SMALL_PARTS, (_TOP_LEVEL, "json"), always=True),
     "checkpoint_v2_parquet": _checkpointed(_V2, _SMALL_PARTS, (_TOP_LEVEL, "parquet")),
     "checkpoint_v2_mapped": _checkpointed(_V2_MAPPED),
@@ -168,7 +169,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         "PARTITIONED BY (day)",
         properties({"delta.feature.allowColumnDefaults": "supported"}, VECTORS),
         features=frozenset({"allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns"}),
-        always=True,
     ),
     "clone": DeltaSparkTable(
         (
@@ -239,7 +239,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         properties(VECTORS, _FEED),
         changes=0,
         folder="a b%20c+d=é&{}[x]~'",
-        always=True,
     ),
     "old_protocol": DeltaSparkTable(
         (

@@ -191,7 +191,7 @@ TABLES: dict[str, DeltaSparkTable] = {
         (*INSERTS, *CHANGES), _ALL, properties=properties(VECTORS, {"delta.columnMapping.mode": "id"})
     ),
     "extremes": DeltaSparkTable(
-        ("INSERT INTO {t} {rows:0:6}", _AS_MICROS, "INSERT INTO {t} {rows:6:12}"), _AS_EXTREMES, always=True
+        ("INSERT INTO {t} {rows:0:6}", _AS_MICROS, "INSERT INTO {t} {rows:6:12}"), _AS_EXTREMES
     ),
     "extremes_rebased": DeltaSparkTable(
         (*_REBASE, "INSERT INTO {t} {rows:0:6}", _AS_MICROS, "INSERT INTO {t} {rows:6:12}"),
@@ -230,7 +230,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         properties=properties(VECTORS),
         select=_VARIANT_SELECT,
         features=frozenset({"variantType"}),
-        always=True,
     ),
     "variants_shredded": DeltaSparkTable(
         ("INSERT INTO {t} {rows:0:20}", "DELETE FROM {t} WHERE id IN (3, 4)"),
@@ -252,7 +251,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         ),
         {"id": COLUMNS["id"], **PARTITION_COLUMNS},
         f"PARTITIONED BY ({', '.join(PARTITION_COLUMNS)})",
-        always=True,
     ),
     "partition_types_local": DeltaSparkTable(
         ("INSERT INTO {t} {rows:0:20}", "DELETE FROM {t} WHERE id IN (3, 14)"),
@@ -375,7 +373,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         "PARTITIONED BY (p)",
         properties(VECTORS, _WIDENING),
         features=frozenset({"typeWidening"}),
-        always=True,
     ),
     "widening_rewritten": DeltaSparkTable(
         (

@@ -23,16 +23,19 @@ class Written:
     ----------
     code
         What writes the table ``name`` below ``folder``, and gives what is known of it.
+    arguments
+        Further ones of the code.
     """
 
-    def __init__(self, judge: Judge, folder: Path, code: str, names: list[str]) -> None:
+    def __init__(self, judge: Judge, folder: Path, code: str, names: list[str], **arguments: Any) -> None:
         self.folder = folder
+        self._arguments = arguments
         self._judge = judge
         self._code = code
         self._told: dict[str, Future[dict[str, Any]]] = {name: self._write(name) for name in names}
 
     def _write(self, name: str) -> Future[dict[str, Any]]:
-        return self._judge.start(self._code, folder=str(self.folder), name=name)
+        return self._judge.start(self._code, folder=str(self.folder), name=name, **self._arguments)
 
     def told(self, name: str) -> dict[str, Any]:
         """Give what the writer told of a table."""

@@ -1,4 +1,7 @@
-"""Tables that delta-spark writes are read as it reads them itself: all columns, every version, the change feed."""
+"""Tables that delta-spark writes are read as it reads them itself: all columns, every version, the change feed.
+
+Without ``--judges`` fewer tables are written, and only their newest versions are compared.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from tests.support.roads import Road
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
 
 TABLES = {**OF_ROWS, **OF_LOGS}
-_CODE = "from tests.interop.write_delta_tables import write\nwrite(spark, folder, name)"
+_CODE = "from tests.interop.write_delta_tables import write\nwrite(spark, folder, name, every)"
 _READ = "from tests.interop.write_delta_tables import read\nread(spark, place, zone)"
 
 
@@ -45,7 +48,8 @@ def written(judge: Judge, request: pytest.FixtureRequest) -> Iterator[Written]:
     """The tables that the chosen tests name."""
     folder = judge.folder / "delta"
     folder.mkdir()
-    made = Written(judge, folder, _CODE, chosen_names(request))
+    every = request.config.getoption("--judges")
+    made = Written(judge, folder, _CODE, chosen_names(request), every=every)
     yield made
     made.wait()
 
@@ -63,7 +67,7 @@ def _columns(table: Any, expected: pa.Table) -> list[tuple[str, ...]] | None:
 
 
 @pytest.mark.parametrize("name", _named(*TABLES))
-def test_every_version(written: Written, name: str, request: pytest.FixtureRequest) -> None:
+def test_versions(written: Written, name: str, request: pytest.FixtureRequest) -> None:
     _compared(request, name)
     told = written.told(name)
     rows = 0

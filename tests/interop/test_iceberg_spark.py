@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pyte
 
 #: Those that are read through our Spark road as well; the others only on this machine.
 _ON_SPARK = ["parquet_v2", "avro_v3", "orc_v2", "schema_v3", "spec_v2", "lineage", "metadata_columns", "defaults"]
+#: Those of every run, not only where all judges are asked for.
+_ALWAYS = {*_ON_SPARK, "mixed_deletes", "refs", "upgraded", "variants", "transform_8", "transform_20", "transform_31"}
 _CODE = "from tests.interop.write_iceberg_tables import write\nwrite(spark, folder, name)"
 
 
@@ -34,6 +36,11 @@ def written(judge: Judge, request: pytest.FixtureRequest) -> Iterator[Written]:
     made.wait()
 
 
+def _named(*names: str) -> list[Any]:
+    """Give tables as parameters; those that are not in every run are marked."""
+    return [pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.judges) for name in names]
+
+
 def _location(written: Written, name: str) -> Path:
     written.told(name)
     return written.folder.parent / "ice" / "db" / name
@@ -43,7 +50,7 @@ def _columns(name: str, expected: pa.Table) -> list[str] | None:
     return None if TABLES[name].select in ("*", "id, to_json(v) AS v") else expected.column_names
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", _named(*TABLES))
 def test_tables_of_spark(written: Written, name: str) -> None:
     expected = written.rows(written.told(name)["current"])
     table = open_table(_location(written, name), validate=True)
@@ -53,7 +60,7 @@ def test_tables_of_spark(written: Written, name: str) -> None:
     assert table.scan().count() == sum(not row for row in expected.to_pydict().get("_deleted", [False] * len(expected)))
 
 
-@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.history])
+@pytest.mark.parametrize("name", _named(*(name for name, table in TABLES.items() if table.history)))
 def test_older_snapshots_branches_and_tags(written: Written, name: str) -> None:
     snapshots, refs = written.told(name)["snapshots"], written.told(name)["refs"]
     assert len(snapshots) > 1
@@ -67,7 +74,7 @@ def test_older_snapshots_branches_and_tags(written: Written, name: str) -> None:
         same(past.scan(columns=_columns(name, expected)).to_arrow(), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "variants"])
+@pytest.mark.parametrize("name", _named(*(name for name in TABLES if name != "variants")))
 def test_filters(written: Written, name: str, rng: random.Random) -> None:
     check_filters(open_table(_location(written, name)), rng, 10)
 
@@ -79,6 +86,7 @@ def test_tables_of_spark_on_spark(written: Written, name: str, spark: Any) -> No
     same(Road("spark", spark).table(scan), expected)
 
 
+@pytest.mark.judges
 def test_the_tables_hold_what_they_are_for(written: Written) -> None:
     """Spark wrote delete files and deletion vectors of every kind where the tables believe so."""
     files: set[tuple[int, str]] = set()

@@ -17,8 +17,8 @@ _TABLES = {**OF_ROWS, **OF_LOGS}
 _PADDING = ("spark.sql.readSideCharPadding", "false")
 
 
-def write(spark: Any, folder: str, name: str) -> dict[str, Any]:
-    """Write a table, and what Spark reads of it.
+def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
+    """Write a table, and what Spark reads of it: of every version, or of the newest alone.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def write(spark: Any, folder: str, name: str) -> dict[str, Any]:
         else:
             session.sql(table.filled(statement, path, folder))
     history = session.sql(f"DESCRIBE HISTORY {path}").select("version", "timestamp").toArrow().to_pylist()
-    versions = sorted(row["version"] for row in history if row["version"] >= table.first)
+    versions = sorted(row["version"] for row in history if row["version"] >= table.first)[0 if every else -1 :]
     found: dict[str, Any] = {"place": str(place), "versions": {}, "changes": None}
     found["times"] = {str(row["version"]): row["timestamp"].timestamp() for row in history}
     for version in versions:

@@ -54,8 +54,9 @@ _SETTINGS = {
     "spark.sql.catalog.ice.type": "hadoop",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
-    # The session is short: the best compiler would take more of two cores than its code gives back.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+    # The session is short: the best compiler would take more of two cores than its code gives back. Without it the
+    # cache for compiled code is so small that it is full within a minute.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC",
     # The statements are many and the rows few: to compile each of them takes longer than to run it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
