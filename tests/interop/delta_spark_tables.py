@@ -87,8 +87,8 @@ CHANGES = (
     "UPDATE {t} SET i = -1, s = 'changed' WHERE id % 10 = 4",
     (
         "MERGE INTO {t} t USING (SELECT * FROM ({rows:30:50})) n ON t.id = n.id "
-        "WHEN MATCHED AND n.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET s = 'merged' WHEN NOT MATCHED THEN INSERT * "
-        "WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
+        "WHEN MATCHED AND n.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET s = 'merged' "
+        "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN DELETE"
     ),
 )
 

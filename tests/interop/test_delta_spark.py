@@ -28,13 +28,19 @@ from tests.support.roads import Road
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
 
 TABLES = {**OF_ROWS, **OF_LOGS}
+_FED = [name for name, table in TABLES.items() if table.changes is not None]
 _CODE = "from tests.interop.write_delta_tables import write\nwrite(spark, folder, name, every)"
 _READ = "from tests.interop.write_delta_tables import read\nread(spark, place, zone)"
 
 
-def _named(*names: str) -> list[Any]:
-    """Give tables as parameters; those that are not in every run are marked."""
-    return [pytest.param(name, marks=() if TABLES[name].always else pytest.mark.judges) for name in names]
+def _named(*names: str, **proven: str) -> list[Any]:
+    """Give tables as parameters; those that are not in every run are marked, and those that prove a rule."""
+    found = []
+    for name in names:
+        marks = [] if TABLES[name].always else [pytest.mark.judges]
+        marks += [pytest.mark.req(proven[name], half="reader")] if name in proven else []
+        found.append(pytest.param(name, marks=marks))
+    return found
 
 
 def _compared(request: pytest.FixtureRequest, name: str) -> None:
@@ -86,7 +92,7 @@ def test_versions(written: Written, name: str, request: pytest.FixtureRequest) -
         _open(written, name, validate=True)
 
 
-@pytest.mark.parametrize("name", _named(*TABLES))
+@pytest.mark.parametrize("name", _named(*TABLES, features_dropped="BEY-11"))
 def test_state_and_times(written: Written, name: str) -> None:
     """Protocol, properties, number of files and commit times are what Spark says."""
     told = written.told(name)
@@ -107,7 +113,7 @@ def test_state_and_times(written: Written, name: str) -> None:
         assert _open(written, name, timestamp=instant).version == int(version)
 
 
-@pytest.mark.parametrize("name", _named(*(name for name, table in TABLES.items() if table.changes is not None)))
+@pytest.mark.parametrize("name", _named(*_FED, feed_mapped="DL-CDF-11"))
 def test_the_change_feed(written: Written, name: str) -> None:
     expected = written.rows(written.told(name)["changes"])
     assert expected.num_rows > 0
