@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg import Scan
 
-__all__ = ["Road", "collect", "road_names", "same_rows"]
+__all__ = ["Road", "collect", "road_names", "rows_of", "same_rows"]
 
 
 def road_names() -> list[Any]:
@@ -33,7 +33,21 @@ class Road:
         """Give the rows of a scan as an Arrow table."""
         if self.spark is None:
             return scan.to_arrow()
-        return collect(scan.to_spark(self.spark))
+        found = collect(scan.to_spark(self.spark, road="arrow"))
+        self._check_native(scan, found)
+        return found
+
+    def _check_native(self, scan: Scan, found: pa.Table) -> None:
+        """Read by the native road, too, what goes by it."""
+        from deltaberg.spark.choice import choose
+
+        choice = choose(scan, self.spark, forced=True)
+        if choice.frame is None:
+            return
+        native = collect(scan.to_spark(self.spark, road="auto" if choice.reasons else "native"))
+        if scan.limit is None:
+            assert rows_of(native) == rows_of(found), str(choice)
+        assert (native.num_rows, native.schema.names) == (found.num_rows, found.schema.names), str(choice)
 
     def rows(self, scan: Scan) -> list[dict[str, Any]]:
         """Give the rows of a scan as dictionaries, in the order of their text: no road promises another."""
@@ -92,4 +106,9 @@ def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def same_rows(found: pa.Table, expected: pa.Table) -> bool:
     """Say whether two tables have the same rows, in any order."""
-    return sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
+    return rows_of(found) == rows_of(expected)
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Give the rows as texts, in their order; NaN is the same as NaN in them."""
+    return sorted(map(repr, table.to_pylist()))

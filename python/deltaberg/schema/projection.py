@@ -22,7 +22,7 @@ from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.shredding import VariantLayout, unshred
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["Leaf", "Projection", "find_leaf", "leaf_offsets", "plan_projection"]
+__all__ = ["Children", "Leaf", "Projection", "find_leaf", "leaf_count", "leaf_offsets", "plan_projection"]
 
 #: Columns that hold nothing: writers leave them out of files.
 _VOID = Primitive("void")
@@ -77,7 +77,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
         )
     planner = _Planner(by_id)
-    found = _Children(file_schema, by_id)
+    found = Children(file_schema, by_id)
     offsets = leaf_offsets(found.fields, 0)
     sources: list[tuple[str, _Convert] | None] = []
     for want in wanted:
@@ -114,16 +114,16 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
     """Find the column at the end of a path of struct fields; None where the file lacks it, or it holds nothing."""
     if path[-1].type == _VOID:
         return None
-    children = _Children(file_schema, by_id)
+    children = Children(file_schema, by_id)
     first = 0
     for part in path:
         index = children.find(part)
         if index is None:
             return None
-        first += sum(_leaf_count(child.type) for child in children.fields[:index])
+        first += sum(leaf_count(child.type) for child in children.fields[:index])
         found = children.fields[index].type
-        children = _Children(found if pt.is_struct(found) else (), by_id)
-    return Leaf(first, found, _leaf_count(found) == 1 and not pt.is_nested(found))
+        children = Children(found if pt.is_struct(found) else (), by_id)
+    return Leaf(first, found, leaf_count(found) == 1 and not pt.is_nested(found))
 
 
 def _has_ids(fields: pa.Schema | pa.StructType) -> bool:
@@ -143,23 +143,24 @@ def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first
     offsets = []
     for child in children:
         offsets.append(first)
-        first += _leaf_count(child.type)
+        first += leaf_count(child.type)
     return offsets
 
 
-def _leaf_count(found: pa.DataType) -> int:
+def leaf_count(found: pa.DataType) -> int:
+    """Say how many leaves a type of a file has."""
     if isinstance(found, pa.BaseExtensionType):
-        return _leaf_count(found.storage_type)
+        return leaf_count(found.storage_type)
     if pt.is_struct(found):
-        return sum(_leaf_count(child.type) for child in found)
+        return sum(leaf_count(child.type) for child in found)
     if pt.is_map(found):
-        return _leaf_count(found.key_type) + _leaf_count(found.item_type)
+        return leaf_count(found.key_type) + leaf_count(found.item_type)
     if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found):
-        return _leaf_count(found.value_type)
+        return leaf_count(found.value_type)
     return 1
 
 
-class _Children:
+class Children:
     """The fields of a struct of a file, to be found by what a table calls them: one look at all serves any number."""
 
     def __init__(self, fields: Iterable[pa.Field], by_id: bool) -> None:
@@ -225,7 +226,7 @@ class _Planner:
     def _struct(self, want: Struct, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_struct(found):
             raise SchemaError(f"the file stores {found}, the table says {want}")
-        children = _Children(found, self._by_id)
+        children = Children(found, self._by_id)
         offsets = leaf_offsets(children.fields, first)
         sources: list[tuple[str, _Convert] | None] = []
         for child in want:
@@ -267,7 +268,7 @@ class _Planner:
         if not pt.is_map(found):
             raise SchemaError(f"the file stores {found}, the table says {want}")
         keys = self.plan(want.key.type, found.key_type, first)
-        values = self.plan(want.value.type, found.item_type, first + _leaf_count(found.key_type))
+        values = self.plan(want.value.type, found.item_type, first + leaf_count(found.key_type))
         target = arrow_type(want)
         fields = [target.key_field, target.item_field]
 
@@ -281,5 +282,5 @@ class _Planner:
 
     def _variant(self, found: pa.DataType, first: int) -> _Convert:
         layout = VariantLayout.of(found)
-        self.leaves.extend(range(first, first + _leaf_count(found)))
+        self.leaves.extend(range(first, first + leaf_count(found)))
         return lambda array: unshred(array, layout)

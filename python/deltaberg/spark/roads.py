@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, MissingDependencyError
 from deltaberg.files import pack_tasks
+from deltaberg.spark.choice import choose
+from deltaberg.spark.hashes import murmur3_int
 from deltaberg.spark.session import parallelism
 from deltaberg.spark.tasks import (
     MARK_COLUMN,
@@ -30,18 +33,47 @@ from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
 
-__all__ = ["partition_keys", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["explain_roads", "partition_keys", "scan_map_in_arrow", "scan_to_spark"]
 
 #: Partitions of reading for each task that runs at a time, where the driver does not know how much there is to read.
 _READING_SHARES = 4
+_ROADS = ("auto", "native", "arrow")
 _TASK_SCHEMA = st.StructType(
     [st.StructField(SLOT_COLUMN, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
 )
 
 
-def scan_to_spark(scan: Scan, spark: SparkSession) -> DataFrame:
-    """Give the rows of a scan as a DataFrame by the arrow road."""
+def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFrame:
+    """Give the rows of a scan as a DataFrame: by the native road where that is exact and worth it, else as Arrow."""
+    if road not in _ROADS:
+        raise InvalidArgumentError(f"road is {road!r:.200}", hint=f"known are {', '.join(_ROADS)}")
     _check_session(spark)
+    if road == "arrow" or (road == "auto" and scan.planning_parts(parallelism(spark)) is not None):
+        return _by_arrow(scan, spark)
+    choice = choose(scan, spark, forced=road == "native")
+    if road == "native" and choice.reasons:
+        raise InvalidArgumentError(
+            f"Spark's own reader does not give the very rows of every file: {'; '.join(choice.reasons)}",
+            hint="pass road='auto', which reads such files by Arrow",
+            table=scan.source.table,
+        )
+    if choice.frame is None:
+        return _by_arrow(scan, spark)
+    rows = choice.frame
+    if choice.reasons:
+        rows = rows.union(_by_arrow(scan.of_files(pc.invert(choice.native)), spark))
+    return rows if scan.limit is None else rows.limit(scan.limit)
+
+
+def explain_roads(scan: Scan, spark: SparkSession) -> str:
+    """Say by which road the files of a scan are read, and why; the roads of `scan_to_spark` without a choice."""
+    _check_session(spark)
+    if scan.planning_parts(parallelism(spark)) is not None:
+        return "road: arrow, planned on the executors"
+    return str(choose(scan, spark)) or "road: none, no file is read"
+
+
+def _by_arrow(scan: Scan, spark: SparkSession) -> DataFrame:
     schema = spark_schema(scan.output)
     planned = _plan(scan, spark)
     if planned is None:
@@ -135,25 +167,9 @@ def partition_keys(count: int) -> list[int]:
     keys: dict[int, int] = {}
     candidate = 0
     while len(keys) < count:
-        keys.setdefault(_spark_hash(candidate) % count, candidate)
+        keys.setdefault(murmur3_int(candidate) % count, candidate)
         candidate += 1
     return [keys[partition] for partition in range(count)]
-
-
-def _spark_hash(value: int) -> int:
-    """Hash a 32-bit integer as Spark does: Murmur3 with seed 42, as a signed number."""
-    mask = 0xFFFFFFFF
-    mixed = value * 0xCC9E2D51 & mask
-    mixed = (mixed << 15 | mixed >> 17) & mask
-    mixed = mixed * 0x1B873593 & mask
-    state = 42 ^ mixed
-    state = (state << 13 | state >> 19) & mask
-    state = (state * 5 + 0xE6546B64) & mask
-    state ^= 4
-    state = (state ^ state >> 16) * 0x85EBCA6B & mask
-    state = (state ^ state >> 13) * 0xC2B2AE35 & mask
-    state ^= state >> 16
-    return state - (1 << 32) if state >= 1 << 31 else state
 
 
 def _require_pandas() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table import processors
 
-__all__ = ["parallelism", "register"]
+__all__ = ["parallelism", "register", "setting"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
@@ -48,7 +48,7 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
             f"Spark {pyspark.__version__} has no Python Data Sources",
             hint="use Spark 4.0 or newer, or scan.to_spark(spark)",
         ) from None
-    if push_filters and str(_setting(spark, _PUSHDOWN)).lower() != "true":
+    if push_filters and str(setting(spark, _PUSHDOWN)).lower() != "true":
         raise InvalidArgumentError(
             "the session does not push filters into Python sources",
             hint=f"set {_PUSHDOWN} to true (Spark 4.1 or newer), or use the option 'filter'",
@@ -60,20 +60,21 @@ def register(spark: SparkSession, *, push_filters: bool = False) -> None:
 def parallelism(spark: SparkSession) -> int:
     """Say how many tasks a session can run at a time, as far as its settings tell."""
     for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-        text = _setting(spark, name)
+        text = setting(spark, name)
         if text is not None and text.isdigit() and int(text) > 0:
             return int(text)
-    local = _LOCAL_MASTER.fullmatch(_setting(spark, "spark.master") or "")
+    local = _LOCAL_MASTER.fullmatch(setting(spark, "spark.master") or "")
     if local is not None:
         cores = local[1] or "1"
         return processors() if cores == "*" else int(cores)
-    executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    executors, cores = setting(spark, "spark.executor.instances"), setting(spark, "spark.executor.cores")
     if executors is not None and executors.isdigit():
         return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
     return _DEFAULT_PARALLELISM
 
 
-def _setting(spark: SparkSession, name: str) -> str | None:
+def setting(spark: SparkSession, name: str) -> str | None:
+    """Give a setting of a session; None where it has none, or does not tell."""
     try:
         return spark.conf.get(name, None)
     except Exception:  # noqa: BLE001 - a session may refuse to tell, and a guess will do

@@ -15,7 +15,7 @@ from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDepend
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.files import DELETED, ReadCounters, ReadSpec, tasks_of
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
-from deltaberg.table.arguments import checked_limit
+from deltaberg.table.arguments import checked_flag, checked_limit
 from deltaberg.table.execute import read_in_order
 from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
@@ -36,6 +36,8 @@ _SPARK_SPLIT = 128 << 20
 #: Bytes of metadata from which on planning is shared out among executors, and how many shares each task slot gets.
 _MUCH_METADATA = 256 << 20
 _PLANNING_SHARES = 4
+#: More bytes than a file has.
+_WHOLE = 1 << 62
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -152,7 +154,7 @@ class Scan:
         >>> table.scan(columns=["id"]).files(statistics=True)["upper_bounds"].to_pylist()
         [{'id': 3}]
         """
-        return list_files(self.plan, self._output if statistics else None)
+        return list_files(self.plan, self._output if checked_flag("statistics", statistics) else None)
 
     def explanation(self) -> Explanation:
         """Say what the scan reads and why, in parts for programs; `explain` gives the same as text.
@@ -165,9 +167,16 @@ class Scan:
         split_size = self.options.split_size or _LOCAL_SPLIT
         return explain_plan(self.plan, self._output, self._read_constants(), self.limit, split_size)
 
-    def explain(self) -> str:
-        """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains."""
-        return str(self.explanation())
+    def explain(self, spark: SparkSession | None = None) -> str:
+        """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains.
+
+        With a Spark session, also by which road `to_spark` reads them there, and why.
+        """
+        if spark is None:
+            return str(self.explanation())
+        from deltaberg.spark import explain_roads
+
+        return f"{self.explanation()}\n{explain_roads(self, spark)}"
 
     def to_batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Give the rows in batches, none of them empty, files in the order of `files`; closing it ends the reading."""
@@ -249,11 +258,23 @@ class Scan:
         """
         return self._extreme(column, largest=True)
 
-    def to_spark(self, spark: SparkSession) -> DataFrame:
-        """Give the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`)."""
+    def to_spark(self, spark: SparkSession, road: str = "auto") -> DataFrame:
+        """Give the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`).
+
+        Parameters
+        ----------
+        road
+            ``native``: Spark's own Parquet reader decodes the files. ``arrow``: we do, and the rows cross into the JVM.
+            ``auto``: native for each file of which Spark gives the very rows, where that is worth it; else arrow.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where the native road is asked for, and is not exact for every file; the message says why.
+        """
         from deltaberg.spark import scan_to_spark
 
-        return scan_to_spark(self, spark)
+        return scan_to_spark(self, spark, road)
 
     def map_in_arrow(
         self, spark: SparkSession, fn: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any
@@ -302,6 +323,14 @@ class Scan:
         if limits is not None:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
         return group_tasks(tasks, _SPARK_SPLIT, parallelism)
+
+    def file_tasks(self) -> pa.RecordBatch:
+        """Give one task for each file, without the limit."""
+        return split_files(self.plan, _WHOLE, self._read_constants())
+
+    def of_files(self, mask: pa.BooleanArray) -> Scan:
+        """Give the scan of some of the planned files, without the limit."""
+        return self._of(self._source, self._output, None, _unknown(self.plan, pc.invert(mask)))
 
     def planning_parts(self, parallelism: int) -> list[pa.Table] | None:
         """Give pieces of metadata, each to be planned elsewhere by `of_pieces`; None where planning belongs here.

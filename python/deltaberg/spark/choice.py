@@ -1,0 +1,255 @@
+"""Which road each file of a scan takes: the native one, where Spark's reader gives the very rows and is worth it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from deltaberg.errors import DeltabergError
+from deltaberg.expressions import bound_paths
+from deltaberg.files import constant_column
+from deltaberg.schema import Field
+from deltaberg.spark.conditions import why_not_in_spark
+from deltaberg.spark.exactness import fit_files
+from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, vector_words
+from deltaberg.spark.session import setting
+from deltaberg.spark.types import spark_schema
+from deltaberg.storage import parse_location
+from deltaberg.table import Scan
+
+__all__ = ["RoadChoice", "choose"]
+
+#: Spark asks for the status of each file, beyond some of them by a job: small files cost more than they give.
+_FEW_FILES = 32
+_WORTH_A_STATUS = 2 << 20
+_MOST_FILES = 100_000
+#: Bytes of deleted rows, as words, that are broadcast; a bit for each row of the files that have any.
+_MOST_WORDS = 32 << 20
+#: Bytes of delete files that the driver reads.
+_MOST_DELETES = 64 << 20
+_INT96_CONVERSION = "spark.sql.parquet.int96TimestampConversion"
+_FIRST_MINOR = (4, 0)
+#: Names and letters that Spark passes over, or cannot open.
+_UNREADABLE = r"(/[_.][^/]*$)|(\._COPYING_$)|[:\\\x00-\x1f\x7f]"
+_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
+#: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
+_schemes: WeakKeyDictionary[SparkSession, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class RoadChoice:
+    """The files that Spark reads itself, as a DataFrame of their rows, and why the others go by the arrow road.
+
+    ``native`` says of each planned file whether it is one of them; ``frame`` is None where there are none.
+    """
+
+    native: pa.BooleanArray
+    frame: DataFrame | None
+    reasons: dict[str, int]
+
+    def __str__(self) -> str:
+        count = pc.sum(self.native).as_py() or 0
+        lines = [f"road: native, {count} files"] if count else []
+        lines += [f"road: arrow, {number} files: {why}" for why, number in self.reasons.items()]
+        return "\n".join(lines)
+
+
+def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoice:
+    """Decide for each file of a scan, and open those that Spark reads.
+
+    Parameters
+    ----------
+    forced
+        Take the native road also where it is not worth it.
+    """
+    files = len(scan.plan.files)
+    why = _against_the_scan(scan, spark)
+    if why is not None:
+        return RoadChoice(pa.repeat(False, files), None, {why: files} if files else {})
+    tasks = scan.file_tasks()
+    verdicts = _Verdicts(tasks.num_rows)
+    _judge_tasks(scan, tasks, verdicts)
+    fields = _fields_to_read(scan)
+    _judge_worth(tasks, verdicts, forced)
+    rows = _judge_footers(scan, spark, tasks, fields, verdicts)
+    _judge_words(tasks, rows, verdicts)
+    chosen = verdicts.native
+    frame = _frame(scan, spark, tasks.take(pa.array(chosen, pa.int64())), fields, [rows[number] for number in chosen])
+    if isinstance(frame, str):
+        verdicts.refuse(chosen, frame)
+        frame = None
+    native = pa.array([why is None for why in verdicts.why], pa.bool_())
+    return RoadChoice(native, frame, dict(Counter(why for why in verdicts.why if why is not None)))
+
+
+def _frame(
+    scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fields: tuple[Field, ...], rows: Sequence[int]
+) -> DataFrame | str | None:
+    """Give the rows of files as Spark reads them, or why it does not; None where there are no files."""
+    if not tasks.num_rows:
+        return None
+    found = keys_of(tasks.column("location").to_pylist())
+    if found is None:
+        return "its path has the hash of another one"
+    opened = _opened(spark, tasks, fields)
+    if opened is None:
+        return "Spark cannot open its location"
+    words = vector_words(scan, tasks, rows)
+    return native_frame(scan, spark, opened, NativeFiles(tasks, *found, fields, words))
+
+
+class _Verdicts:
+    """Why not the native road, for each file; the first reason stays."""
+
+    def __init__(self, files: int) -> None:
+        self.why: list[str | None] = [None] * files
+
+    @property
+    def native(self) -> list[int]:
+        """The numbers of the files that nothing speaks against."""
+        return [number for number, why in enumerate(self.why) if why is None]
+
+    def refuse(self, numbers: Sequence[int], why: str) -> None:
+        """Note a reason."""
+        for number in numbers:
+            self.why[number] = self.why[number] or why
+
+    def refuse_where(self, mask: pa.BooleanArray, why: str) -> None:
+        """Note a reason against some files."""
+        self.refuse(pc.indices_nonzero(mask.fill_null(False)).to_pylist(), why)
+
+
+def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
+    """Say what speaks against all files alike."""
+    minor = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
+    if minor < _FIRST_MINOR:
+        return f"Spark {spark.version} makes no DataFrame of Arrow tables"
+    layout = scan.source.layout
+    needed = [*scan.output, *(path[0] for path in bound_paths(scan.read_spec.residual))]
+    computed = next((c for c in needed if c.name in layout.computed and c.id != POSITION_ID), None)
+    if computed is not None:
+        return f"the column {computed.name} is made by our reader"
+    why = why_not_in_spark(scan.read_spec.residual)
+    if why is not None:
+        return why
+    known = {child.name: child for child in scan.output}
+    for path in bound_paths(scan.read_spec.residual):
+        child = known.get(path[0].name)
+        if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
+            return f"the filter may need more of the column {child.name} than the output has"
+    fields = _fields_to_read(scan)
+    names = [field.physical_name.lower() for field in fields]
+    if len(set(names)) < len(names) or "_metadata" in names:
+        return "Spark cannot tell the columns apart by name"
+    try:
+        spark_schema(scan.read_spec.constants)
+    except DeltabergError as error:
+        return error.message
+    return None
+
+
+def _fields_to_read(scan: Scan) -> tuple[Field, ...]:
+    """Give the top-level columns that come from the files."""
+    constants = set(scan.read_spec.constants.names)
+    wanted = list(scan.output)
+    for path in bound_paths(scan.read_spec.residual):
+        if all(path[0].name != child.name for child in wanted):
+            wanted.append(scan.source.schema.get(path[0].name) or path[0])
+    computed = scan.source.layout.computed
+    return tuple(child for child in wanted if child.name not in constants and child.name not in computed)
+
+
+def _judge_tasks(scan: Scan, tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
+    """Judge files by what the plan says of them."""
+    verdicts.refuse_where(pc.not_equal(tasks.column("format"), "parquet"), "it is no Parquet file")
+    included = pc.list_value_length(tasks.column("included")).fill_null(0)
+    chosen = pc.or_(tasks.column("include").is_valid(), pc.greater(included, 0))
+    verdicts.refuse_where(chosen, "some rows of it are chosen by their position or by keys")
+    locations = tasks.column("location")
+    paths = pc.replace_substring_regex(locations, _SCHEME, "/")
+    verdicts.refuse_where(pc.match_substring_regex(paths, _UNREADABLE), "Spark does not open its name")
+    odd = [any(not letter.isascii() and not letter.isalnum() for letter in name) for name in locations.to_pylist()]
+    verdicts.refuse_where(pa.array(odd, pa.bool_()), "Spark does not open its name")
+    if len(locations.unique()) < len(locations):
+        verdicts.refuse(range(len(locations)), "a file is read twice")
+    for child in scan.read_spec.constants:
+        if child.name in scan.source.layout.stored:
+            missing = tasks.column(constant_column(child.name)).is_null()
+            verdicts.refuse_where(missing, f"the partition column {child.name} may be in it")
+    _judge_deletes(tasks, verdicts)
+
+
+def _judge_deletes(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
+    deletes = tasks.column("deletes")
+    seen: dict[str, int] = {}
+    for number, found in enumerate(deletes.to_pylist() if deletes.null_count < len(deletes) else []):
+        for file in found or ():
+            if file["keys"] is not None:
+                verdicts.refuse([number], "equality deletes apply to it")
+            seen[file["location"]] = file["size"] or 0
+    if sum(seen.values()) > _MOST_DELETES:
+        has_deletes = pc.greater(pc.list_value_length(deletes).fill_null(0), 0)
+        verdicts.refuse_where(has_deletes, "there is too much in delete files for the driver to read")
+
+
+def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> None:
+    chosen = verdicts.native
+    if forced or len(chosen) <= _FEW_FILES:
+        return
+    size = sum(tasks.column("size")[number].as_py() or 0 for number in chosen)
+    if len(chosen) > _MOST_FILES or size < _WORTH_A_STATUS * len(chosen):
+        verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
+
+
+def _judge_footers(
+    scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts
+) -> dict[int, int]:
+    """Judge files by their footers, and give the numbers of their rows."""
+    chosen = verdicts.native
+    mine = tasks.take(pa.array(chosen, pa.int64()))
+    places, sizes = mine.column("location").to_pylist(), mine.column("size").to_pylist()
+    fits = fit_files(places, sizes, scan.source.store, fields, scan.source.layout)
+    converts = (setting(spark, _INT96_CONVERSION) or "").lower() == "true"
+    for number, fit in zip(chosen, fits, strict=True):
+        if fit.misfit is not None:
+            verdicts.refuse([number], fit.misfit)
+        elif fit.has_int96 and converts:
+            verdicts.refuse([number], f"the session sets {_INT96_CONVERSION}")
+    return {number: fit.rows for number, fit in zip(chosen, fits, strict=True)}
+
+
+def _judge_words(tasks: pa.RecordBatch, rows: dict[int, int], verdicts: _Verdicts) -> None:
+    deletes = pc.greater(pc.list_value_length(tasks.column("deletes")).fill_null(0), 0)
+    deleted = pc.or_(tasks.column("exclude").is_valid(), deletes).to_pylist()
+    mine = [number for number in verdicts.native if deleted[number]]
+    if sum(rows[number] for number in mine) > 8 * _MOST_WORDS:
+        verdicts.refuse(mine, "its deleted rows are too many to be broadcast")
+
+
+def _opened(spark: SparkSession, tasks: pa.RecordBatch, fields: Sequence[Field]) -> DataFrame | None:
+    """Open files; None where Spark cannot."""
+    locations = tasks.column("location").to_pylist()
+    scheme = parse_location(locations[0]).scheme
+    known = _schemes.setdefault(spark, {})
+    spellings = known.get(scheme, ("s3", "s3a") if scheme == "s3" else (scheme,))
+    for spelled in spellings:
+        # Whatever goes wrong, the arrow road reads the files, or says what is wrong.
+        with contextlib.suppress(Exception):
+            frame = read_files(spark, [_spelled(location, spelled) for location in locations], fields)
+            known[scheme] = (spelled,)
+            return frame
+    if scheme not in known and scheme != "file":
+        known[scheme] = ()
+    return None
+
+
+def _spelled(location: str, scheme: str) -> str:
+    place = parse_location(location)
+    return f"{scheme}://{place.authority}{place.path if place.path.startswith('/') else '/' + place.path}"

@@ -1,0 +1,103 @@
+"""Filters as Spark's columns, where they mean the same there."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from deltaberg.expressions import Bound, BoundAnd, BoundPredicate
+from deltaberg.expressions.tree import Constant
+from deltaberg.schema import Field
+
+__all__ = ["ColumnOf", "spark_condition", "why_not_in_spark"]
+
+#: Gives the Spark column of a path of fields.
+ColumnOf = Callable[[Sequence[Field]], Column]
+
+_COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=>": lambda left, right: left.eqNullSafe(right),
+    "is distinct from": lambda left, right: ~left.eqNullSafe(right),
+}
+_LIKE = frozenset({"like", "not like"})
+
+
+def why_not_in_spark(bound: Bound) -> str | None:
+    """Say why Spark's own operators cannot stand for a filter; None where they can."""
+    if isinstance(bound, Constant):
+        return None
+    if not isinstance(bound, BoundPredicate):
+        return next((why for part in bound.parts if (why := why_not_in_spark(part)) is not None), None)
+    if bound.operator in _LIKE and "\\" in bound.values[0].as_py():
+        return "Spark reads the backslash in a pattern of LIKE in another way"
+    if bound.is_floating and any(value.as_py() == 0 for value in bound.values):
+        return "Spark skips row groups of -0.0 where a filter compares with zero"
+    return next((why for value in bound.values if (why := _why_no_literal(value.type)) is not None), None)
+
+
+def _why_no_literal(kind: pa.DataType) -> str | None:
+    known = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind)
+    known = known or pt.is_string(kind) or pt.is_binary(kind) or pt.is_date32(kind)
+    if known or (pt.is_timestamp(kind) and kind.unit == "us" and kind.tz is not None):
+        return None
+    return f"the filter has a literal of type {kind}"
+
+
+def spark_condition(bound: Bound, column_of: ColumnOf) -> Column:
+    """Give a filter as a column of booleans; `why_not_in_spark` must have found nothing."""
+    if isinstance(bound, Constant):
+        return sf.lit(bound.value)
+    if isinstance(bound, BoundPredicate):
+        return _predicate(bound, column_of)
+    join = operator.and_ if isinstance(bound, BoundAnd) else operator.or_
+    return functools.reduce(join, (spark_condition(part, column_of) for part in bound.parts))
+
+
+def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
+    column, name = column_of(bound.path), bound.operator
+    if name == "is null":
+        return column.isNull()
+    if name == "is not null":
+        return column.isNotNull()
+    if name == "is nan":
+        return column.isNotNull() & sf.isnan(column)
+    if name == "is not nan":
+        return column.isNotNull() & ~sf.isnan(column)
+    if bound.other is not None:
+        return _COMPARISONS[name](column, column_of(bound.other))
+    if name in ("in", "not in"):
+        found = column.isin(*map(_literal, bound.values))
+        return found if name == "in" else ~found
+    value = bound.values[0]
+    if name in ("starts with", "not starts with"):
+        starts = column.startswith(_literal(value))
+        return starts if name == "starts with" else ~starts
+    if name in _LIKE:
+        like = column.like(value.as_py())
+        return like if name == "like" else ~like
+    return _COMPARISONS[name](column, _literal(value))
+
+
+def _literal(value: pa.Scalar) -> Column:
+    kind = value.type
+    if pt.is_date32(kind):
+        return sf.date_from_unix_date(sf.lit(value.value))
+    if pt.is_timestamp(kind):
+        return sf.timestamp_micros(sf.lit(value.value).cast("long"))
+    if pt.is_decimal(kind):
+        return sf.lit(value.as_py()).cast(st.DecimalType(kind.precision, kind.scale))
+    if pt.is_binary(kind):
+        return sf.lit(bytearray(value.as_py()))
+    return sf.lit(value.as_py())
