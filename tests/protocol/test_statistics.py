@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
@@ -423,3 +424,32 @@ def test_decimals_that_went_through_a_double(
             assert value in found, (operator, value)
     by_statistics = table.scan([("n", "=", values[-1])]).files().num_rows
     assert by_statistics < len(values) // 2
+
+
+def test_timestamps_of_structs_in_a_checkpoint_and_of_texts_in_commits(builder: DeltaBuilder) -> None:
+    """delta-spark writes both kinds of statistics, and commits follow its checkpoints."""
+    schema = pa.schema([("at", pa.timestamp("us", "UTC"))])
+
+    def add(name: str, year: int) -> Any:
+        rows = pa.table({"at": [dt.datetime(year, 1, 1, tzinfo=dt.timezone.utc)]}, schema)
+        bound = {"at": f"{year}-01-01T00:00:00.000Z"}
+        stats = {"numRecords": 1, "minValues": bound, "maxValues": bound, "nullCount": {"at": 0}}
+        return builder.add(rows, path=f"{name}.parquet", stats=stats)
+
+    builder.create(schema, add("old", 2020), add("kept", 2021))
+    (checkpoint,) = builder.checkpoint(stats="struct")
+    actions = pq.read_table(checkpoint)
+    place = actions.schema.get_field_index("add")
+    typed = actions.column("add").cast(_with_instants(actions.schema.field("add").type))
+    pq.write_table(actions.set_column(place, "add", typed), checkpoint)
+    builder.commit(add("new", 2022))
+    builder.commit(add("newer", 2023))
+    assert _files(builder, "at >= '2021-01-01T00:00:00Z' AND at < '2023-01-01T00:00:00Z'") == ["kept", "new"]
+
+
+def _with_instants(kind: pa.DataType) -> pa.DataType:
+    """Make the bounds of the column at timestamps, which the builder writes as texts."""
+    if pa.types.is_string(kind):
+        return pa.timestamp("us", "UTC")
+    names = ("stats_parsed", "minValues", "maxValues", "at")
+    return pa.struct([child.with_type(_with_instants(child.type)) if child.name in names else child for child in kind])

@@ -33,6 +33,8 @@ _DOUBLE_DIGITS = 15
 #: Types whose bounds writers record as they are; they cut texts and timestamps, and NaN is no bound.
 _EXACT = {Primitive(name) for name in ("byte", "short", "integer", "long", "date")}
 
+_INSTANT = pa.timestamp("us")
+
 _Leaf = tuple[tuple[str, ...], str | None]
 
 
@@ -124,6 +126,9 @@ def _parsed_column(
     except CorruptCheckpointError:
         # A statistic of another type than the column's; the checkpoint itself was read well before.
         return None
+    if leaf_type == Primitive("timestamp"):
+        # As kernels give the bounds in texts: instants in UTC, of a type without zone.
+        return pa.chunked_array([chunk.view(_INSTANT) for chunk in chunks], _INSTANT)
     return pa.chunked_array(chunks, arrow_type(leaf_type))
 
 
