@@ -156,7 +156,7 @@ def test_checkpoints_have_the_form_that_was_asked_for(written: Written, name: st
         "checkpoint_multipart": ("multipart", True, ".parquet"),
         "checkpoint_v2_json": ("uuid", False, ".json"),
         "checkpoint_v2_parquet": ("uuid", False, ".parquet"),
-        "checkpoint_v2_mapped": ("uuid", False, ".parquet"),
+        "checkpoint_v2_mapped": ("uuid", False, ".json"),
     }.get(name, ("classic", False, ".parquet"))
     assert (checkpoint.version, checkpoint.kind, len(checkpoint.files) > 1) == (7, kind, parts)
     assert all(file.endswith(suffix) for file in checkpoint.files)
@@ -164,7 +164,7 @@ def test_checkpoints_have_the_form_that_was_asked_for(written: Written, name: st
     if name in ("checkpoint_classic", "checkpoint_structs", "checkpoint_bare"):
         children = pq.read_schema(log / checkpoint.files[0]).field("add").type.names
         found = ("stats" in children, "stats_parsed" in children)
-        assert found == {"classic": (True, False), "structs": (False, True), "bare": (False, False)}[name[11:]]
+        assert found == {"classic": (True, True), "structs": (False, True), "bare": (False, False)}[name[11:]]
 
 
 @pytest.mark.parametrize("name", _named("compacted_log", "vectors_large", "clone", "partition_hostile"))
