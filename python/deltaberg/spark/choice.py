@@ -56,9 +56,8 @@ class RoadChoice:
 
     def __str__(self) -> str:
         count = pc.sum(self.native).as_py() or 0
-        lines = [f"road: native, {count} files"] if count else []
-        lines += [f"road: arrow, {number} files: {why}" for why, number in self.reasons.items()]
-        return "\n".join(lines)
+        native = [f"native, {count} files"] if count else []
+        return "; ".join([*native, *(f"arrow, {number} files: {why}" for why, number in self.reasons.items())])
 
 
 def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoice:

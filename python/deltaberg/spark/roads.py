@@ -69,8 +69,8 @@ def explain_roads(scan: Scan, spark: SparkSession) -> str:
     """Say by which road the files of a scan are read, and why; the roads of `scan_to_spark` without a choice."""
     _check_session(spark)
     if scan.planning_parts(parallelism(spark)) is not None:
-        return "road: arrow, planned on the executors"
-    return str(choose(scan, spark)) or "road: none, no file is read"
+        return "arrow, planned on the executors"
+    return str(choose(scan, spark)) or "no file is read"
 
 
 def _by_arrow(scan: Scan, spark: SparkSession) -> DataFrame:

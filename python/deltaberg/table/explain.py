@@ -17,7 +17,7 @@ from deltaberg.table.source import PruneStep
 __all__ = ["Explanation", "explain_plan"]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_ROAD = "local; on Spark arrow (to_spark) or fused (map_in_arrow)"
+_ROAD = "local; on Spark native or arrow (to_spark), or fused (map_in_arrow)"
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Explanation:
         How many rows are wanted at most; None for all.
     tasks
         How many tasks read the files on this machine: large files are split.
+    road
+        By which road the files are read, and why.
     """
 
     table: str
@@ -63,6 +65,7 @@ class Explanation:
     files_with_delete_files: int
     limit: int | None
     tasks: int
+    road: str = _ROAD
 
     @property
     def title(self) -> str:
@@ -91,7 +94,7 @@ class Explanation:
             facts.append(("delete files", f"{shown}; for {self.files_with_delete_files} files"))
         if self.limit is not None:
             facts.append(("limit", f"{self.limit} rows"))
-        return [*facts, ("tasks", str(self.tasks)), ("road", _ROAD)]
+        return [*facts, ("tasks", str(self.tasks)), ("road", self.road)]
 
     def __str__(self) -> str:
         return "\n".join([self.title, *(f"  {name + ':':22} {text}" for name, text in self.facts)])

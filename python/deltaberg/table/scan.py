@@ -156,7 +156,7 @@ class Scan:
         """
         return list_files(self.plan, self._output if checked_flag("statistics", statistics) else None)
 
-    def explanation(self) -> Explanation:
+    def explanation(self, spark: SparkSession | None = None) -> Explanation:
         """Say what the scan reads and why, in parts for programs; `explain` gives the same as text.
 
         Examples
@@ -165,18 +165,19 @@ class Scan:
         PruneStep(name='statistics', files=0, size=0)
         """
         split_size = self.options.split_size or _LOCAL_SPLIT
-        return explain_plan(self.plan, self._output, self._read_constants(), self.limit, split_size)
+        found = explain_plan(self.plan, self._output, self._read_constants(), self.limit, split_size)
+        if spark is None:
+            return found
+        from deltaberg.spark import explain_roads
+
+        return replace(found, road=explain_roads(self, spark))
 
     def explain(self, spark: SparkSession | None = None) -> str:
         """Say what the scan reads and why: the files that each step keeps, the columns, the filter that remains.
 
-        With a Spark session, also by which road `to_spark` reads them there, and why.
+        With a Spark session, also by which road `to_spark` reads each file there, and why.
         """
-        if spark is None:
-            return str(self.explanation())
-        from deltaberg.spark import explain_roads
-
-        return f"{self.explanation()}\n{explain_roads(self, spark)}"
+        return str(self.explanation(spark))
 
     def to_batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Give the rows in batches, none of them empty, files in the order of `files`; closing it ends the reading."""
