@@ -371,6 +371,18 @@ def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any) -> None:
     assert _ids(_same(open_table(builder.root).scan(columns=["id"]), spark)) == [1]
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_encodings_that_spark_misreads(builder: DeltaBuilder, spark: Any, encoding: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    rows = pa.table({"id": range(100), "s": [None if n % 3 else f"text {n}" for n in range(100)]}, schema=schema)
+    builder.create(schema, builder.add(rows, path="f.parquet"))
+    pq.write_table(
+        rows, builder.root / "f.parquet", use_dictionary=False, column_encoding={"s": encoding, "id": "PLAIN"}
+    )
+    assert _why(open_table(builder.root).scan(), spark) == f"it is encoded by {encoding}"
+    assert _ids(_same(open_table(builder.root).scan(columns=["id"]), spark)) == list(range(100))
+
+
 def test_random_tables(builder: DeltaBuilder, spark: Any, rng: random.Random) -> None:
     """Partitions, mapped and nested columns, vectors and filters at random: the same rows by every road."""
     nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float64()))])

@@ -41,6 +41,8 @@ _ALIASES = {
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION = b"org.apache.spark.version"
 _FIRST_PROLEPTIC = 3
+#: Spark 4.1 misreads texts with nulls among them where they are encoded as differences.
+_ENCODINGS = frozenset({"PLAIN", "RLE", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "BIT_PACKED"})
 _LIST_LEVELS = ("list.element", "list.item", "bag.array_element")
 _MAP_LEVELS = ("key_value", "entries")
 
@@ -87,9 +89,16 @@ def _fit(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout) -> 
     judge = _Judge(source, layout.by_id)
     children = Children(source.schema, layout.by_id)
     misfit = judge.struct(wanted, children, leaf_offsets(children.fields, 0), "", is_root=True)
+    misfit = misfit or _encoding(source, judge.leaves)
     if misfit is None and judge.has_instants:
         misfit = _calendar(source.metadata.metadata or {})
     return FileFit(source.metadata.num_rows, misfit, judge.has_int96)
+
+
+def _encoding(source: ParquetSource, leaves: Sequence[int]) -> str | None:
+    groups = (source.metadata.row_group(number) for number in range(source.metadata.num_row_groups))
+    found = {encoding for group in groups for leaf in leaves for encoding in group.column(leaf).encodings}
+    return f"it is encoded by {', '.join(sorted(found - _ENCODINGS))}" if found - _ENCODINGS else None
 
 
 def _calendar(metadata: dict[bytes, bytes]) -> str | None:
@@ -104,6 +113,7 @@ class _Judge:
     def __init__(self, source: ParquetSource, by_id: bool) -> None:
         self._leaves = source.metadata.schema
         self._by_id = by_id
+        self.leaves: list[int] = []
         self.has_instants = False
         self.has_int96 = False
 
@@ -157,6 +167,7 @@ class _Judge:
         if not is_plain or pt.is_nested(found) or isinstance(found, pa.BaseExtensionType):
             return f"the column {path} is of type {want}"
         column = self._leaves.column(leaf)
+        self.leaves.append(leaf)
         if column.path != path:
             return f"the column {path} is laid out in an old way"
         self.has_instants |= want in (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
