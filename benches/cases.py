@@ -6,7 +6,7 @@ sides of a case must agree on before their times are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from benches import data
 from benches.iceberg_cases import ICEBERG_CASES
 from benches.measure import Case, Outcome, best, names, timed, warm
+from benches.spark_cases import SPARK_CASES
 
 __all__ = ["CASES"]
 
@@ -182,51 +183,6 @@ def _polars_scan(columns: list[str] | None) -> Callable[[float], Outcome]:
     return run
 
 
-# A Python function over Arrow batches, on Spark
-
-
-def _sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    count = total = 0
-    for batch in batches:
-        count += batch.num_rows
-        total += pc.sum(batch.column("w")).as_py() or 0
-    yield pa.record_batch({"n": pa.array([count], pa.int64()), "total": pa.array([total], pa.int64())})
-
-
-def _spark() -> Any:
-    import os
-    import sys
-
-    from tests.support.spark_session import start_session
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return start_session()
-
-
-def _collected(frame: Any) -> list[int]:
-    row = frame.agg({"n": "sum", "total": "sum"}).collect()[0]
-    return [row["sum(n)"], row["sum(total)"]]
-
-
-def _ours_fused(columns: list[str] | None, deleted: bool) -> Callable[[float], Outcome]:
-    def run(scale: float) -> Outcome:
-        root, spark, open_table = data.rows(scale, deleted), _spark(), warm()
-        scan = open_table(root).scan(columns=columns)
-        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, 4)
-
-    return run
-
-
-def _parquet_function(columns: list[str] | None) -> Callable[[float], Outcome]:
-    def run(scale: float) -> Outcome:
-        root, spark = data.rows(scale, deleted=False), _spark()
-        frame = spark.read.parquet(str(root))
-        frame = frame if columns is None else frame.select(*columns)
-        return best(lambda: _collected(frame.mapInArrow(_sums, "n long, total long")), list, 4)
-
-    return run
-
-
 _TWO = ["id", "w"]
 
 
@@ -273,20 +229,6 @@ CASES: dict[str, Case] = {
         _both_rows,
         {"deltaberg": _ours_scan(_TWO, deleted=True)},
     ),
-    "fused-2": Case(
-        "a Python function over 2 columns of 16M rows on Spark; the peer is Spark's own Parquet with mapInArrow",
-        _both_rows,
-        {"deltaberg": _ours_fused(_TWO, deleted=False), "spark parquet": _parquet_function(_TWO)},
-    ),
-    "fused-6": Case(
-        "the same over 6 columns",
-        _both_rows,
-        {"deltaberg": _ours_fused(None, deleted=False), "spark parquet": _parquet_function(None)},
-    ),
-    "fused-2-deleted": Case(
-        "the function over 2 columns with 1 % of the rows deleted",
-        _both_rows,
-        {"deltaberg": _ours_fused(_TWO, deleted=True)},
-    ),
     **ICEBERG_CASES,
+    **SPARK_CASES,
 }

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import iceberg_data as data
-from benches.measure import Case, Outcome, best, timed, warm
+from benches.measure import Case, Outcome, best, session, timed, warm
 
 __all__ = ["ICEBERG_CASES"]
 
 _FILTER = f"p = '{data.FILTER}'"
 _TWO = ("id", "w")
-_JAVA = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 
 
 def _ours_plan(condition: str | None) -> Callable[[float], Outcome]:
@@ -43,10 +42,8 @@ def _java_plan(condition: str | None) -> Callable[[float], Outcome]:
     """Plan by Iceberg's own library, in the JVM of a Spark session: the best of four runs, the first ones cold."""
 
     def run(scale: float) -> Outcome:
-        from tests.support.spark_session import start_session
-
         root = data.manifests(scale)
-        spark = start_session(**{"spark.jars.packages": _JAVA, "spark.driver.memory": "8g"})
+        spark = session(engines=True)
         jvm = spark._jvm  # noqa: SLF001 - the library is reached through the driver
         tables = jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())  # noqa: SLF001
         count = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size

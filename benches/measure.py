@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Case", "Outcome", "best", "fresh", "names", "timed", "warm"]
+__all__ = ["Case", "Outcome", "best", "fresh", "names", "session", "timed", "warm"]
 
 
 class Outcome(NamedTuple):
@@ -55,6 +56,16 @@ def warm() -> Any:
 
     pa.scalar(1)
     return deltaberg.open_table
+
+
+def session(engines: bool = False) -> Any:
+    """Start a Spark session of two cores; with the jars of delta-spark and iceberg-spark where they are measured."""
+    from tests.support.engine_jars import ENGINES
+    from tests.support.spark_session import start_session
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {**ENGINES, "spark.sql.catalog.ice.warehouse": "/nowhere"} if engines else {}
+    return start_session(**settings, **{"spark.driver.memory": "6g"})
 
 
 def fresh(case: str, side: str, scale: float) -> dict[str, Any]:

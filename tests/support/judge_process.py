@@ -19,39 +19,13 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from tests.support.engine_jars import ENGINES
 from tests.support.spark_session import start_session
 
 __all__ = ["main"]
 
-_PACKAGES = "io.delta:delta-spark_4.1_2.13:4.4.0,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
-#: What Spark brings itself. Fetched again, other versions would come before Spark's own; and a local Maven repository
-#: may know them without having them, which fails the whole resolution.
-_EXCLUDED = (
-    "com.fasterxml.jackson*",
-    "com.github.luben",
-    "com.google.code.findbugs",
-    "commons-*",
-    "io.airlift",
-    "javax.annotation",
-    "org.apache.hadoop",
-    "org.apache.logging.log4j",
-    "org.apache.parquet",
-    "org.locationtech.jts",
-    "org.roaringbitmap",
-    "org.slf4j",
-    "org.xerial.snappy",
-)
-_EXTENSIONS = (
-    "io.delta.sql.DeltaSparkSessionExtension",
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-)
 _SETTINGS = {
-    "spark.jars.packages": _PACKAGES,
-    "spark.jars.excludes": ",".join(f"{group}:*" for group in _EXCLUDED),
-    "spark.sql.extensions": ",".join(_EXTENSIONS),
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.ice.type": "hadoop",
+    **ENGINES,
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     # The session is short: the best compiler would take more of two cores than its code gives back. Without it the

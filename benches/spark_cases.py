@@ -1,0 +1,133 @@
+"""The cases on Spark, beside connectors with their jars: rows for the JVM, and Python functions over Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benches import data, iceberg_data
+from benches.measure import Case, Outcome, best, session, warm
+
+__all__ = ["SPARK_CASES"]
+
+_TIMES = 4
+_Made = Callable[[float], Path]
+#: Makes a frame of a table, given what opens ours.
+_Reader = Callable[[Any, Path, Sequence[str]], Any]
+
+
+def _delta(deleted: bool) -> _Made:
+    return lambda scale: data.rows(scale, deleted)
+
+
+def _iceberg(deleted: bool) -> _Made:
+    return lambda scale: iceberg_data.deleted_rows(scale, deleted)
+
+
+def _by_road(road: str) -> _Reader:
+    def read(spark: Any, root: Path, columns: Sequence[str]) -> Any:
+        return warm()(root).scan(columns=list(columns)).to_spark(spark, road=road)
+
+    return read
+
+
+def _by_connector(name: str) -> _Reader:
+    return lambda spark, root, columns: spark.read.format(name).load(str(root)).select(*columns)
+
+
+def _by_parquet(spark: Any, root: Path, columns: Sequence[str]) -> Any:
+    reader = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    return reader.parquet(str(root)).select(*columns)
+
+
+def _aggregated(frame: Any) -> list[int]:
+    """Have the JVM look at every value: numbers are summed up, of the others the greatest is found."""
+    from pyspark.sql import functions as sf
+
+    sums = [sf.sum(name) for name, kind in frame.dtypes if kind == "bigint"]
+    others = [sf.max(name) for name, kind in frame.dtypes if kind != "bigint"]
+    row = frame.agg(sf.count("*"), *sums, *others).collect()[0]
+    return [row[number] for number in range(1 + len(sums))]
+
+
+def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, spark = made(scale), session(engines)
+        return best(lambda: _aggregated(read(spark, root, columns)), list, _TIMES)
+
+    return run
+
+
+def _scan_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str], deleted: bool) -> Case:
+    """Compare our two roads with the connector and, where nothing is deleted, with Spark's own Parquet."""
+    place = made(deleted)
+    sides = {
+        "deltaberg": _scan(place, _by_road("auto"), columns, engines=False),
+        "deltaberg arrow": _scan(place, _by_road("arrow"), columns, engines=False),
+        f"{format}-spark": _scan(place, _by_connector(format), columns, engines=True),
+    }
+    if not deleted:
+        sides["spark parquet"] = _scan(place, _by_parquet, columns, engines=False)
+    rest = " with 1 % deleted" if deleted else ""
+    return Case(f"{format}: {len(columns)} columns of 16M rows into Spark, aggregated there{rest}", place, sides)
+
+
+def _sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    count = total = 0
+    for batch in batches:
+        count += batch.num_rows
+        total += pc.sum(batch.column("w")).as_py() or 0
+    yield pa.record_batch({"n": pa.array([count], pa.int64()), "total": pa.array([total], pa.int64())})
+
+
+def _collected(frame: Any) -> list[int]:
+    row = frame.agg({"n": "sum", "total": "sum"}).collect()[0]
+    return [row["sum(n)"], row["sum(total)"]]
+
+
+def _fused(made: _Made, columns: Sequence[str]) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, spark = made(scale), session()
+        scan = warm()(root).scan(columns=list(columns))
+        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _TIMES)
+
+    return run
+
+
+def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Callable[[float], Outcome]:
+    def run(scale: float) -> Outcome:
+        root, spark = made(scale), session(engines)
+        return best(
+            lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _TIMES
+        )
+
+    return run
+
+
+def _function_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str], deleted: bool) -> Case:
+    place = made(deleted)
+    sides = {
+        "deltaberg": _fused(place, columns),
+        f"{format}-spark": _mapped(place, _by_connector(format), columns, engines=True),
+    }
+    if not deleted:
+        sides["spark parquet"] = _mapped(place, _by_parquet, columns, engines=False)
+    rest = " with 1 % deleted" if deleted else ""
+    return Case(f"{format}: a Python function over {len(columns)} columns of 16M rows on Spark{rest}", place, sides)
+
+
+_TWO = ("id", "w")
+_ALL = {"delta": ("id", "k", "v", "s", "ts", "w"), "iceberg": ("id", "k", "v", "w")}
+_MADE = {"delta": _delta, "iceberg": _iceberg}
+
+SPARK_CASES: dict[str, Case] = {
+    f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MADE[name], columns, deleted)
+    for what, make in (("spark", _scan_case), ("fused", _function_case))
+    for name in ("delta", "iceberg")
+    for columns in (_TWO, _ALL[name])
+    for deleted in (False, True)
+}
