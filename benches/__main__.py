@@ -6,7 +6,6 @@ import argparse
 import importlib.metadata
 import json
 import os
-import resource
 import statistics
 import sys
 from pathlib import Path
@@ -14,14 +13,14 @@ from typing import Any
 
 from benches.cases import CASES
 from benches.measure import fresh
+from tests.support.memory import peak_memory
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
 
 def _run_side(case: str, side: str, scale: float) -> None:
     outcome = CASES[case].sides[side](scale)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print("\n" + json.dumps({"seconds": outcome.seconds, "found": outcome.found, "peak": peak}))
+    print("\n" + json.dumps({"seconds": outcome.seconds, "found": outcome.found, "peak": peak_memory()}))
 
 
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:

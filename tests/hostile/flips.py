@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import sys
 import tempfile
 import traceback
@@ -18,6 +17,7 @@ from typing import Any
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError
 from tests.hostile.tables import build_table, metadata_files, read_everything
+from tests.support.memory import peak_memory
 
 __all__ = ["main"]
 
@@ -58,8 +58,7 @@ def main(checkpoint: str, what: str, seed: int, count: int) -> dict[str, Any]:
                 if what != "data" and (len(set(found)) < len(found) or not known.issuperset(found)):
                     strange.append(f"{file.name}: {_difference(whole, broken)}: rows {found}")
             file.write_bytes(whole)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"outcomes": outcomes, "strange": strange, "peak": peak}
+    return {"outcomes": outcomes, "strange": strange, "peak": peak_memory()}
 
 
 def _files(root: Path, what: str) -> list[Path]:

@@ -21,6 +21,10 @@ from deltaberg.schema.projection import Leaf, find_leaf
 
 __all__ = ["ParquetSource"]
 
+#: What a text takes of memory while it is read, as a multiple of its bytes: Arrow collects texts in buffers, and copies
+#: them into ones twice as large where they are full.
+_GROWING = 4
+
 
 class ParquetSource:
     """An open Parquet file.
@@ -109,10 +113,9 @@ class ParquetSource:
     def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Estimate how many bytes a row of the leaves has in memory."""
         rows = sum(group.rows for group in groups) or 1
+        chunks = (self.metadata.row_group(group.number).column(leaf) for group in groups for leaf in leaves)
         total: int = sum(
-            self.metadata.row_group(group.number).column(leaf).total_uncompressed_size
-            for group in groups
-            for leaf in leaves
+            chunk.total_uncompressed_size * (_GROWING if chunk.physical_type == "BYTE_ARRAY" else 1) for chunk in chunks
         )
         # Dictionaries and runs make pages smaller than the values that they stand for.
         return max(total // rows, 8 * len(leaves), 1)

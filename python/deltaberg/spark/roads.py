@@ -47,7 +47,7 @@ def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFr
     """Give the rows of a scan as a DataFrame: by the native road where that is exact and worth it, else as Arrow."""
     if road not in _ROADS:
         raise InvalidArgumentError(f"road is {road!r:.200}", hint=f"known are {', '.join(_ROADS)}")
-    _check_session(spark)
+    _check(scan, spark)
     if road == "arrow" or (road == "auto" and scan.planning_parts(parallelism(spark)) is not None):
         return _by_arrow(scan, spark)
     choice = choose(scan, spark, forced=road == "native")
@@ -67,7 +67,7 @@ def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFr
 
 def explain_roads(scan: Scan, spark: SparkSession) -> str:
     """Say by which road the files of a scan are read, and why; the roads of `scan_to_spark` without a choice."""
-    _check_session(spark)
+    _check(scan, spark)
     if scan.planning_parts(parallelism(spark)) is not None:
         return "arrow, planned on the executors"
     return str(choose(scan, spark)) or "no file is read"
@@ -90,7 +90,7 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
     """Run a function over the rows of a scan by the fused road."""
     if not callable(function):
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
-    _check_session(spark)
+    _check(scan, spark)
     wanted = output_schema(spark, schema)
     planned = _plan(scan, spark)
     if planned is None:
@@ -106,20 +106,21 @@ class _Planned(NamedTuple):
     limit: int | None
 
 
-def _check_session(spark: object) -> None:
+def _check(scan: Scan, spark: object) -> None:
+    """Refuse what is no session, and a table that no executor can read."""
     # Sessions of Spark Connect are of another class.
     if not callable(getattr(spark, "createDataFrame", None)):
         raise InvalidArgumentError(f"{spark!r} is no Spark session", hint="pass SparkSession.builder.getOrCreate()")
-
-
-def _plan(scan: Scan, spark: SparkSession) -> _Planned | None:
-    """Plan a scan here, or let the executors do it; None where nothing is to be read."""
     if parse_location(scan.source.table).scheme == "memory":
         raise InvalidArgumentError(
             "a table in memory is known to this process alone",
             hint="use scan.to_arrow(), or put the table where the executors can read it",
             table=scan.source.table,
         )
+
+
+def _plan(scan: Scan, spark: SparkSession) -> _Planned | None:
+    """Plan a scan here, or let the executors do it; None where nothing is to be read."""
     slots = parallelism(spark)
     parts = scan.planning_parts(slots)
     if parts is None:
