@@ -31,9 +31,7 @@ def _same(scan: Scan, spark: Any) -> pa.Table:
     """Read by the native road, all of it, and by the arrow road; give the rows, which must be the same."""
     frame = scan.to_spark(spark, road="native")
     other = scan.to_spark(spark, road="arrow")
-    assert [(field.name, field.dataType) for field in frame.schema] == [
-        (field.name, field.dataType) for field in other.schema
-    ]
+    assert frame.schema == other.schema
     found = collect(frame)
     assert rows_of(found) == rows_of(collect(other))
     return found
@@ -226,23 +224,27 @@ def test_large_vectors_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeypatc
 
 
 def test_where_spark_has_no_file_system(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is tried once for a session and scheme."""
+    """It is tried until the session says that it has none, and then no more."""
     builder.create(_ID, builder.add(pa.table({"id": [1]})))
     scan = open_table(builder.root).scan()
-    tried = []
+    tried: list[str] = []
+    problems: list[str] = []
 
     def refuse(_spark: Any, paths: list[str], _fields: Any) -> Any:
         tried.append(paths[0].partition(":")[0])
-        raise ValueError("no such file system")
+        raise ValueError(*problems)
 
     monkeypatch.setattr(choice, "read_files", refuse)
-    assert _why(scan, spark) == "Spark cannot open its location"
+    assert _why(scan, spark) == "Spark cannot open it"
     tried.clear()
     monkeypatch.setattr(choice, "_schemes", {})
     tasks = pa.record_batch({"location": ["s3://bucket/x.parquet"]})
     assert choice._opened(spark, tasks, ()) is None
     assert choice._opened(spark, tasks, ()) is None
-    assert tried == ["s3", "s3a"]
+    assert tried == ["s3", "s3a"] * 2
+    problems.append("No FileSystem for scheme")
+    assert choice._opened(spark, tasks, ()) is None
+    assert choice._spellings(spark, tasks) == ()
 
 
 def test_roads_that_do_not_exist(builder: DeltaBuilder, spark: Any) -> None:
@@ -278,24 +280,63 @@ _CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("int96", [False, True])
-def test_types(builder: DeltaBuilder, spark: Any, int96: bool) -> None:
-    schema = pa.schema(
-        [("id", pa.int64()), *((name, kind) for name, (kind, _) in _TYPES.items() if not int96 or name != "ntz")]
-    )
-    rows = pa.table(
-        {"id": range(3), **{name: values for name, (_, values) in _TYPES.items() if name in schema.names}},
-        schema=schema,
-    )
-    writer = {"use_deprecated_int96_timestamps": True} if int96 else {}
-    builder.create(schema, builder.add(rows, writer=writer), protocol=builder.features("timestampNtz"))
+def test_types(builder: DeltaBuilder, spark: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in _TYPES.items())])
+    rows = pa.table({"id": range(3), **{name: values for name, (_, values) in _TYPES.items()}}, schema=schema)
+    builder.create(schema, builder.add(rows), protocol=builder.features("timestampNtz"))
     table = open_table(builder.root)
     assert rows_of(_same(table.scan(), spark)) == rows_of(table.scan().to_arrow())
     for condition in _CONDITIONS:
         scan = table.scan(condition)
         assert rows_of(_same(scan, spark)) == rows_of(scan.to_arrow()), condition
-    assert "zero" in _why(table.scan("d IN (0.0, 7)"), spark)
-    assert collect(table.scan("d = 0").to_spark(spark)).num_rows == 1
+
+
+def test_numbers_that_statistics_leave_out(builder: DeltaBuilder, spark: Any) -> None:
+    """NaN, which is greater than any other number, and -0.0, which equals 0.0: Parquet's readers skip their groups."""
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("s", pa.struct([("d", pa.float64())]))])
+    values = [1.5, float("nan"), 1.5, -0.0, None]
+    rows = pa.table({"id": range(5), "f": values, "s": [{"d": value} for value in values]}, schema=schema)
+    builder.create(schema, *(builder.add(rows.slice(*part), writer={"row_group_size": 2}) for part in ((0, 3), (3, 2))))
+    table = open_table(builder.root)
+    for name in ("f", "s.d"):
+        for rest in (
+            "> 100",
+            ">= 100",
+            "!= 1.5",
+            "NOT IN (1.5, 2.5)",
+            "IS DISTINCT FROM 1.5",
+            "= 0",
+            "IN (0.0, 7)",
+            ">= 0",
+        ):
+            scan = table.scan(f"{name} {rest}")
+            assert rows_of(_same(scan, spark)) == rows_of(scan.to_arrow()), scan
+    nan = table.scan([("f", "=", float("nan"))])
+    assert _ids(_same(nan, spark)) == [1]
+
+
+def test_timestamps_of_spark(builder: DeltaBuilder, spark: Any, tmp_path: Path) -> None:
+    """INT96 is read alike where Spark wrote it; what others wrote a session may shift."""
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    with _setting(spark, "spark.sql.parquet.outputTimestampType", "INT96"):
+        instants = "1400-01-01 00:00:00Z", "2024-02-29 23:59:59.999999Z", "9999-12-31 00:00:00Z"
+        texts = ", ".join(f"TIMESTAMP '{instant}'" for instant in instants)
+        frame = spark.sql(
+            f"SELECT id, at FROM (SELECT posexplode(array({texts}, null)) AS (p, at)) JOIN range(4) ON p = id"
+        )
+        frame.coalesce(1).write.parquet(str(tmp_path / "made"))
+    (made,) = (tmp_path / "made").glob("*.parquet")
+    builder.create(
+        schema, builder.add(pa.table({"id": [0], "at": [_OLD]}, schema=schema), path="f.parquet", stats="none")
+    )
+    (builder.root / "f.parquet").write_bytes(made.read_bytes())
+    assert pq.ParquetFile(made).schema.column(1).physical_type == "INT96"
+    table = open_table(builder.root)
+    with _setting(spark, "spark.sql.parquet.int96TimestampConversion", "true"):
+        assert rows_of(_same(table.scan(), spark)) == rows_of(table.scan().to_arrow())
+    rows = pa.table({"id": [0], "at": [_OLD]}, schema=schema)
+    pq.write_table(rows, builder.root / "f.parquet", use_deprecated_int96_timestamps=True)
+    assert _why(open_table(builder.root).scan(), spark) == "it has INT96 of another writer than Spark's"
 
 
 def _renamed(builder: IcebergBuilder) -> None:
@@ -325,6 +366,14 @@ def _equality(builder: IcebergBuilder) -> None:
     builder.commit(builder.equality_deletes([1], [{"id": 2}]))
 
 
+def _younger(builder: IcebergBuilder) -> None:
+    inner = {"type": "struct", "fields": [{"id": 20, "name": "x", "required": False, "type": "int"}]}
+    builder.schemas[-1].append({"id": 10, "name": "s", "required": False, "type": inner})
+    builder.commit(builder.data([{"id": 1, "a": 1, "s": {"x": 1}}]))
+    wider = {"type": "struct", "fields": [*inner["fields"], {"id": 21, "name": "y", "required": False, "type": "int"}]}
+    builder.schemas.append([{**child, "type": wider} if child["name"] == "s" else child for child in builder.fields])
+
+
 def _avro(builder: IcebergBuilder) -> None:
     builder.commit(builder.data([{"id": 1, "a": 1}], format="avro"))
 
@@ -337,6 +386,7 @@ def _avro(builder: IcebergBuilder) -> None:
         (_default, "the column new is younger than the file, and has a default"),
         (_promoted, "the column a is of type long, int32 in it"),
         (_equality, "equality deletes apply to it"),
+        (_younger, "the field s.y is younger than the file"),
         (_avro, "it is no Parquet file"),
     ],
 )
@@ -345,6 +395,39 @@ def test_what_only_our_reader_does(tmp_path: Path, spark: Any, make: Any, why: s
     make(builder)
     builder.write()
     assert _why(open_table(builder.root).scan(), spark) == why
+
+
+def test_partitions_whose_value_is_null(tmp_path: Path, spark: Any) -> None:
+    """Where a partition's value is null, what the file holds counts."""
+    spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "a": "int"}, specs=[spec])
+    files = [builder.data([{"id": number, "a": a}], partition={"p": a}) for number, a in enumerate([None, 7])]
+    builder.commit(*files)
+    table = open_table(builder.root)
+    found = _same(table.scan(), spark)
+    assert sorted(found.to_pylist(), key=repr) == [{"id": 0, "a": None}, {"id": 1, "a": 7}]
+    assert _ids(_same(table.scan("a IS NULL", ["id"]), spark)) == [0]
+
+
+def test_long_filters(builder: DeltaBuilder, spark: Any) -> None:
+    builder.create(_ID, builder.add(pa.table({"id": range(300)})))
+    table = open_table(builder.root)
+    parts = " AND ".join(f"id != {number}" for number in range(150))
+    assert _ids(_same(table.scan(parts), spark)) == list(range(150, 300))
+    pairs = " OR ".join(f"(id = {number} AND id > -1)" for number in range(250))
+    assert _why(table.scan(pairs), spark) == "the filter is long"
+    assert _why(table.scan([("id", "in", list(range(1500)))]), spark) == "the filter is long"
+
+
+def test_a_session_that_reads_in_another_way(builder: DeltaBuilder, spark: Any) -> None:
+    """Where Spark has no columns of metadata, the other road is taken."""
+    builder.create(
+        _ID,
+        builder.add(pa.table({"id": [1, 2]}), vector=builder.vector([0], "i")),
+        protocol=builder.features("deletionVectors"),
+    )
+    with _setting(spark, "spark.sql.sources.useV1SourceList", ""):
+        assert "does not understand" in _why(open_table(builder.root).scan(), spark)
 
 
 def test_computed_columns(tmp_path: Path, spark: Any) -> None:
@@ -371,14 +454,15 @@ def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any) -> None:
     assert _ids(_same(open_table(builder.root).scan(columns=["id"]), spark)) == [1]
 
 
-@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BROTLI"])
 def test_encodings_that_spark_misreads(builder: DeltaBuilder, spark: Any, encoding: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
     rows = pa.table({"id": range(100), "s": [None if n % 3 else f"text {n}" for n in range(100)]}, schema=schema)
     builder.create(schema, builder.add(rows, path="f.parquet"))
-    pq.write_table(
-        rows, builder.root / "f.parquet", use_dictionary=False, column_encoding={"s": encoding, "id": "PLAIN"}
-    )
+    how: dict[str, Any] = {"column_encoding": {"s": encoding, "id": "PLAIN"}, "use_dictionary": False}
+    if encoding == "BROTLI":
+        how = {"compression": {"s": encoding, "id": "SNAPPY"}}
+    pq.write_table(rows, builder.root / "f.parquet", **how)
     assert _why(open_table(builder.root).scan(), spark) == f"it is encoded by {encoding}"
     assert _ids(_same(open_table(builder.root).scan(columns=["id"]), spark)) == list(range(100))
 

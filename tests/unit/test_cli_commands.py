@@ -200,6 +200,7 @@ def test_plan(orders: str) -> None:
         "files_with_delete_files": 0,
         "limit": None,
         "tasks": 1,
+        "road": open_table(orders).scan().explanation().road,
     }
 
 

@@ -22,7 +22,7 @@ from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.shredding import VariantLayout, unshred
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["Children", "Leaf", "Projection", "find_leaf", "leaf_count", "leaf_offsets", "plan_projection"]
+__all__ = ["Children", "Leaf", "Projection", "find_leaf", "has_ids", "leaf_count", "leaf_offsets", "plan_projection"]
 
 #: Columns that hold nothing: writers leave them out of files.
 _VOID = Primitive("void")
@@ -71,7 +71,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
     SchemaError
         Where a type in the file cannot be read as the table's, or ids are wanted and the file has none.
     """
-    if by_id and wanted and not _has_ids(file_schema):
+    if by_id and wanted and not has_ids(file_schema):
         raise SchemaError(
             "the data file has no field ids, and the table resolves its columns by id",
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
@@ -126,14 +126,15 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
     return Leaf(first, found, leaf_count(found) == 1 and not pt.is_nested(found))
 
 
-def _has_ids(fields: pa.Schema | pa.StructType) -> bool:
+def has_ids(fields: pa.Schema | pa.StructType) -> bool:
+    """Say whether any field has an id."""
     for child in fields:
         if field_id(child) is not None:
             return True
         inner = child.type
         if pt.is_list(inner) or pt.is_map(inner):
             inner = inner.value_type if pt.is_list(inner) else inner.item_type
-        if pt.is_struct(inner) and _has_ids(inner):
+        if pt.is_struct(inner) and has_ids(inner):
             return True
     return False
 

@@ -19,7 +19,6 @@ from deltaberg.schema import Field
 from deltaberg.spark.conditions import why_not_in_spark
 from deltaberg.spark.exactness import fit_files
 from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, vector_words
-from deltaberg.spark.session import setting
 from deltaberg.spark.types import spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
@@ -34,11 +33,14 @@ _MOST_FILES = 100_000
 _MOST_WORDS = 32 << 20
 #: Bytes of delete files that the driver reads.
 _MOST_DELETES = 64 << 20
-_INT96_CONVERSION = "spark.sql.parquet.int96TimestampConversion"
 _FIRST_MINOR = (4, 0)
 #: Names and letters that Spark passes over, or cannot open.
 _UNREADABLE = r"(/[_.][^/]*$)|(\._COPYING_$)|[:\\\x00-\x1f\x7f]"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
+_NO_FILE_SYSTEM = "the session has no file system for its location"
+_FILE_SYSTEM_MISSING = "No FileSystem for scheme"
+#: What Spark names columns of its own.
+_RESERVED = "_tmp_metadata"
 #: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
 _schemes: WeakKeyDictionary[SparkSession, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
 
@@ -74,10 +76,12 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
         return RoadChoice(pa.repeat(False, files), None, {why: files} if files else {})
     tasks = scan.file_tasks()
     verdicts = _Verdicts(tasks.num_rows)
-    _judge_tasks(scan, tasks, verdicts)
-    fields = _fields_to_read(scan)
+    _judge_tasks(tasks, verdicts)
+    fields = _fields_to_read(scan, tasks)
     _judge_worth(tasks, verdicts, forced)
-    rows = _judge_footers(scan, spark, tasks, fields, verdicts)
+    if verdicts.native and _spellings(spark, tasks) == ():
+        verdicts.refuse(verdicts.native, _NO_FILE_SYSTEM)
+    rows = _judge_footers(scan, tasks, fields, verdicts)
     _judge_words(tasks, rows, verdicts)
     chosen = verdicts.native
     frame = _frame(scan, spark, tasks.take(pa.array(chosen, pa.int64())), fields, [rows[number] for number in chosen])
@@ -99,9 +103,14 @@ def _frame(
         return "its path has the hash of another one"
     opened = _opened(spark, tasks, fields)
     if opened is None:
-        return "Spark cannot open its location"
-    words = vector_words(scan, tasks, rows)
-    return native_frame(scan, spark, opened, NativeFiles(tasks, *found, fields, words))
+        return _NO_FILE_SYSTEM if _spellings(spark, tasks) == () else "Spark cannot open it"
+    files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, rows))
+    with contextlib.suppress(Exception):
+        frame = native_frame(scan, spark, opened, files)
+        # A session of Spark Connect understands it only when it is asked for something.
+        _ = frame.schema
+        return frame
+    return "Spark does not understand the join with what is known of its file"
 
 
 class _Verdicts:
@@ -143,9 +152,8 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
         child = known.get(path[0].name)
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more of the column {child.name} than the output has"
-    fields = _fields_to_read(scan)
-    names = [field.physical_name.lower() for field in fields]
-    if len(set(names)) < len(names) or "_metadata" in names:
+    names = [field.physical_name.lower() for field in _fields_to_read(scan)]
+    if len(set(names)) < len(names) or any(name == "_metadata" or name.startswith(_RESERVED) for name in names):
         return "Spark cannot tell the columns apart by name"
     try:
         spark_schema(scan.read_spec.constants)
@@ -154,9 +162,14 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
     return None
 
 
-def _fields_to_read(scan: Scan) -> tuple[Field, ...]:
-    """Give the top-level columns that come from the files."""
-    constants = set(scan.read_spec.constants.names)
+def _fields_to_read(scan: Scan, tasks: pa.RecordBatch | None = None) -> tuple[Field, ...]:
+    """Give the top-level columns that come from the files: constants, too, that files may hold where none is known."""
+    stored = scan.source.layout.stored
+    constants = {
+        child.name
+        for child in scan.read_spec.constants
+        if child.name not in stored or (tasks is not None and not tasks.column(constant_column(child.name)).null_count)
+    }
     wanted = list(scan.output)
     for path in bound_paths(scan.read_spec.residual):
         if all(path[0].name != child.name for child in wanted):
@@ -165,7 +178,7 @@ def _fields_to_read(scan: Scan) -> tuple[Field, ...]:
     return tuple(child for child in wanted if child.name not in constants and child.name not in computed)
 
 
-def _judge_tasks(scan: Scan, tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
+def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
     """Judge files by what the plan says of them."""
     verdicts.refuse_where(pc.not_equal(tasks.column("format"), "parquet"), "it is no Parquet file")
     included = pc.list_value_length(tasks.column("included")).fill_null(0)
@@ -178,10 +191,6 @@ def _judge_tasks(scan: Scan, tasks: pa.RecordBatch, verdicts: _Verdicts) -> None
     verdicts.refuse_where(pa.array(odd, pa.bool_()), "Spark does not open its name")
     if len(locations.unique()) < len(locations):
         verdicts.refuse(range(len(locations)), "a file is read twice")
-    for child in scan.read_spec.constants:
-        if child.name in scan.source.layout.stored:
-            missing = tasks.column(constant_column(child.name)).is_null()
-            verdicts.refuse_where(missing, f"the partition column {child.name} may be in it")
     _judge_deletes(tasks, verdicts)
 
 
@@ -207,20 +216,15 @@ def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> No
         verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
 
 
-def _judge_footers(
-    scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts
-) -> dict[int, int]:
+def _judge_footers(scan: Scan, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts) -> dict[int, int]:
     """Judge files by their footers, and give the numbers of their rows."""
     chosen = verdicts.native
     mine = tasks.take(pa.array(chosen, pa.int64()))
     places, sizes = mine.column("location").to_pylist(), mine.column("size").to_pylist()
     fits = fit_files(places, sizes, scan.source.store, fields, scan.source.layout)
-    converts = (setting(spark, _INT96_CONVERSION) or "").lower() == "true"
     for number, fit in zip(chosen, fits, strict=True):
         if fit.misfit is not None:
             verdicts.refuse([number], fit.misfit)
-        elif fit.has_int96 and converts:
-            verdicts.refuse([number], f"the session sets {_INT96_CONVERSION}")
     return {number: fit.rows for number, fit in zip(chosen, fits, strict=True)}
 
 
@@ -236,17 +240,26 @@ def _opened(spark: SparkSession, tasks: pa.RecordBatch, fields: Sequence[Field])
     """Open files; None where Spark cannot."""
     locations = tasks.column("location").to_pylist()
     scheme = parse_location(locations[0]).scheme
-    known = _schemes.setdefault(spark, {})
-    spellings = known.get(scheme, ("s3", "s3a") if scheme == "s3" else (scheme,))
+    missing = 0
+    spellings = _spellings(spark, tasks)
     for spelled in spellings:
         # Whatever goes wrong, the arrow road reads the files, or says what is wrong.
-        with contextlib.suppress(Exception):
+        try:
             frame = read_files(spark, [_spelled(location, spelled) for location in locations], fields)
-            known[scheme] = (spelled,)
-            return frame
-    if scheme not in known and scheme != "file":
-        known[scheme] = ()
+        except Exception as error:  # noqa: BLE001 - Spark's errors are of many kinds
+            missing += _FILE_SYSTEM_MISSING in str(error)
+            continue
+        _schemes.setdefault(spark, {})[scheme] = (spelled,)
+        return frame
+    if missing == len(spellings):
+        _schemes.setdefault(spark, {})[scheme] = ()
     return None
+
+
+def _spellings(spark: SparkSession, tasks: pa.RecordBatch) -> tuple[str, ...]:
+    """Give how the scheme of files may be spelled for a session; nothing where it has no file system for it."""
+    scheme = parse_location(tasks.column("location")[0].as_py()).scheme
+    return _schemes.get(spark, {}).get(scheme, ("s3", "s3a") if scheme == "s3" else (scheme,))
 
 
 def _spelled(location: str, scheme: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Sequence
 
@@ -32,6 +31,11 @@ _COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
     "is distinct from": lambda left, right: ~left.eqNullSafe(right),
 }
 _LIKE = frozenset({"like", "not like"})
+#: Comparisons that no NaN fulfils, unless it is compared with one.
+_BELOW = frozenset({"=", "<", "<=", "<=>", "in"})
+#: Every part and every value of a filter is an object of the JVM here.
+_MOST_PARTS = 200
+_MOST_VALUES = 1000
 
 
 def why_not_in_spark(bound: Bound) -> str | None:
@@ -39,11 +43,13 @@ def why_not_in_spark(bound: Bound) -> str | None:
     if isinstance(bound, Constant):
         return None
     if not isinstance(bound, BoundPredicate):
+        if len(bound.parts) > _MOST_PARTS:
+            return "the filter is long"
         return next((why for part in bound.parts if (why := why_not_in_spark(part)) is not None), None)
+    if len(bound.values) > _MOST_VALUES:
+        return "the filter is long"
     if bound.operator in _LIKE and "\\" in bound.values[0].as_py():
         return "Spark reads the backslash in a pattern of LIKE in another way"
-    if bound.is_floating and any(value.as_py() == 0 for value in bound.values):
-        return "Spark skips row groups of -0.0 where a filter compares with zero"
     return next((why for value in bound.values if (why := _why_no_literal(value.type)) is not None), None)
 
 
@@ -62,11 +68,21 @@ def spark_condition(bound: Bound, column_of: ColumnOf) -> Column:
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column_of)
     join = operator.and_ if isinstance(bound, BoundAnd) else operator.or_
-    return functools.reduce(join, (spark_condition(part, column_of) for part in bound.parts))
+    return _joined([spark_condition(part, column_of) for part in bound.parts], join)
+
+
+def _joined(parts: Sequence[Column], join: Callable[[Column, Column], Column]) -> Column:
+    """Join columns in a tree that is as flat as it can be: what Spark and its protocol go through is not too deep."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_joined(parts[:middle], join), _joined(parts[middle:], join))
 
 
 def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
     column, name = column_of(bound.path), bound.operator
+    if bound.is_floating and not _is_pushed(bound):
+        column = column + sf.lit(0.0)
     if name == "is null":
         return column.isNull()
     if name == "is not null":
@@ -88,6 +104,16 @@ def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
         like = column.like(value.as_py())
         return like if name == "like" else ~like
     return _COMPARISONS[name](column, _literal(value))
+
+
+def _is_pushed(bound: BoundPredicate) -> bool:
+    """Say whether Parquet's reader may skip row groups by a comparison of floating numbers.
+
+    Their statistics leave NaN out, and tell -0.0 from 0.0: a filter that finds either must not reach it. What is a sum
+    with zero does not, and is the same number.
+    """
+    values = [value.as_py() for value in bound.values]
+    return bound.operator in _BELOW and all(value not in (None, 0) and value == value for value in values)  # noqa: PLR0124 - NaN
 
 
 def _literal(value: pa.Scalar) -> Column:

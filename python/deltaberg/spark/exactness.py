@@ -7,6 +7,7 @@ calendar its writer used.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,7 +19,7 @@ from deltaberg.errors import DeltabergError
 from deltaberg.files import FileLayout
 from deltaberg.files.parquet import ParquetSource
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
-from deltaberg.schema.projection import Children, leaf_count, leaf_offsets
+from deltaberg.schema.projection import Children, has_ids, leaf_count, leaf_offsets
 from deltaberg.storage import StoreSpec, parse_location
 
 __all__ = ["FileFit", "fit_files"]
@@ -40,7 +41,12 @@ _ALIASES = {
 #: What the metadata of a file says where its writer counted days by the calendar before 1582.
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION = b"org.apache.spark.version"
-_FIRST_PROLEPTIC = 3
+_FIRST_PROLEPTIC, _FIRST_PROLEPTIC_INT96 = (3, 0), (3, 1)
+#: Spark can be told to shift INT96 of other writers than its own by the zone of the session.
+_PARQUET_JAVA = "parquet-mr"
+#: Beyond this precision a decimal is no number of 64 bits; below it Spark reads only that many bytes of one.
+_LONG_DIGITS, _LONG_BYTES = 18, 8
+_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4"})
 #: Spark 4.1 misreads texts with nulls among them where they are encoded as differences.
 _ENCODINGS = frozenset({"PLAIN", "RLE", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "BIT_PACKED"})
 _LIST_LEVELS = ("list.element", "list.item", "bag.array_element")
@@ -50,10 +56,9 @@ _MAP_LEVELS = ("key_value", "entries")
 class FileFit:
     """What the footer of a file says: its rows, and why Spark must not read it, if anything does."""
 
-    def __init__(self, rows: int, misfit: str | None, has_int96: bool = False) -> None:
+    def __init__(self, rows: int, misfit: str | None) -> None:
         self.rows = rows
         self.misfit = misfit
-        self.has_int96 = has_int96
 
 
 def fit_files(
@@ -77,7 +82,7 @@ def fit_files(
                 source.close()
         except (DeltabergError, pa.ArrowException, OSError) as error:
             # Who reads the file will say so.
-            return FileFit(0, f"its footer cannot be read: {type(error).__name__}")
+            return FileFit(0, f"it cannot be opened: {type(error).__name__}")
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
         return list(pool.map(fit, locations, sizes))
@@ -86,24 +91,34 @@ def fit_files(
 def _fit(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout) -> FileFit:
     if layout.by_id:
         source.schema_with(layout.name_mapping)
+        if wanted and not has_ids(source.schema):
+            return FileFit(0, "it has no field ids")
     judge = _Judge(source, layout.by_id)
     children = Children(source.schema, layout.by_id)
     misfit = judge.struct(wanted, children, leaf_offsets(children.fields, 0), "", is_root=True)
-    misfit = misfit or _encoding(source, judge.leaves)
-    if misfit is None and judge.has_instants:
-        misfit = _calendar(source.metadata.metadata or {})
-    return FileFit(source.metadata.num_rows, misfit, judge.has_int96)
+    misfit = misfit or _encoding(source, judge.leaves) or _calendar(source, judge)
+    return FileFit(source.metadata.num_rows, misfit)
 
 
 def _encoding(source: ParquetSource, leaves: Sequence[int]) -> str | None:
     groups = (source.metadata.row_group(number) for number in range(source.metadata.num_row_groups))
-    found = {encoding for group in groups for leaf in leaves for encoding in group.column(leaf).encodings}
-    return f"it is encoded by {', '.join(sorted(found - _ENCODINGS))}" if found - _ENCODINGS else None
+    chunks = [group.column(leaf) for group in groups for leaf in leaves]
+    foreign = {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
+    foreign |= {chunk.compression for chunk in chunks} - _CODECS
+    return f"it is encoded by {', '.join(sorted(foreign))}" if foreign else None
 
 
-def _calendar(metadata: dict[bytes, bytes]) -> str | None:
-    version = metadata.get(_SPARK_VERSION, b"").split(b".")[0]
-    is_old = version.isdigit() and int(version) < _FIRST_PROLEPTIC
+def _calendar(source: ParquetSource, judge: _Judge) -> str | None:
+    """Say whether Spark reads instants of a file as another writer's than we do."""
+    if not judge.has_instants:
+        return None
+    if judge.has_int96 and _PARQUET_JAVA not in (source.metadata.created_by or ""):
+        return "it has INT96 of another writer than Spark's"
+    metadata = source.metadata.metadata or {}
+    parts = metadata.get(_SPARK_VERSION, b"").decode(errors="replace").split(".")[:2]
+    version = tuple(int(part) for part in parts if part.isdigit())
+    first = _FIRST_PROLEPTIC_INT96 if judge.has_int96 else _FIRST_PROLEPTIC
+    is_old = bool(version) and version < first
     return "its days count by the calendar before 1582" if is_old or any(k in metadata for k in _LEGACY_KEYS) else None
 
 
@@ -120,25 +135,28 @@ class _Judge:
     def struct(
         self, wanted: Sequence[Field], children: Children, offsets: Sequence[int], path: str, is_root: bool = False
     ) -> str | None:
-        names = [child.name.lower() for child in children.fields]
-        found_any = False
+        names = Counter(child.name.lower() for child in children.fields)
         for want in wanted:
             index = children.find(want)
-            same = names.count(want.physical_name.lower())
+            same = names[want.physical_name.lower()]
             if index is None:
+                if not is_root:
+                    # Spark may take a struct of nothing but such fields for null.
+                    return f"the field {path}{want.name} is younger than the file"
                 if same:
                     return f"a column of it has the name {want.physical_name} and another id"
                 if want.default is not None:
                     return f"the column {want.name} is younger than the file, and has a default"
                 continue
             child = children.fields[index]
-            if child.name != want.physical_name or same > 1:
+            if child.name != want.physical_name:
                 return f"the column {want.name} is named {child.name} in it"
-            found_any = True
+            if same > 1:
+                return f"columns of it have the name {want.name} but for the case of letters"
             misfit = self.value(want.type, child.type, offsets[index], f"{path}{child.name}")
             if misfit is not None:
                 return misfit
-        return None if found_any or is_root else "it has no field of a struct that is wanted"
+        return None
 
     def value(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> str | None:
         if isinstance(want, Struct) and pt.is_struct(found):
@@ -174,9 +192,18 @@ class _Judge:
         if column.physical_type == "INT96":
             self.has_int96 = True
             return None if want == Primitive("timestamp") else f"the column {path} is of type {want}, INT96 in it"
+        if isinstance(want, Decimal) and not _is_read_whole(column, want):
+            return f"the column {path} is of type {want}, in more bytes of it than Spark reads"
         if _stored(column, found) != arrow_type(want):
             return f"the column {path} is of type {want}, {found} in it"
         return None
+
+
+def _is_read_whole(column: Any, want: Decimal) -> bool:
+    fixed = column.physical_type == "FIXED_LEN_BYTE_ARRAY"
+    if want.precision > _LONG_DIGITS:
+        return True
+    return column.physical_type != "BYTE_ARRAY" and not (fixed and column.length > _LONG_BYTES)
 
 
 def _stored(column: Any, found: pa.DataType) -> pa.DataType:

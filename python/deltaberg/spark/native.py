@@ -8,7 +8,7 @@ the query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
@@ -92,8 +92,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], fields: Sequence[Field
 
 def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: NativeFiles) -> DataFrame:
     """Give the wanted rows and columns out of what Spark reads of the files."""
-    read = {field.name for field in files.fields}
-    columns = _Columns([child for child in scan.read_spec.constants if child.name not in read], files.fields)
+    columns = _Columns(scan.read_spec.constants, files.fields)
     if columns.constants or files.words.null_count < len(files.words):
         rows = _joined(spark, rows, files, columns)
     if pc.any(files.tasks.column("filtered"), min_count=0).as_py():
@@ -104,12 +103,13 @@ def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: Native
 class _Columns:
     """The Spark columns of table fields, in the join of rows and files."""
 
-    def __init__(self, constants: Sequence[Field], fields: Sequence[Field]) -> None:
+    def __init__(self, constants: Iterable[Field], fields: Sequence[Field]) -> None:
         prefix = "__file_"
         while any(field.physical_name.lower().startswith(prefix) for field in fields):
             prefix = f"_{prefix}"
         self.key, self.words = f"{prefix}key", f"{prefix}words"
         self.constants = {child.name: (f"{prefix}{number}", child) for number, child in enumerate(constants)}
+        self._read = {field.name: field.physical_name for field in fields}
 
     def of(self, path: Sequence[Field]) -> Column:
         """Give the column of a path."""
@@ -117,6 +117,9 @@ class _Columns:
         if first.name in self.constants:
             name, child = self.constants[first.name]
             found, names = self.known(sf.col(name), spark_type(child.type)), [child.name for child in rest]
+            if first.name in self._read:
+                # A file holds it itself where no value of it is known.
+                found = sf.coalesce(found, sf.col(_quoted(self._read[first.name])))
         elif first.id == POSITION_ID:
             found, names = sf.col("_metadata.row_index"), []
         else:
@@ -137,6 +140,9 @@ class _Columns:
     def output(self, child: Field) -> Column:
         """Give a wanted column under its own name, and those of the fields in it."""
         found = self.of([child])
+        if child.id == POSITION_ID:
+            # As the other road has it, and Spark's own column does not: it may be null.
+            found = sf.when(found.isNotNull(), found)
         if child.name not in self.constants and _physical(child).type != child.type:
             found = found.cast(spark_type(child.type))
         return found.alias(child.name)
