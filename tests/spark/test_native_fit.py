@@ -1,0 +1,307 @@
+"""Which files Spark's own reader gives exactly: types, names, calendars, encodings, filters, settings."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaberg import open_table
+from tests.spark.natively import ids, same, setting, why_not
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.delta_schemas import field
+from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.roads import collect, rows_of
+
+pytestmark = pytest.mark.spark
+
+_ID = pa.schema([("id", pa.int64())])
+
+
+_OLD = dt.datetime(1582, 10, 10, tzinfo=dt.timezone.utc)
+_TYPES = {
+    "i1": (pa.int8(), [1, None, -128]),
+    "i4": (pa.int32(), [1, None, -(1 << 31)]),
+    "f": (pa.float32(), [1.5, None, float("nan")]),
+    "d": (pa.float64(), [-0.0, None, float("inf")]),
+    "s": (pa.string(), ["", None, "ü"]),
+    "b": (pa.binary(), [b"\0\xff", None, b""]),
+    "t": (pa.bool_(), [True, None, False]),
+    "day": (pa.date32(), [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]),
+    "dec": (pa.decimal128(38, 10), [None, None, 3]),
+    "at": (pa.timestamp("us", "UTC"), [_OLD, None, dt.datetime(2024, 3, 10, 7, 30, tzinfo=dt.timezone.utc)]),
+    "ntz": (pa.timestamp("us"), [dt.datetime(1, 1, 1), None, dt.datetime(2024, 3, 10, 2, 30)]),
+    "l": (pa.list_(pa.struct([("k", pa.int32())])), [[{"k": 1}, None], None, []]),
+    "m": (pa.map_(pa.string(), pa.list_(pa.date32())), [[("a", [dt.date(2020, 1, 1)])], None, []]),
+}  # fmt: skip
+
+
+_CONDITIONS = [
+    *("f = 1.5", "isnan(f)", "NOT isnan(f)", "d IN (3.5, 7)", "f > 1", "day < DATE '1500-01-01'", "dec > 2.5", "t"),
+    *("at >= TIMESTAMP '2024-03-10T07:30:00Z'", "s LIKE '_'", "s <=> NULL", "b = X'00ff'", "i1 NOT IN (1, 2)"),
+    *("i4 < id", "i4 IS DISTINCT FROM id", "startswith(s, 'ü')", "NOT (t OR id > 1)"),
+]
+
+
+def test_types(builder: DeltaBuilder, spark: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in _TYPES.items())])
+    rows = pa.table({"id": range(3), **{name: values for name, (_, values) in _TYPES.items()}}, schema=schema)
+    builder.create(schema, builder.add(rows), protocol=builder.features("timestampNtz"))
+    table = open_table(builder.root)
+    assert rows_of(same(table.scan(), spark)) == rows_of(table.scan().to_arrow())
+    for condition in _CONDITIONS:
+        scan = table.scan(condition)
+        assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow()), condition
+
+
+def test_numbers_that_statistics_leave_out(builder: DeltaBuilder, spark: Any) -> None:
+    """NaN, which is greater than any other number, and -0.0, which equals 0.0: Parquet's readers skip their groups."""
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("s", pa.struct([("d", pa.float64())]))])
+    values = [1.5, float("nan"), 1.5, -0.0, None]
+    rows = pa.table({"id": range(5), "f": values, "s": [{"d": value} for value in values]}, schema=schema)
+    builder.create(schema, *(builder.add(rows.slice(*part), writer={"row_group_size": 2}) for part in ((0, 3), (3, 2))))
+    table = open_table(builder.root)
+    for name in ("f", "s.d"):
+        for rest in (
+            "> 100",
+            ">= 100",
+            "!= 1.5",
+            "NOT IN (1.5, 2.5)",
+            "IS DISTINCT FROM 1.5",
+            "= 0",
+            "IN (0.0, 7)",
+            ">= 0",
+        ):
+            scan = table.scan(f"{name} {rest}")
+            assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow()), scan
+    nan = table.scan([("f", "=", float("nan"))])
+    assert ids(same(nan, spark)) == [1]
+
+
+def test_timestamps_of_spark(builder: DeltaBuilder, spark: Any, tmp_path: Path) -> None:
+    """INT96 is read alike where Spark wrote it; what others wrote a session may shift."""
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    with setting(spark, "spark.sql.parquet.outputTimestampType", "INT96"):
+        instants = "1400-01-01 00:00:00Z", "2024-02-29 23:59:59.999999Z", "9999-12-31 00:00:00Z"
+        texts = ", ".join(f"TIMESTAMP '{instant}'" for instant in instants)
+        frame = spark.sql(
+            f"SELECT id, at FROM (SELECT posexplode(array({texts}, null)) AS (p, at)) JOIN range(4) ON p = id"
+        )
+        frame.coalesce(1).write.parquet(str(tmp_path / "made"))
+    (made,) = (tmp_path / "made").glob("*.parquet")
+    builder.create(
+        schema, builder.add(pa.table({"id": [0], "at": [_OLD]}, schema=schema), path="f.parquet", stats="none")
+    )
+    (builder.root / "f.parquet").write_bytes(made.read_bytes())
+    assert pq.ParquetFile(made).schema.column(1).physical_type == "INT96"
+    table = open_table(builder.root)
+    with setting(spark, "spark.sql.parquet.int96TimestampConversion", "true"):
+        assert rows_of(same(table.scan(), spark)) == rows_of(table.scan().to_arrow())
+    rows = pa.table({"id": [0], "at": [_OLD]}, schema=schema)
+    pq.write_table(rows, builder.root / "f.parquet", use_deprecated_int96_timestamps=True)
+    assert why_not(open_table(builder.root).scan(), spark) == "it has INT96 of another writer than Spark's"
+
+
+def _renamed(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}]))
+    builder.schemas.append([{**child, "name": "b"} if child["name"] == "a" else child for child in builder.fields])
+
+
+def _swapped(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}]))
+    kept = [child for child in builder.fields if child["name"] != "a"]
+    builder.schemas.append([*kept, {"id": 9, "name": "a", "required": False, "type": "int"}])
+
+
+def _default(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}]))
+    young = {"id": 9, "name": "new", "required": False, "type": "int", "initial-default": 5, "write-default": 5}
+    builder.schemas.append([*builder.fields, young])
+
+
+def _promoted(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}]))
+    builder.schemas.append([{**child, "type": "long"} if child["name"] == "a" else child for child in builder.fields])
+
+
+def _equality(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}, {"id": 2, "a": 2}]))
+    builder.commit(builder.equality_deletes([1], [{"id": 2}]))
+
+
+def _younger(builder: IcebergBuilder) -> None:
+    inner = {"type": "struct", "fields": [{"id": 20, "name": "x", "required": False, "type": "int"}]}
+    builder.schemas[-1].append({"id": 10, "name": "s", "required": False, "type": inner})
+    builder.commit(builder.data([{"id": 1, "a": 1, "s": {"x": 1}}]))
+    wider = {"type": "struct", "fields": [*inner["fields"], {"id": 21, "name": "y", "required": False, "type": "int"}]}
+    builder.schemas.append([{**child, "type": wider} if child["name"] == "s" else child for child in builder.fields])
+
+
+def _avro(builder: IcebergBuilder) -> None:
+    builder.commit(builder.data([{"id": 1, "a": 1}], format="avro"))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_renamed, "the column b is named a in it"),
+        (_swapped, "a column of it has the name a and another id"),
+        (_default, "the column new is younger than the file, and has a default"),
+        (_promoted, "the column a is of type long, int32 in it"),
+        (_equality, "equality deletes apply to it"),
+        (_younger, "the field s.y is younger than the file"),
+        (_avro, "it is no Parquet file"),
+    ],
+)
+def test_what_only_our_reader_does(tmp_path: Path, spark: Any, make: Any, why: str) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "a": "int"}, format_version=3)
+    make(builder)
+    builder.write()
+    assert why_not(open_table(builder.root).scan(), spark) == why
+
+
+def test_partitions_whose_value_is_null(tmp_path: Path, spark: Any) -> None:
+    """Where a partition's value is null, what the file holds counts."""
+    spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "a": "int"}, specs=[spec])
+    files = [builder.data([{"id": number, "a": a}], partition={"p": a}) for number, a in enumerate([None, 7])]
+    builder.commit(*files)
+    table = open_table(builder.root)
+    found = same(table.scan(), spark)
+    assert sorted(found.to_pylist(), key=repr) == [{"id": 0, "a": None}, {"id": 1, "a": 7}]
+    assert ids(same(table.scan("a IS NULL", ["id"]), spark)) == [0]
+
+
+def test_long_filters(builder: DeltaBuilder, spark: Any) -> None:
+    builder.create(_ID, builder.add(pa.table({"id": range(300)})))
+    table = open_table(builder.root)
+    parts = " AND ".join(f"id != {number}" for number in range(150))
+    assert ids(same(table.scan(parts), spark)) == list(range(150, 300))
+    pairs = " OR ".join(f"(id = {number} AND id > -1)" for number in range(250))
+    assert why_not(table.scan(pairs), spark) == "the filter is long"
+    assert why_not(table.scan([("id", "in", list(range(1500)))]), spark) == "the filter is long"
+
+
+def test_a_session_that_reads_in_another_way(builder: DeltaBuilder, spark: Any) -> None:
+    """Where Spark has no columns of metadata, the other road is taken."""
+    builder.create(
+        _ID,
+        builder.add(pa.table({"id": [1, 2]}), vector=builder.vector([0], "i")),
+        protocol=builder.features("deletionVectors"),
+    )
+    with setting(spark, "spark.sql.sources.useV1SourceList", ""):
+        assert "does not understand" in why_not(open_table(builder.root).scan(), spark)
+
+
+def test_computed_columns(tmp_path: Path, spark: Any) -> None:
+    """Positions are Spark's, what belongs to the file comes by the join, and what our reader makes is its own."""
+    spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "a": "int"}, specs=[spec])
+    files = [builder.data([{"id": 10 * a + n, "a": a} for n in range(5)], partition={"p": a}) for a in (1, 2)]
+    builder.commit(*files, builder.position_deletes([(files[0], 3)]), builder.position_deletes([(files[1], 4)]))
+    table = open_table(builder.root)
+    found = same(table.scan("_pos > 1", ["id", "a", "_pos", "_file", "_spec_id", "_partition"]), spark)
+    pairs = zip(found["id"].to_pylist(), found["_pos"].to_pylist(), strict=True)
+    assert sorted(pairs) == [(12, 2), (14, 4), (22, 2), (23, 3)]
+    assert set(found["_file"].to_pylist()) == {file.path for file in files}
+    assert why_not(table.scan(columns=["id", "_deleted"]), spark) == "the column _deleted is made by our reader"
+
+
+def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+    old = schema.with_metadata({b"org.apache.spark.version": b"2.4.8"})
+    rows = pa.table({"id": [1], "day": [dt.date(1500, 1, 1)]}, schema=old)
+    builder.create(schema, builder.add(rows.replace_schema_metadata(None), path="old.parquet"))
+    pq.write_table(rows, builder.root / "old.parquet")
+    assert why_not(open_table(builder.root).scan(), spark) == "its days count by the calendar before 1582"
+    assert ids(same(open_table(builder.root).scan(columns=["id"]), spark)) == [1]
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BROTLI"])
+def test_encodings_that_spark_misreads(builder: DeltaBuilder, spark: Any, encoding: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    rows = pa.table({"id": range(100), "s": [None if n % 3 else f"text {n}" for n in range(100)]}, schema=schema)
+    builder.create(schema, builder.add(rows, path="f.parquet"))
+    how: dict[str, Any] = {"column_encoding": {"s": encoding, "id": "PLAIN"}, "use_dictionary": False}
+    if encoding == "BROTLI":
+        how = {"compression": {"s": encoding, "id": "SNAPPY"}}
+    pq.write_table(rows, builder.root / "f.parquet", **how)
+    assert why_not(open_table(builder.root).scan(), spark) == f"it is encoded by {encoding}"
+    assert ids(same(open_table(builder.root).scan(columns=["id"]), spark)) == list(range(100))
+
+
+def test_random_tables(builder: DeltaBuilder, spark: Any, rng: random.Random) -> None:
+    """Partitions, mapped and nested columns, vectors and filters at random: the same rows by every road."""
+    nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float64()))])
+    columns = {"id": pa.int64(), "a": pa.string(), "s": nested, "p": pa.int32(), "q": pa.date32()}
+    schema = pa.schema(list(columns.items()))
+    inside = pa.schema(list(schema)[:3])
+    adds = []
+    for number in range(12):
+        count = rng.randrange(1, 300)
+        rows = {
+            "id": [1000 * number + n for n in range(count)],
+            "a": [rng.choice(["", "x", "ü", None]) for _ in range(count)],
+            "s": [rng.choice([None, {"x": n % 7, "y": [0.5 * n, None]}, {"x": None, "y": None}]) for n in range(count)],
+        }
+        gone = sorted(rng.sample(range(count), rng.randrange(count)))
+        adds.append(
+            builder.add(
+                pa.table(rows, schema=inside),
+                partition={"p": rng.choice(["1", "-5", None]), "q": rng.choice(["2024-02-29", "1400-01-01", None])},
+                vector=builder.vector(gone, rng.choice("uip")) if gone else None,
+                path=rng.choice([None, f"dir {number % 3}/f.parquet" if number < 3 else None]),
+                writer={"row_group_size": rng.choice([10, 1000])},
+            )
+        )
+    builder.create(schema, *adds, partition_by=["p", "q"], protocol=builder.features("deletionVectors"))
+    table = open_table(builder.root)
+    for condition in (
+        None,
+        "s.x > 3",
+        "a = 'x' OR p = 1",
+        "q < DATE '2000-01-01' AND NOT a IS NULL",
+        "p IS NULL",
+        "p <=> s.x",
+    ):
+        for chosen in (None, ["id", "q"], ["s.x", "p"], []):
+            scan = table.scan(condition, chosen)
+            if condition is not None and "s.x" in condition and chosen == ["s.x", "p"]:
+                continue
+            found = scan.to_spark(spark, road="native")
+            if chosen == []:
+                assert found.count() == scan.count()
+                continue
+            assert rows_of(collect(found)) == rows_of(scan.to_arrow()), (condition, chosen)
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns(builder: DeltaBuilder, spark: Any, mode: str) -> None:
+    """Renamed ones, nested ones, and those whose names Spark would take apart."""
+
+    def mapped(name: str, kind: Any, number: int) -> dict[str, Any]:
+        return field(name, kind, delta__columnMapping__id=number, delta__columnMapping__physicalName=f"col-{number}")
+
+    inner = {"type": "struct", "fields": [mapped("x.y", "integer", 3), mapped("z", "string", 4)]}
+    columns = [mapped("id", "long", 1), mapped("my struct, `it", inner, 2)]
+
+    def stored(name: str, kind: pa.DataType) -> pa.Field:
+        return pa.field(name, kind, metadata={"PARQUET:field_id": name[-1]})
+
+    inside = pa.struct([stored("col-3", pa.int32()), stored("col-4", pa.string())])
+    physical = pa.schema([stored("col-1", pa.int64()), stored("col-2", inside)])
+    values = [{"col-3": 5, "col-4": "a"}, None, {"col-3": None, "col-4": None}]
+    rows = pa.table({"col-1": [1, 2, 3], "col-2": values}, schema=physical)
+    add = builder.add(rows, stats="count", vector=builder.vector([1], "i"))
+    configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "4"}
+    protocol = builder.features("columnMapping", "deletionVectors")
+    builder.create(columns, add, configuration=configuration, protocol=protocol)
+    table = open_table(builder.root)
+    found = same(table.scan(), spark)
+    assert found.to_pylist()[0] == {"id": 1, "my struct, `it": {"x.y": 5, "z": "a"}}
+    assert ids(same(table.scan("`my struct, ``it`.`x.y` = 5"), spark)) == [1]
