@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
+from deltaberg.spark import choice
 from tests.spark.natively import ids, same, setting, why_not
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
@@ -107,17 +108,6 @@ def test_timestamps_of_spark(builder: DeltaBuilder, spark: Any, tmp_path: Path) 
     assert why_not(open_table(builder.root).scan(), spark) == "it has INT96 of another writer than Spark's"
 
 
-def _renamed(builder: IcebergBuilder) -> None:
-    builder.commit(builder.data([{"id": 1, "a": 1}]))
-    builder.schemas.append([{**child, "name": "b"} if child["name"] == "a" else child for child in builder.fields])
-
-
-def _swapped(builder: IcebergBuilder) -> None:
-    builder.commit(builder.data([{"id": 1, "a": 1}]))
-    kept = [child for child in builder.fields if child["name"] != "a"]
-    builder.schemas.append([*kept, {"id": 9, "name": "a", "required": False, "type": "int"}])
-
-
 def _default(builder: IcebergBuilder) -> None:
     builder.commit(builder.data([{"id": 1, "a": 1}]))
     young = {"id": 9, "name": "new", "required": False, "type": "int", "initial-default": 5, "write-default": 5}
@@ -149,8 +139,6 @@ def _avro(builder: IcebergBuilder) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_renamed, "the column b is named a in it"),
-        (_swapped, "a column of it has the name a and another id"),
         (_default, "the column new is younger than the file, and has a default"),
         (_promoted, "the column a is of type long, int32 in it"),
         (_equality, "equality deletes apply to it"),
@@ -163,6 +151,49 @@ def test_what_only_our_reader_does(tmp_path: Path, spark: Any, make: Any, why: s
     make(builder)
     builder.write()
     assert why_not(open_table(builder.root).scan(), spark) == why
+
+
+def _inside(*fields: tuple[int, str, str]) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"id": i, "name": n, "required": False, "type": t} for i, n, t in fields]}
+
+
+def test_columns_that_files_name_in_other_ways(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renamed, exchanged, dropped and added again, at any depth: files that name them alike are read together."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "a": "int", "b": "int"})
+    before = _inside((5, "x", "int"), (6, "y", "string"))
+    builder.schemas[-1].append({"id": 4, "name": "s", "required": False, "type": before})
+    builder.commit(*(builder.data([{"id": n, "a": 1, "b": 2, "s": {"x": n, "y": "old"}}]) for n in range(3)))
+    columns = [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 2, "name": "b", "required": False, "type": "int"},
+        {"id": 9, "name": "a", "required": False, "type": "int"},
+        {"id": 4, "name": "my s", "required": False, "type": _inside((6, "x", "string"), (5, "z.z", "int"))},
+    ]
+    builder.schemas.append(columns)
+    builder.commit(builder.data([{"id": 7, "b": 3, "a": 4, "my s": {"x": "new", "z.z": 5}}]))
+    table = open_table(builder.root)
+    found = sorted(same(table.scan(), spark).to_pylist(), key=repr)
+    assert found[0] == {"id": 0, "b": 1, "a": None, "my s": {"x": "old", "z.z": 0}}
+    assert found[-1] == {"id": 7, "b": 3, "a": 4, "my s": {"x": "new", "z.z": 5}}
+    expected = {"a IS NULL": [0, 1, 2], "`my s`.`z.z` > 1": [2, 7], "b = 3 OR `my s`.x = 'old'": [0, 1, 2, 7]}
+    for condition, kept in expected.items():
+        assert ids(same(table.scan(condition), spark)) == kept
+    assert ids(same(table.scan("`my s`.`z.z` = 5", ["id"]), spark)) == [7]
+    monkeypatch.setattr(choice, "_MOST_GROUPS", 1)
+    chosen = choice.choose(table.scan(), spark, forced=True)
+    assert chosen.reasons == {"few other files name their columns as it does": 1}
+    assert ids(collect(table.scan().to_spark(spark))) == [0, 1, 2, 7]
+
+
+def test_names_that_differ_in_case(builder: DeltaBuilder, spark: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("Name", pa.string())])
+    file = builder.root / "f.parquet"
+    builder.create(schema, builder.add(pa.table({"id": [0], "Name": ["x"]}), path=file.name))
+    number = pa.array([1], pa.int64())
+    pq.write_table(pa.table({"ID": number, "name": ["y"]}), file)
+    assert same(open_table(builder.root).scan(), spark).to_pylist() == [{"id": 1, "Name": "y"}]
+    pq.write_table(pa.table({"id": number, "name": ["y"], "NAME": ["z"]}), file)
+    assert same(open_table(builder.root).scan(), spark).to_pylist() == [{"id": 1, "Name": None}]
 
 
 def test_partitions_whose_value_is_null(tmp_path: Path, spark: Any) -> None:

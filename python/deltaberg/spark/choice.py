@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -17,7 +18,7 @@ from deltaberg.expressions import bound_paths
 from deltaberg.files import constant_column
 from deltaberg.schema import Field
 from deltaberg.spark.conditions import why_not_in_spark
-from deltaberg.spark.exactness import fit_files
+from deltaberg.spark.exactness import FileFit, fit_files
 from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, vector_words
 from deltaberg.spark.types import spark_schema
 from deltaberg.storage import parse_location
@@ -33,14 +34,17 @@ _MOST_FILES = 100_000
 _MOST_WORDS = 32 << 20
 #: Bytes of delete files that the driver reads.
 _MOST_DELETES = 64 << 20
+#: Ways to name columns, each of which is a scan of its own.
+_MOST_GROUPS = 8
 _FIRST_MINOR = (4, 0)
 #: Names and letters that Spark passes over, or cannot open.
 _UNREADABLE = r"(/[_.][^/]*$)|(\._COPYING_$)|[:\\\x00-\x1f\x7f]"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
+_ALIKE = "Spark cannot tell its columns apart by name"
 _NO_FILE_SYSTEM = "the session has no file system for its location"
 _FILE_SYSTEM_MISSING = "No FileSystem for scheme"
 #: What Spark names columns of its own.
-_RESERVED = "_tmp_metadata"
+_RESERVED = ("_metadata", "_tmp_metadata")
 #: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
 _schemes: WeakKeyDictionary[SparkSession, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
 
@@ -81,30 +85,43 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     _judge_worth(tasks, verdicts, forced)
     if verdicts.native and _spellings(spark, tasks) == ():
         verdicts.refuse(verdicts.native, _NO_FILE_SYSTEM)
-    rows = _judge_footers(scan, tasks, fields, verdicts)
-    _judge_words(tasks, rows, verdicts)
-    chosen = verdicts.native
-    frame = _frame(scan, spark, tasks.take(pa.array(chosen, pa.int64())), fields, [rows[number] for number in chosen])
-    if isinstance(frame, str):
-        verdicts.refuse(chosen, frame)
-        frame = None
+    fits = _judge_footers(scan, tasks, fields, verdicts)
+    _judge_words(tasks, fits, verdicts)
+    frames = []
+    for chosen in _groups(fits, verdicts):
+        made = _frame(scan, spark, tasks.take(pa.array(chosen, pa.int64())), [fits[number] for number in chosen])
+        if isinstance(made, str):
+            verdicts.refuse(chosen, made)
+        else:
+            frames.append(made)
     native = pa.array([why is None for why in verdicts.why], pa.bool_())
+    frame = functools.reduce(lambda one, other: one.union(other), frames) if frames else None
     return RoadChoice(native, frame, dict(Counter(why for why in verdicts.why if why is not None)))
 
 
-def _frame(
-    scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fields: tuple[Field, ...], rows: Sequence[int]
-) -> DataFrame | str | None:
-    """Give the rows of files as Spark reads them, or why it does not; None where there are no files."""
-    if not tasks.num_rows:
-        return None
+def _groups(fits: Mapping[int, FileFit], verdicts: _Verdicts) -> list[list[int]]:
+    """Give the files that name their columns alike: those of a table have few ways to."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number in verdicts.native:
+        found.setdefault(fits[number].names, []).append(number)
+    groups = sorted(found.values(), key=len, reverse=True)
+    for rest in groups[_MOST_GROUPS:]:
+        verdicts.refuse(rest, "few other files name their columns as it does")
+    return groups[:_MOST_GROUPS]
+
+
+def _frame(scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fits: Sequence[FileFit]) -> DataFrame | str:
+    """Give the rows of files that name their columns alike as Spark reads them, or why it does not."""
+    fields = fits[0].fields
+    if not _are_told_apart(fields):
+        return _ALIKE
     found = keys_of(tasks.column("location").to_pylist())
     if found is None:
         return "its path has the hash of another one"
     opened = _opened(spark, tasks, fields)
     if opened is None:
         return _NO_FILE_SYSTEM if _spellings(spark, tasks) == () else "Spark cannot open it"
-    files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, rows))
+    files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, [fit.rows for fit in fits]))
     with contextlib.suppress(Exception):
         frame = native_frame(scan, spark, opened, files)
         # A session of Spark Connect understands it only when it is asked for something.
@@ -152,14 +169,18 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
         child = known.get(path[0].name)
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more of the column {child.name} than the output has"
-    names = [field.physical_name.lower() for field in _fields_to_read(scan)]
-    if len(set(names)) < len(names) or any(name == "_metadata" or name.startswith(_RESERVED) for name in names):
-        return "Spark cannot tell the columns apart by name"
+    if not _are_told_apart(_fields_to_read(scan)):
+        return _ALIKE
     try:
         spark_schema(scan.read_spec.constants)
     except DeltabergError as error:
         return error.message
     return None
+
+
+def _are_told_apart(fields: Sequence[Field]) -> bool:
+    names = [field.physical_name.lower() for field in fields]
+    return len(set(names)) == len(names) and not any(name.startswith(_RESERVED) for name in names)
 
 
 def _fields_to_read(scan: Scan, tasks: pa.RecordBatch | None = None) -> tuple[Field, ...]:
@@ -216,8 +237,10 @@ def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> No
         verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
 
 
-def _judge_footers(scan: Scan, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts) -> dict[int, int]:
-    """Judge files by their footers, and give the numbers of their rows."""
+def _judge_footers(
+    scan: Scan, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts
+) -> dict[int, FileFit]:
+    """Judge files by their footers, and give what those say."""
     chosen = verdicts.native
     mine = tasks.take(pa.array(chosen, pa.int64()))
     places, sizes = mine.column("location").to_pylist(), mine.column("size").to_pylist()
@@ -225,14 +248,14 @@ def _judge_footers(scan: Scan, tasks: pa.RecordBatch, fields: Sequence[Field], v
     for number, fit in zip(chosen, fits, strict=True):
         if fit.misfit is not None:
             verdicts.refuse([number], fit.misfit)
-    return {number: fit.rows for number, fit in zip(chosen, fits, strict=True)}
+    return dict(zip(chosen, fits, strict=True))
 
 
-def _judge_words(tasks: pa.RecordBatch, rows: dict[int, int], verdicts: _Verdicts) -> None:
+def _judge_words(tasks: pa.RecordBatch, fits: Mapping[int, FileFit], verdicts: _Verdicts) -> None:
     deletes = pc.greater(pc.list_value_length(tasks.column("deletes")).fill_null(0), 0)
     deleted = pc.or_(tasks.column("exclude").is_valid(), deletes).to_pylist()
     mine = [number for number in verdicts.native if deleted[number]]
-    if sum(rows[number] for number in mine) > 8 * _MOST_WORDS:
+    if sum(fits[number].rows for number in mine) > 8 * _MOST_WORDS:
         verdicts.refuse(mine, "its deleted rows are too many to be broadcast")
 
 

@@ -10,7 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -53,12 +54,17 @@ _LIST_LEVELS = ("list.element", "list.item", "bag.array_element")
 _MAP_LEVELS = ("key_value", "entries")
 
 
-class FileFit:
-    """What the footer of a file says: its rows, and why Spark must not read it, if anything does."""
+class FileFit(NamedTuple):
+    """What the footer of a file says: its rows, and why Spark must not read it, if anything does.
 
-    def __init__(self, rows: int, misfit: str | None) -> None:
-        self.rows = rows
-        self.misfit = misfit
+    ``fields`` are the wanted ones by the names that they have in the file, at any depth; ``names`` are those names, by
+    which files with the same ones are found.
+    """
+
+    rows: int
+    misfit: str | None
+    fields: tuple[Field, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def fit_files(
@@ -71,13 +77,16 @@ def fit_files(
     wanted
         Top-level fields, perhaps with a part of their nested fields.
     """
+    known: list[_Judge] = []
 
     def fit(location: str, size: int) -> FileFit:
         try:
             place = parse_location(location)
             source = ParquetSource(store.open(place).open(place.path, size))
             try:
-                return _fit(source, wanted, layout)
+                judge = _judge(source, wanted, layout, known)
+                misfit = judge.misfit or _encoding(source, judge.leaves) or _calendar(source, judge)
+                return FileFit(source.metadata.num_rows, misfit, judge.fields, tuple(judge.names))
             finally:
                 source.close()
         except (DeltabergError, pa.ArrowException, OSError) as error:
@@ -88,16 +97,15 @@ def fit_files(
         return list(pool.map(fit, locations, sizes))
 
 
-def _fit(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout) -> FileFit:
+def _judge(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout, known: list[_Judge]) -> _Judge:
+    """Judge the columns of a file; most files have those of another one."""
     if layout.by_id:
         source.schema_with(layout.name_mapping)
-        if wanted and not has_ids(source.schema):
-            return FileFit(0, "it has no field ids")
-    judge = _Judge(source, layout.by_id)
-    children = Children(source.schema, layout.by_id)
-    misfit = judge.struct(wanted, children, leaf_offsets(children.fields, 0), "", is_root=True)
-    misfit = misfit or _encoding(source, judge.leaves) or _calendar(source, judge)
-    return FileFit(source.metadata.num_rows, misfit)
+    found = next((judge for judge in known if judge.is_of(source)), None)
+    if found is None:
+        found = _Judge(source, wanted, layout.by_id)
+        known.append(found)
+    return found
 
 
 def _encoding(source: ParquetSource, leaves: Sequence[int]) -> str | None:
@@ -122,81 +130,113 @@ def _calendar(source: ParquetSource, judge: _Judge) -> str | None:
     return "its days count by the calendar before 1582" if is_old or any(k in metadata for k in _LEGACY_KEYS) else None
 
 
-class _Judge:
-    """Walks through wanted fields and those of a file; each method gives the first reason against Spark's reader."""
+class _MisfitError(Exception):
+    """Why Spark must not read a file."""
 
-    def __init__(self, source: ParquetSource, by_id: bool) -> None:
+
+class _Judge:
+    """Walks through wanted fields and those of a file, and finds the first reason against Spark's reader."""
+
+    def __init__(self, source: ParquetSource, wanted: Sequence[Field], by_id: bool) -> None:
+        self._schema = source.schema
         self._leaves = source.metadata.schema
         self._by_id = by_id
         self.leaves: list[int] = []
+        self.names: list[str] = []
         self.has_instants = False
         self.has_int96 = False
+        self.fields: tuple[Field, ...] = ()
+        self.misfit: str | None = None
+        try:
+            self.fields = self._columns(wanted)
+        except _MisfitError as misfit:
+            self.misfit = str(misfit)
 
-    def struct(
-        self, wanted: Sequence[Field], children: Children, offsets: Sequence[int], path: str, is_root: bool = False
-    ) -> str | None:
+    def is_of(self, source: ParquetSource) -> bool:
+        """Say whether another file has the same columns."""
+        same = self._schema.equals(source.schema, check_metadata=True)
+        return same and bool(self._leaves.equals(source.metadata.schema))
+
+    def _columns(self, wanted: Sequence[Field]) -> tuple[Field, ...]:
+        if self._by_id and wanted and not has_ids(self._schema):
+            raise _MisfitError("it has no field ids")
+        children = Children(self._schema, self._by_id)
+        return self._struct(wanted, children, leaf_offsets(children.fields, 0), "")
+
+    def _struct(
+        self, wanted: Sequence[Field], children: Children, offsets: Sequence[int], path: str
+    ) -> tuple[Field, ...]:
         names = Counter(child.name.lower() for child in children.fields)
-        for want in wanted:
+        made = []
+        for number, want in enumerate(wanted):
             index = children.find(want)
-            same = names[want.physical_name.lower()]
             if index is None:
-                if not is_root:
+                if path:
                     # Spark may take a struct of nothing but such fields for null.
-                    return f"the field {path}{want.name} is younger than the file"
-                if same:
-                    return f"a column of it has the name {want.physical_name} and another id"
+                    raise _MisfitError(f"the field {path}{want.name} is younger than the file")
                 if want.default is not None:
-                    return f"the column {want.name} is younger than the file, and has a default"
+                    raise _MisfitError(f"the column {want.name} is younger than the file, and has a default")
+                # What has its name in the file is another column.
+                taken = names[want.physical_name.lower()] > 0
+                made.append(replace(want, physical_name=_absent(names, number)) if taken else want)
+                self.names.append(made[-1].physical_name)
                 continue
             child = children.fields[index]
-            if child.name != want.physical_name:
-                return f"the column {want.name} is named {child.name} in it"
-            if same > 1:
-                return f"columns of it have the name {want.name} but for the case of letters"
-            misfit = self.value(want.type, child.type, offsets[index], f"{path}{child.name}")
-            if misfit is not None:
-                return misfit
-        return None
+            if names[child.name.lower()] > 1:
+                raise _MisfitError(f"columns of it have the name {child.name} but for the case of letters")
+            self.names.append(child.name)
+            kind = self._value(want.type, child.type, offsets[index], f"{path}{child.name}")
+            made.append(replace(want, physical_name=child.name, type=kind))
+        return tuple(made)
 
-    def value(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> str | None:
+    def _value(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> DataType:
         if isinstance(want, Struct) and pt.is_struct(found):
             children = Children(found, self._by_id)
-            return self.struct(tuple(want), children, leaf_offsets(children.fields, leaf), f"{path}.")
+            return Struct(self._struct(tuple(want), children, leaf_offsets(children.fields, leaf), f"{path}."))
         if isinstance(want, List) and (pt.is_list(found) or pt.is_large_list(found)):
-            level = self._level(leaf, path, _LIST_LEVELS)
-            if level is None:
-                return f"the list {path} is laid out in an old way"
-            return self.value(want.element.type, found.value_type, leaf, f"{path}.{level}")
+            inside = self._level(leaf, path, _LIST_LEVELS)
+            return List(replace(want.element, type=self._value(want.element.type, found.value_type, leaf, inside)))
         if isinstance(want, Map) and pt.is_map(found):
-            level = self._level(leaf, path, _MAP_LEVELS)
-            if level is None:
-                return f"the map {path} is laid out in an old way"
-            misfit = self.value(want.key.type, found.key_type, leaf, f"{path}.{level}.key")
+            inside = self._level(leaf, path, _MAP_LEVELS)
+            key = self._value(want.key.type, found.key_type, leaf, f"{inside}.key")
             values = leaf + leaf_count(found.key_type)
-            return misfit or self.value(want.value.type, found.item_type, values, f"{path}.{level}.value")
-        return self._leaf(want, found, leaf, path)
+            value = self._value(want.value.type, found.item_type, values, f"{inside}.value")
+            return Map(replace(want.key, type=key), replace(want.value, type=value))
+        self._leaf(want, found, leaf, path)
+        return want
 
-    def _level(self, leaf: int, path: str, levels: Sequence[str]) -> str | None:
-        known = self._leaves.column(leaf).path
-        return next((level for level in levels if f"{known}.".startswith(f"{path}.{level}.")), None)
+    def _level(self, leaf: int, path: str, levels: Sequence[str]) -> str:
+        known = f"{self._leaves.column(leaf).path}."
+        level = next((level for level in levels if known.startswith(f"{path}.{level}.")), None)
+        if level is None:
+            raise _MisfitError(f"the column {path} is laid out in an old way")
+        return f"{path}.{level}"
 
-    def _leaf(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> str | None:
+    def _leaf(self, want: DataType, found: pa.DataType, leaf: int, path: str) -> None:
         is_plain = isinstance(want, Decimal) or (isinstance(want, Primitive) and want.name in _PLAIN)
         if not is_plain or pt.is_nested(found) or isinstance(found, pa.BaseExtensionType):
-            return f"the column {path} is of type {want}"
+            raise _MisfitError(f"the column {path} is of type {want}")
         column = self._leaves.column(leaf)
         self.leaves.append(leaf)
         if column.path != path:
-            return f"the column {path} is laid out in an old way"
+            raise _MisfitError(f"the column {path} is laid out in an old way")
         self.has_instants |= want in (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
         if column.physical_type == "INT96":
             self.has_int96 = True
-            return None if want == Primitive("timestamp") else f"the column {path} is of type {want}, INT96 in it"
-        if isinstance(want, Decimal) and not _is_read_whole(column, want):
-            return f"the column {path} is of type {want}, in more bytes of it than Spark reads"
-        if _stored(column, found) != arrow_type(want):
-            return f"the column {path} is of type {want}, {found} in it"
-        return None
+            if want != Primitive("timestamp"):
+                raise _MisfitError(f"the column {path} is of type {want}, INT96 in it")
+        elif isinstance(want, Decimal) and not _is_read_whole(column, want):
+            raise _MisfitError(f"the column {path} is of type {want}, in more bytes of it than Spark reads")
+        elif _stored(column, found) != arrow_type(want):
+            raise _MisfitError(f"the column {path} is of type {want}, {found} in it")
+
+
+def _absent(names: Counter[str], number: int) -> str:
+    """Give a name that no column of a file has."""
+    name = f"absent{number}"
+    while names[name]:
+        name = f"_{name}"
+    return name
 
 
 def _is_read_whole(column: Any, want: Decimal) -> bool:

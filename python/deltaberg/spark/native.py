@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from deltaberg.errors import SchemaError
 from deltaberg.files import RowSelection, constant_column, tasks_of
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.spark.conditions import spark_condition
@@ -50,7 +51,7 @@ _LOST = "deltaberg: Spark read a row of a file that the plan does not know: "
 class NativeFiles(NamedTuple):
     """Files for Spark to read: a task for each, the fields to read of them, and their deleted rows as words.
 
-    ``by`` and ``keys`` are what `keys_of` gave.
+    ``by`` and ``keys`` are what `keys_of` gave; the fields have the names that they have in the files.
     """
 
     tasks: pa.RecordBatch
@@ -109,23 +110,32 @@ class _Columns:
             prefix = f"_{prefix}"
         self.key, self.words = f"{prefix}key", f"{prefix}words"
         self.constants = {child.name: (f"{prefix}{number}", child) for number, child in enumerate(constants)}
-        self._read = {field.name: field.physical_name for field in fields}
+        self._read = {field.name: field for field in fields}
 
     def of(self, path: Sequence[Field]) -> Column:
         """Give the column of a path."""
         first, *rest = path
-        if first.name in self.constants:
-            name, child = self.constants[first.name]
-            found, names = self.known(sf.col(name), spark_type(child.type)), [child.name for child in rest]
-            if first.name in self._read:
-                # A file holds it itself where no value of it is known.
-                found = sf.coalesce(found, sf.col(_quoted(self._read[first.name])))
-        elif first.id == POSITION_ID:
-            found, names = sf.col("_metadata.row_index"), []
-        else:
-            found, names = sf.col(_quoted(first.physical_name)), [child.physical_name for child in rest]
-        for name in names:
-            found = found.getField(name)
+        if first.id == POSITION_ID:
+            return sf.col("_metadata.row_index")
+        if first.name not in self.constants:
+            return self._from_file(first, rest)
+        name, child = self.constants[first.name]
+        found = self.known(sf.col(name), spark_type(child.type))
+        if first.name in self._read:
+            # A file holds it itself where no value of it is known.
+            found = sf.coalesce(found, self._from_file(first, []))
+        for inner in rest:
+            found = found.getField(inner.name)
+        return found
+
+    def _from_file(self, first: Field, rest: Sequence[Field]) -> Column:
+        field = self._read[first.name]
+        found, kind = sf.col(_quoted(field.physical_name)), field.type
+        for child in rest:
+            inner = kind.get(child.name) if isinstance(kind, Struct) else None
+            if inner is None:
+                raise SchemaError(f"{field.name} has no field {child.name}")
+            found, kind = found.getField(inner.physical_name), inner.type
         return found
 
     def known(self, value: Column, kind: st.DataType) -> Column:
@@ -143,8 +153,10 @@ class _Columns:
         if child.id == POSITION_ID:
             # As the other road has it, and Spark's own column does not: it may be null.
             found = sf.when(found.isNotNull(), found)
-        if child.name not in self.constants and _physical(child).type != child.type:
-            found = found.cast(spark_type(child.type))
+        elif child.name not in self.constants:
+            wanted = spark_type(child.type)
+            if spark_type(_physical_type(self._read[child.name].type)) != wanted:
+                found = found.cast(wanted)
         return found.alias(child.name)
 
 
