@@ -17,7 +17,7 @@ unexport SPARK_HOME PYTHONPATH
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench wheel requirements grid interop clean java
+.PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench bench-full wheel requirements grid interop clean java
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
@@ -79,8 +79,11 @@ fmt: setup  ## Format the sources
 	$(BIN)/ruff check --fix .
 	cargo fmt
 
-bench: setup  ## Compare with the peers (options in ARGS)
-	$(RUN) -m benches $(ARGS)
+bench: java setup  ## Compare with the peers on a tenth of the data, in minutes (options in ARGS)
+	$(RUN) -m benches --scale 0.1 $(ARGS)
+
+bench-full: java setup  ## The same on all of the data; writes benches/RESULTS.md and a chart
+	$(RUN) -m benches --report benches $(ARGS)
 
 wheel: setup  ## Build the compiled wheel, the pure wheel and the source distribution into dist/
 	@rm -rf dist

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import importlib.metadata
 import json
 import os
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
 from benches.cases import CASES
 from benches.measure import fresh
+from benches.report import OURS, line_of, write_report
 from tests.support.memory import peak_memory
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
@@ -37,11 +38,9 @@ def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, A
 
 
 def _line(side: str, runs: list[dict[str, Any]], ours: float) -> str:
-    seconds = [run["seconds"] for run in runs]
-    median = statistics.median(seconds)
-    peak = max(run["peak"] for run in runs) / (1 << 20)
-    ratio = "" if side == "deltaberg" else f"{median / ours:6.1f} x"
-    return f"  {side:14} {median:9.4f} s  ({min(seconds):.4f} to {max(seconds):.4f})  {peak:7.0f} MiB  {ratio}"
+    median, best, worst, peak = line_of(runs)
+    ratio = "" if side == OURS else f"{median / ours:6.1f} x"
+    return f"  {side:15} {median:9.4f} s  ({best:.4f} to {worst:.4f})  {peak:7.0f} MiB  {ratio}"
 
 
 def main() -> None:
@@ -51,6 +50,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=sorted(CASES), help="only this case; may be repeated")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the data; 0.01 for a quick look")
+    parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart into this folder")
     parser.add_argument("--json", type=Path, help="write all measurements here")
     parser.add_argument("--side", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -64,15 +64,20 @@ def main() -> None:
         return
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PEERS)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    print(f"{os.cpu_count()} processors, {memory} GiB; CPython {sys.version.split()[0]}; {versions}")
-    print(f"scale {options.scale}, median of {options.rounds} rounds, each in a fresh process\n")
+    machine = f"{os.cpu_count()} processors, {memory} GiB; CPython {sys.version.split()[0]}; {versions}"
+    how = f"scale {options.scale}, median of {options.rounds} rounds, each in a fresh process"
+    print(f"{machine}\n{how}\n")
     everything = {}
     for name in options.only or CASES:
         print(f"{name}: {CASES[name].title}")
         everything[name] = results = _measure(name, options.scale, options.rounds)
-        ours = statistics.median(run["seconds"] for run in results["deltaberg"])
+        ours, *_ = line_of(results[OURS])
         for side, runs in results.items():
             print(_line(side, runs, ours), flush=True)
+    if options.report:
+        write_report(
+            options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how.capitalize()}.", everything
+        )
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1))
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from benches.cache import FOLDER_VARIABLE
 from benches.cases import CASES
 from benches.measure import fresh
+from benches.report import write_report
 
 pytestmark = pytest.mark.one_backend
 
@@ -53,3 +55,25 @@ def test_the_list_of_cases() -> None:
     command = [sys.executable, "-m", "benches", "--list"]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in finished.stdout.splitlines()] == list(CASES)
+
+
+def test_the_report(tmp_path: Path) -> None:
+    def runs(*seconds: float) -> list[dict[str, Any]]:
+        return [{"seconds": second, "peak": 100 << 20, "found": 1} for second in seconds]
+
+    name, other = list(CASES)[:2]
+    results = {
+        name: {"deltaberg": runs(2.0, 1.0, 9.0), "slow <one>": runs(8.0)},
+        other: {"deltaberg": runs(0.05), "fast": runs(0.02)},
+    }
+    write_report(tmp_path, "a machine", "a scale", results)
+    rows = [line for line in (tmp_path / "RESULTS.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert [row.split(" | ")[1:] for row in rows] == [
+        ["deltaberg", "2.00 s", "1.00 s", "100 MiB", " |"],
+        ["slow <one>", "8.00 s", "8.00 s", "100 MiB", "4.0 |"],
+        ["deltaberg", "50.0 ms", "50.0 ms", "100 MiB", " |"],
+        ["fast", "20.0 ms", "20.0 ms", "100 MiB", "0.4 |"],
+    ]
+    chart = ET.parse(tmp_path / "results.svg")
+    texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
+    assert [f"{name}: slow <one>", "4.0", f"{other}: fast", "0.4"] == texts[-4:]
