@@ -93,7 +93,7 @@ def read_files(spark: SparkSession, paths: Sequence[str], fields: Sequence[Field
 
 def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: NativeFiles) -> DataFrame:
     """Give the wanted rows and columns out of what Spark reads of the files."""
-    columns = _Columns(scan.read_spec.constants, files.fields)
+    columns = _Columns(scan.read_spec.constants, files)
     if columns.constants or files.words.null_count < len(files.words):
         rows = _joined(spark, rows, files, columns)
     if pc.any(files.tasks.column("filtered"), min_count=0).as_py():
@@ -104,13 +104,15 @@ def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: Native
 class _Columns:
     """The Spark columns of table fields, in the join of rows and files."""
 
-    def __init__(self, constants: Iterable[Field], fields: Sequence[Field]) -> None:
+    def __init__(self, constants: Iterable[Field], files: NativeFiles) -> None:
         prefix = "__file_"
-        while any(field.physical_name.lower().startswith(prefix) for field in fields):
+        while any(field.physical_name.lower().startswith(prefix) for field in files.fields):
             prefix = f"_{prefix}"
         self.key, self.words = f"{prefix}key", f"{prefix}words"
         self.constants = {child.name: (f"{prefix}{number}", child) for number, child in enumerate(constants)}
-        self._read = {field.name: field for field in fields}
+        self._read = {field.name: field for field in files.fields}
+        #: What tells the files apart. To ask for more of the metadata costs time for each row.
+        self._by = sf.col(f"_metadata.{files.by}")
 
     def of(self, path: Sequence[Field]) -> Column:
         """Give the column of a path."""
@@ -144,7 +146,7 @@ class _Columns:
         Every use of the file's side of the join goes through here: a plain condition on that side would let Spark make
         an inner join of it, which drops rows without a word.
         """
-        lost = sf.raise_error(sf.concat(sf.lit(_LOST), sf.col("_metadata.file_path")))
+        lost = sf.raise_error(sf.concat(sf.lit(_LOST), self._by))
         return sf.when(sf.col(self.key).isNull(), lost.cast(kind)).otherwise(value)
 
     def output(self, child: Field) -> Column:
