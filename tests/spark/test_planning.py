@@ -12,6 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
+from deltaberg.table import scan as scans
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect
@@ -128,6 +129,18 @@ def test_a_damaged_part_is_an_error(builder: DeltaBuilder) -> None:
     with pytest.raises(CorruptCheckpointError, match="planning='driver'"):
         [part.to_arrow() for part in parts]
     assert sorted(open_table(builder.root).scan().to_arrow().column("id").to_pylist()) == left
+
+
+def test_a_limit_and_both_roads(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that go by Arrow are those that were chosen for it, however much metadata there is."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.commit(builder.data([{"id": 1}]), builder.data([{"id": 2}], format="avro"))
+    monkeypatch.setattr(scans, "_MUCH_METADATA", 1)
+    table = open_table(builder.root)
+    assert table.scan().planning_parts(2) is not None
+    scan = table.scan(limit=10)
+    assert "native, 1 files; arrow, 1 files" in scan.explain(spark)
+    assert sorted(collect(scan.to_spark(spark)).column("id").to_pylist()) == [1, 2]
 
 
 def test_where_it_is_chosen(table: Any, builder: DeltaBuilder) -> None:

@@ -1,7 +1,8 @@
 """The roads from a scan to a Spark DataFrame.
 
 *Fused*: a function runs in the `mapInArrow` task that decodes the files, so that no row crosses into the JVM before
-the function has seen it. *Arrow*: the rows themselves are yielded to the JVM; always exact.
+the function has seen it. *Native*: Spark's own reader decodes the files, where it gives the very rows. *Arrow*: the
+rows themselves are yielded to the JVM; always exact.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFr
     if road not in _ROADS:
         raise InvalidArgumentError(f"road is {road!r:.200}", hint=f"known are {', '.join(_ROADS)}")
     _check(scan, spark)
-    if road == "arrow" or (road == "auto" and scan.planning_parts(parallelism(spark)) is not None):
-        return _by_arrow(scan, spark)
+    parts = None if road == "native" else _parts(scan, spark)
+    if road == "arrow" or parts is not None:
+        return _by_arrow(scan, spark, parts)
     choice = choose(scan, spark, forced=road == "native")
     if road == "native" and choice.reasons:
         raise InvalidArgumentError(
@@ -58,24 +60,25 @@ def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFr
             table=scan.source.table,
         )
     if choice.frame is None:
-        return _by_arrow(scan, spark)
+        return _by_arrow(scan, spark, None)
     rows = choice.frame
     if choice.reasons:
-        rows = rows.union(_by_arrow(scan.of_files(pc.invert(choice.native)), spark))
+        # These files are planned: executors would plan those of the whole table.
+        rows = rows.union(_by_arrow(scan.of_files(pc.invert(choice.native)), spark, None))
     return rows if scan.limit is None else rows.limit(scan.limit)
 
 
 def explain_roads(scan: Scan, spark: SparkSession) -> str:
     """Say by which road the files of a scan are read, and why; the roads of `scan_to_spark` without a choice."""
     _check(scan, spark)
-    if scan.planning_parts(parallelism(spark)) is not None:
+    if _parts(scan, spark) is not None:
         return "arrow, planned on the executors"
     return str(choose(scan, spark)) or "no file is read"
 
 
-def _by_arrow(scan: Scan, spark: SparkSession) -> DataFrame:
+def _by_arrow(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> DataFrame:
     schema = spark_schema(scan.output)
-    planned = _plan(scan, spark)
+    planned = _plan(scan, spark, parts)
     if planned is None:
         return spark.createDataFrame([], schema)
     function = ReadTask(scan.read_spec, planned.limit)
@@ -92,7 +95,7 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
     _check(scan, spark)
     wanted = output_schema(spark, schema)
-    planned = _plan(scan, spark)
+    planned = _plan(scan, spark, _parts(scan, spark))
     if planned is None:
         return spark.createDataFrame([], wanted)
     fused = FusedTask(ReadTask(scan.read_spec, planned.limit), function, arrow_types(wanted))
@@ -119,10 +122,14 @@ def _check(scan: Scan, spark: object) -> None:
         )
 
 
-def _plan(scan: Scan, spark: SparkSession) -> _Planned | None:
-    """Plan a scan here, or let the executors do it; None where nothing is to be read."""
+def _parts(scan: Scan, spark: SparkSession) -> list[pa.Table] | None:
+    """Give what executors are to plan; None where the driver plans."""
+    return scan.planning_parts(parallelism(spark))
+
+
+def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> _Planned | None:
+    """Plan a scan here, or let the executors plan its parts; None where nothing is to be read."""
     slots = parallelism(spark)
-    parts = scan.planning_parts(slots)
     if parts is None:
         tasks = scan.spark_tasks(slots)
         packed = [pack_tasks(group) for group in tasks]
