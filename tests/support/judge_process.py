@@ -81,7 +81,7 @@ class _Server:
             body = _stream(value) if isinstance(value, pa.Table) else b""
             answer = {"id": request["id"], "value": None if body else value, "size": len(body)}
             self.answer(answer, body)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001 - it is raised again at the other end of the pipe
             message = str(error).partition(_JAVA_FRAME)[0]
             told = {"type": type(error).__name__, "message": message, "traceback": traceback.format_exc()}
             self.answer({"id": request["id"], "error": told})

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from deltaberg import kernels
 from deltaberg.delta.checkpoint import CheckpointPart
 from deltaberg.delta.log_bytes import LogBytes
 from deltaberg.delta.snapshot import Snapshot
@@ -38,13 +39,10 @@ class _Newer(NamedTuple):
 
 def divide(snapshot: Snapshot | SnapshotPart) -> pa.Table | None:
     """Give the pieces of a snapshot; None where it has no checkpoint in parts, or much happened since."""
-    origin = snapshot.files.origin if isinstance(snapshot, Snapshot) else None
+    origin = _divisible(snapshot) if isinstance(snapshot, Snapshot) else None
     if origin is None:
         return None
-    replay, checkpoint = origin
-    parts = checkpoint.file_parts
-    if len(parts) < 2 or replay.adds.nbytes + replay.removes.nbytes > _MOST_NEWER:
-        return None
+    replay, parts = origin
     newest = live_of_replay(replay).combine_chunks()
     files = pa.StructArray.from_arrays([_whole(column) for column in newest.columns], fields=list(newest.schema))
     offsets = pa.array([*(None for _ in parts), 0, len(newest)], pa.int32())
@@ -56,6 +54,16 @@ def divide(snapshot: Snapshot | SnapshotPart) -> pa.Table | None:
         pa.array([*(size or 0 for size in sizes), newest.nbytes], pa.int64()),
     ]
     return pa.table(columns, schema=_PIECES)
+
+
+def _divisible(snapshot: Snapshot) -> tuple[kernels.Replay, list[CheckpointPart]] | None:
+    """Give what happened after the checkpoint and its parts, where it is worth it to read those elsewhere."""
+    if snapshot.files.origin is None:
+        return None
+    replay, checkpoint = snapshot.files.origin
+    parts = checkpoint.file_parts
+    few = replay.adds.nbytes + replay.removes.nbytes <= _MOST_NEWER
+    return (replay, parts) if len(parts) > 1 and few else None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -89,9 +97,9 @@ class SnapshotPart(TableState):
     @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotPart:
         """Give a snapshot without what was read of it."""
-        newer = None
-        if snapshot.files.origin is not None and divide(snapshot) is not None:
-            replay, _ = snapshot.files.origin
+        newer, origin = None, _divisible(snapshot)
+        if origin is not None:
+            replay, _ = origin
             newer = _Newer(replay.adds.select(ADD_KEYS), replay.removes.select(REMOVE_KEYS))
         return cls(snapshot, snapshot.log_bytes, newer)
 
@@ -99,11 +107,10 @@ class SnapshotPart(TableState):
         """Give the files in some of the pieces."""
         return SnapshotPart(self, self._log_bytes, self._newer, pieces)
 
-    def __reduce__(self) -> tuple[type[SnapshotPart], tuple[Any, ...]]:
-        known = TableState()
-        known.log, known.version = self.log, self.version
-        known.protocol, known.metadata = self.protocol, self.metadata
-        return SnapshotPart, (known, self._log_bytes, self._newer, self._pieces)
+    def __getstate__(self) -> dict[str, Any]:
+        # What was read, and what was understood of it, is left behind.
+        own = ("log", "version", "protocol", "metadata", "_log_bytes", "_newer", "_pieces")
+        return {name: self.__dict__[name] for name in own}
 
     @cached_property
     def _loaded(self) -> Snapshot:

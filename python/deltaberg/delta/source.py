@@ -95,11 +95,11 @@ class SnapshotSource(DeltaFiles):
         # What was read is left behind.
         return SnapshotSource, (self._slim, self.store, self.resolver, self.timezone)
 
-    @property
+    @cached_property
     def _slim(self) -> SnapshotPart:
         return self.snapshot if isinstance(self.snapshot, SnapshotPart) else SnapshotPart.of(self.snapshot)
 
-    def divide(self, condition: Bound) -> pa.Table | None:  # noqa: ARG002
+    def divide(self, condition: Bound) -> pa.Table | None:  # noqa: ARG002 - any part of a checkpoint may hold a match
         """Give the parts of the checkpoint and what came after it, each with its ``length``."""
         return divide(self.snapshot)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.errors import DeltabergError
@@ -122,12 +122,13 @@ def _frame(scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fits: Sequenc
     if opened is None:
         return _NO_FILE_SYSTEM if _spellings(spark, tasks) == () else "Spark cannot open it"
     files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, [fit.rows for fit in fits]))
-    with contextlib.suppress(Exception):
+    try:
         frame = native_frame(scan, spark, opened, files)
         # A session of Spark Connect understands it only when it is asked for something.
         _ = frame.schema
-        return frame
-    return "Spark does not understand the join with what is known of its file"
+    except PySparkException:
+        return "Spark does not understand the join with what is known of its file"
+    return frame
 
 
 class _Verdicts:
@@ -208,7 +209,8 @@ def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
     locations = tasks.column("location")
     paths = pc.replace_substring_regex(locations, _SCHEME, "/")
     verdicts.refuse_where(pc.match_substring_regex(paths, _UNREADABLE), "Spark does not open its name")
-    odd = [any(not letter.isascii() and not letter.isalnum() for letter in name) for name in locations.to_pylist()]
+    names = locations.to_pylist()
+    odd = [not name.isascii() and any(not (one.isascii() or one.isalnum()) for one in name) for name in names]
     verdicts.refuse_where(pa.array(odd, pa.bool_()), "Spark does not open its name")
     if len(locations.unique()) < len(locations):
         verdicts.refuse(range(len(locations)), "a file is read twice")
@@ -232,7 +234,7 @@ def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> No
     chosen = verdicts.native
     if forced or len(chosen) <= _FEW_FILES:
         return
-    size = sum(tasks.column("size")[number].as_py() or 0 for number in chosen)
+    size: int = pc.sum(tasks.column("size").take(pa.array(chosen, pa.int64()))).as_py() or 0
     if len(chosen) > _MOST_FILES or size < _WORTH_A_STATUS * len(chosen):
         verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
 

@@ -8,10 +8,10 @@ the query.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import SchemaError
-from deltaberg.files import RowSelection, constant_column, tasks_of
+from deltaberg.files import ROW_COLUMNS, RowSelection, constant_column, tasks_of
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.spark.conditions import spark_condition
 from deltaberg.spark.hashes import xxhash64
@@ -40,11 +40,12 @@ _OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_PLAIN_IN_URIS = "/_-!.~'()*,;:$&+=@"
+#: What no URI holds as it is, and Spark encodes: not letters beyond ASCII.
+_ENCODED = re.compile(r"[^A-Za-z0-9/_\-!.~'()*,;:$&+=@\x80-\U0010ffff]")
 _WORD = 64
 _WORD_BITS = 6
 #: The id of Iceberg's column ``_pos``.
-POSITION_ID = 2147483645
+POSITION_ID = ROW_COLUMNS[0].id
 _LOST = "deltaberg: Spark read a row of a file that the plan does not know: "
 
 
@@ -206,8 +207,8 @@ def keys_of(locations: Sequence[str]) -> tuple[str, list[list[int]]] | None:
 
 
 def encoded(path: str) -> str:
-    """Spell a path as Spark's ``_metadata`` does: it encodes what no URI holds, but not letters beyond ASCII."""
-    return "".join(letter if not letter.isascii() else quote(letter, safe=_PLAIN_IN_URIS) for letter in path)
+    """Spell a path as Spark's ``_metadata`` does."""
+    return _ENCODED.sub(lambda found: f"%{ord(found[0]):02X}", path)
 
 
 def _physical(field: Field) -> Field:

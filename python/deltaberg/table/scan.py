@@ -232,7 +232,7 @@ class Scan:
         total: int = pc.sum(counts.filter(known)).as_py() or 0
         left = None if self.limit is None else max(self.limit - total, 0)
         if left != 0 and not pc.all(known, min_count=0).as_py():
-            rest = self._part([], _unknown(plan, known), left)
+            rest = self._part([], _chosen(plan, pc.invert(known)), left)
             total += sum(batch.num_rows for batch in rest.to_batches())
             self._metrics = rest.metrics
         return total if self.limit is None else min(total, self.limit)
@@ -331,7 +331,7 @@ class Scan:
 
     def of_files(self, mask: pa.BooleanArray) -> Scan:
         """Give the scan of some of the planned files, without the limit."""
-        return self._of(self._source, self._output, None, _unknown(self.plan, pc.invert(mask)))
+        return self._of(self._source, self._output, None, _chosen(self.plan, mask))
 
     def planning_parts(self, parallelism: int) -> list[pa.Table] | None:
         """Give pieces of metadata, each to be planned elsewhere by `of_pieces`; None where planning belongs here.
@@ -400,7 +400,7 @@ class Scan:
         except DeltabergError as error:
             raise error.with_context(table=self._source.table) from None
         if self.limit is None:
-            rest = self._part([column], _unknown(self.plan, found.take_known(self.plan)), None)
+            rest = self._part([column], _chosen(self.plan, pc.invert(found.take_known(self.plan))), None)
         else:
             rest = self._part([column], self.plan, self.limit)
         for batch in rest.to_batches():
@@ -437,9 +437,8 @@ class Scan:
         )
 
 
-def _unknown(plan: Plan, known: pa.BooleanArray) -> Plan:
-    """Give a plan of the files that are not among those."""
-    mask = pc.invert(known)
+def _chosen(plan: Plan, mask: pa.BooleanArray) -> Plan:
+    """Give a plan of some of the files."""
     return replace(
         plan, files=plan.files.filter(mask), filtered=plan.filtered.filter(mask), _record_counts=None, _located=None
     )
