@@ -19,6 +19,9 @@ __all__ = ["read_in_order"]
 
 #: Bytes that may wait without a cap of the caller's.
 _DEFAULT_WAITING = 256 << 20
+#: Under a cap, a worker gives memory that it freed back to the system each time it read this part of what may wait:
+#: Arrow's allocator would keep it, as much again as is used.
+_TIDY_EACH = 4
 
 
 def read_in_order(
@@ -35,14 +38,25 @@ def read_in_order(
     """
     if threads <= 1 or len(tasks) <= 1:
         for task in tasks:
-            yield from read_task(spec, task, counters, threads=threads > 1)
+            yield from _tidied(read_task(spec, task, counters, threads=threads > 1), waiting // _TIDY_EACH)
         return
-    pool = _Readers(spec, tasks, waiting or _DEFAULT_WAITING)
+    pool = _Readers(spec, tasks, waiting)
     pool.start(min(threads, len(tasks)))
     try:
         yield from pool.batches()
     finally:
         pool.stop(counters)
+
+
+def _tidied(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordBatch]:
+    """Give batches, and freed memory back each so many bytes; 0 leaves that to the allocator."""
+    given = 0
+    for batch in batches:
+        given += batch.nbytes
+        yield batch
+        if 0 < each <= given:
+            pa.default_memory_pool().release_unused()
+            given = 0
 
 
 @dataclass
@@ -60,7 +74,8 @@ class _Readers:
     def __init__(self, spec: ReadSpec, tasks: Sequence[FileTask], waiting: int) -> None:
         self._spec = spec
         self._tasks = tasks
-        self._cap = waiting
+        self._cap = waiting or _DEFAULT_WAITING
+        self._tidy_each = waiting // _TIDY_EACH
         self._outputs = [_Output() for _ in tasks]
         self._changed = threading.Condition()
         self._held = 0
@@ -136,7 +151,7 @@ class _Readers:
     def _read(self, index: int, output: _Output, counters: ReadCounters) -> None:
         batches = read_task(self._spec, self._tasks[index], counters)
         try:
-            for batch in batches:
+            for batch in _tidied(batches, self._tidy_each):
                 size = batch.nbytes
                 with self._changed:
                     while not self._may_put(index, output, size):
