@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +19,7 @@ import deltaberg.spark
 from deltaberg import Scan, open_table
 from deltaberg.files import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema import arrow_schema
-from deltaberg.spark.roads import partition_keys
+from deltaberg.spark.partitions import partition_keys
 from deltaberg.spark.tasks import FusedTask, ReadTask
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect
@@ -95,6 +98,86 @@ def test_every_group_has_a_partition_of_its_own(spark: Any) -> None:
         frame = spark.createDataFrame(rows, "slot int").repartition(count, "slot")
         found = frame.selectExpr("spark_partition_id() AS partition").collect()
         assert sorted(row["partition"] for row in found) == list(range(count))
+
+
+def _large(builder: DeltaBuilder, sizes: list[int]) -> Scan:
+    """Plan files of these sizes, as the log has them: there are none."""
+    adds = [builder.add(path=f"{number}.parquet") for number in range(len(sizes))]
+    for add, size in zip(adds, sizes, strict=True):
+        add["add"]["size"] = size
+    builder.create(_ID, *adds)
+    scan: Scan = open_table(builder.root).scan()
+    return scan
+
+
+def _explained(frame: Any) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        frame.explain(mode="cost")
+    return text.getvalue()
+
+
+def _as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltaberg.spark.partitions._MOST_CARRIED", 0)
+
+
+@pytest.mark.spark
+def test_spark_expects_the_bytes_of_the_files(spark: Any, builder: DeltaBuilder) -> None:
+    """Else it would take any table for a small one, and broadcast it for a join."""
+    frame = _large(builder, [3 << 30, 1 << 30, 100 << 20]).to_spark(spark, road="arrow")
+    found = re.search(r"MapInArrow.*sizeInBytes=([0-9.]+) GiB", _explained(frame))
+    assert found is not None
+    assert 3 < float(found[1]) < 6
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_large_table_is_not_broadcast(
+    carried: bool, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not carried:
+        _as_rows(monkeypatch)
+    frame = _large(builder, [1 << 30]).to_spark(spark, road="arrow")
+    assert "BroadcastHashJoin" not in _explained(frame.join(spark.range(1 << 40), "id"))
+
+
+@pytest.mark.spark
+def test_a_small_table_is_broadcast(spark: Any, builder: DeltaBuilder) -> None:
+    small = DeltaBuilder(builder.root / "small")
+    small.create(_ID, small.add(pa.table({"id": [1]})))
+    tables = [open_table(small.root).scan(), _large(builder, [1 << 30])]
+    left, right = (scan.to_spark(spark, road="arrow") for scan in tables)
+    assert "BroadcastHashJoin" in _explained(left.join(right, "id"))
+
+
+@pytest.mark.spark
+def test_rows_do_not_depend_on_how_tasks_travel(
+    spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder.create(_ID, *[builder.add(pa.table({"id": [number, number]})) for number in range(9)])
+    scan = open_table(builder.root).scan()
+    carried = collect(scan.to_spark(spark, road="arrow"))
+    _as_rows(monkeypatch)
+    rows = collect(scan.to_spark(spark, road="arrow"))
+    assert sorted(carried["id"].to_pylist()) == sorted(rows["id"].to_pylist()) == sorted([*range(9), *range(9)])
+
+
+def _importers(batches: Batches) -> Batches:
+    import sys
+
+    import pyspark
+
+    list(batches)
+    archive = [path for path in sys.path_importer_cache if "pyspark.zip" in path]
+    yield pa.record_batch({"archive": ["pyspark.zip" in pyspark.__file__], "importers": [len(archive)]})
+
+
+@pytest.mark.spark
+def test_no_task_has_the_archive_of_spark_read_again(spark: Any, builder: DeltaBuilder) -> None:
+    builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(4)])
+    frame = open_table(builder.root).scan().map_in_arrow(spark, _importers, "archive boolean, importers bigint")
+    for row in frame.collect():
+        assert row["archive"]
+        assert row["importers"] == 0
 
 
 def test_tasks_are_small(builder: DeltaBuilder) -> None:

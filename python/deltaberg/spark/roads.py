@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as st
 
-from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.choice import choose
-from deltaberg.spark.hashes import murmur3_int
+from deltaberg.spark.partitions import TASK_SCHEMA, UNKNOWN_SIZE, are_few, numbered, partition_keys, slotted
 from deltaberg.spark.session import parallelism
 from deltaberg.spark.tasks import (
     MARK_COLUMN,
     SLOT_COLUMN,
-    TASK_COLUMN,
     BatchFunction,
     FusedTask,
     PlanTask,
@@ -32,16 +30,13 @@ from deltaberg.spark.tasks import (
 )
 from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
-from deltaberg.table import Scan
+from deltaberg.table import Scan, split_sizes
 
-__all__ = ["explain_roads", "partition_keys", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]
 
 #: Partitions of reading for each task that runs at a time, where the driver does not know how much there is to read.
 _READING_SHARES = 4
 _ROADS = ("auto", "native", "arrow")
-_TASK_SCHEMA = st.StructType(
-    [st.StructField(SLOT_COLUMN, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
-)
 
 
 def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFrame:
@@ -81,7 +76,7 @@ def _by_arrow(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None)
     planned = _plan(scan, spark, parts)
     if planned is None:
         return spark.createDataFrame([], schema)
-    function = ReadTask(scan.read_spec, planned.limit)
+    function = planned.reading(scan)
     if not scan.output:
         # Spark takes a batch without columns for an empty one.
         marked = FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()})
@@ -98,15 +93,23 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
     planned = _plan(scan, spark, _parts(scan, spark))
     if planned is None:
         return spark.createDataFrame([], wanted)
-    fused = FusedTask(ReadTask(scan.read_spec, planned.limit), function, arrow_types(wanted))
+    fused = FusedTask(planned.reading(scan), function, arrow_types(wanted))
     return planned.tasks.mapInArrow(fused, wanted)
 
 
 class _Planned(NamedTuple):
-    """A DataFrame of packed tasks, and the limit that the only task of them must keep."""
+    """A DataFrame of packed tasks, or of the numbers of those that go with the function.
+
+    ``limit`` is what the only task must keep.
+    """
 
     tasks: DataFrame
-    limit: int | None
+    limit: int | None = None
+    carried: tuple[bytes, ...] | None = None
+
+    def reading(self, scan: Scan) -> ReadTask:
+        """Give the function that reads the tasks."""
+        return ReadTask(scan.read_spec, self.limit, self.carried)
 
 
 def _check(scan: Scan, spark: object) -> None:
@@ -132,16 +135,24 @@ def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> 
     slots = parallelism(spark)
     if parts is None:
         tasks = scan.spark_tasks(slots)
-        packed = [pack_tasks(group) for group in tasks]
-        return _Planned(_frame(spark, packed, partition_keys(len(packed))), _open_limit(scan, tasks)) if tasks else None
+        return _planned_here(scan, spark, tasks) if tasks else None
     if not parts:
         return None
     planning = PlanTask(scan, tuple(partition_keys(_READING_SHARES * slots)))
     packed = [_packed(part) for part in parts]
     # The key of each part is where its groups begin to be dealt out.
-    numbered = _frame(spark, packed, partition_keys(len(packed)))
-    groups = numbered.mapInArrow(planning, _TASK_SCHEMA)
-    return _Planned(groups.repartition(_READING_SHARES * slots, SLOT_COLUMN), None)
+    pieces = slotted(spark, packed, partition_keys(len(packed)), UNKNOWN_SIZE)
+    groups = pieces.mapInArrow(planning, TASK_SCHEMA)
+    return _Planned(groups.repartition(_READING_SHARES * slots, SLOT_COLUMN))
+
+
+def _planned_here(scan: Scan, spark: SparkSession, tasks: Sequence[pa.RecordBatch]) -> _Planned:
+    packed = tuple(pack_tasks(group) for group in tasks)
+    size = sum(pc.sum(split_sizes(group)).as_py() or 0 for group in tasks)
+    limit = _open_limit(scan, tasks)
+    if are_few(packed):
+        return _Planned(numbered(spark, len(packed), size), limit, packed)
+    return _Planned(slotted(spark, packed, partition_keys(len(packed)), size), limit)
 
 
 def _packed(pieces: pa.Table) -> bytes:
@@ -156,34 +167,3 @@ def _open_limit(scan: Scan, tasks: Sequence[pa.RecordBatch]) -> int | None:
     """Give the limit that one task alone must keep; else it was shared out among files."""
     shared = all(batch.column("limit").null_count == 0 for batch in tasks)
     return None if shared else scan.limit
-
-
-def _frame(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int]) -> DataFrame:
-    """Give bytes as a DataFrame with a partition for each."""
-    _require_pandas()
-    return spark.createDataFrame(list(zip(slots, packed, strict=True)), _TASK_SCHEMA).repartition(
-        len(packed), SLOT_COLUMN
-    )
-
-
-def partition_keys(count: int) -> list[int]:
-    """Give an integer for each of ``count`` partitions that Spark's hash partitioning puts there.
-
-    Spark deals rows out at random else, which leaves some tasks idle and gives others two shares. Nothing but the
-    balance depends on it.
-    """
-    keys: dict[int, int] = {}
-    candidate = 0
-    while len(keys) < count:
-        keys.setdefault(murmur3_int(candidate) % count, candidate)
-        candidate += 1
-    return [keys[partition] for partition in range(count)]
-
-
-def _require_pandas() -> None:
-    try:
-        import pandas as pd  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(
-            "Spark's mapInArrow needs pandas", hint="pip install 'deltaberg[spark]'"
-        ) from error

@@ -6,10 +6,12 @@ Everything here is found by import on the worker; what travels is a `ReadSpec`, 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyspark
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import ReadSpec, pack_tasks, read_task, task_schema, tasks_of, unpack_tasks
@@ -19,6 +21,7 @@ from deltaberg.table import Scan
 
 __all__ = [
     "MARK_COLUMN",
+    "NUMBER_COLUMN",
     "SLOT_COLUMN",
     "TASK_COLUMN",
     "BatchFunction",
@@ -34,6 +37,8 @@ __all__ = [
 SLOT_COLUMN = "slot"
 #: The column of packed tasks.
 TASK_COLUMN = "task"
+#: The column of the numbers of tasks that travel with the function.
+NUMBER_COLUMN = "number"
 #: The column that `mark_rows` yields, of booleans.
 MARK_COLUMN = "row"
 
@@ -78,10 +83,14 @@ class PlanTask:
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads tasks for `mapInArrow`: the rows go on to the JVM."""
+    """Reads tasks for `mapInArrow`: the rows go on to the JVM.
+
+    The tasks come as rows, or are ``carried`` and the rows hold their numbers.
+    """
 
     spec: ReadSpec
     limit: int | None = None
+    carried: tuple[bytes, ...] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks, for Spark."""
@@ -89,10 +98,17 @@ class ReadTask:
             yield to_spark(batch, self.spec.output)
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-        """Read the tasks in batches of packed tasks."""
+        """Read the tasks that batches hold or name."""
+        _forget_archive_of_spark()
         for batch in batches:
-            for packed in batch.column(TASK_COLUMN).to_pylist():
+            for packed in self._packed(batch):
                 yield from read_packed(self.spec, packed, self.limit)
+
+    def _packed(self, batch: pa.RecordBatch) -> list[bytes]:
+        if self.carried is None:
+            found: list[bytes] = batch.column(TASK_COLUMN).to_pylist()
+            return found
+        return [self.carried[number] for number in batch.column(NUMBER_COLUMN).to_pylist()]
 
 
 @dataclass(frozen=True)
@@ -131,6 +147,18 @@ class FusedTask:
             )
         columns = [fitted(batch.column(name), wanted, name) for name, wanted in self.types.items()]
         return _batch(columns, list(self.types), batch)
+
+
+def _forget_archive_of_spark() -> None:
+    """Drop the importers of Spark's own archive, which are made again where they are needed.
+
+    A worker has CPython look again at all importers before each task. For one of an archive, CPython before 3.13 reads
+    the archive's whole index: a tenth of a second for the many that import from ``pyspark.zip``.
+    """
+    archive, zipped, _ = (pyspark.__file__ or "").rpartition(".zip")
+    if zipped:
+        for path in [path for path in sys.path_importer_cache if path.startswith(archive + zipped)]:
+            del sys.path_importer_cache[path]
 
 
 def _batch(columns: list[pa.Array], names: list[str], like: pa.RecordBatch) -> pa.RecordBatch:

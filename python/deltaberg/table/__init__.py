@@ -14,6 +14,7 @@ from deltaberg.table.arguments import (
     zone_of,
 )
 from deltaberg.table.options import ScanOptions, processors, scan_options
+from deltaberg.table.plan import split_sizes
 from deltaberg.table.scan import Scan, ScanMetrics
 from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
 
@@ -35,5 +36,6 @@ __all__ = [
     "parse_instant",
     "processors",
     "scan_options",
+    "split_sizes",
     "zone_of",
 ]

@@ -18,7 +18,16 @@ from deltaberg.pruning import FileStats, StatsKey, known_values, may_match, must
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, PruneStep, ScanSource
 
-__all__ = ["Plan", "count_splits", "file_formats", "file_rows", "group_tasks", "make_plan", "split_files"]
+__all__ = [
+    "Plan",
+    "count_splits",
+    "file_formats",
+    "file_rows",
+    "group_tasks",
+    "make_plan",
+    "split_files",
+    "split_sizes",
+]
 
 #: The end of the last split: whatever the log says of a file's size, all of it is read.
 _TO_THE_END = (1 << 63) - 1
@@ -222,6 +231,12 @@ def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
     return whole if len(whole) == len(take) else whole.take(take)
 
 
+def split_sizes(tasks: pa.RecordBatch) -> pa.Int64Array:
+    """Give the bytes of each split."""
+    stops = pc.min_element_wise(tasks.column("stop"), tasks.column("size"))
+    return pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0)
+
+
 def group_tasks(tasks: pa.RecordBatch, target: int, least: int) -> list[pa.RecordBatch]:
     """Pack splits into even groups of ``target`` bytes at most, as far as splits allow.
 
@@ -230,9 +245,7 @@ def group_tasks(tasks: pa.RecordBatch, target: int, least: int) -> list[pa.Recor
     """
     if not tasks.num_rows:
         return []
-    stops = pc.min_element_wise(tasks.column("stop"), tasks.column("size"))
-    sizes = pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0)
-    costs = pc.add(sizes, _OPEN_COST).cast(pa.float64())
+    costs = pc.add(split_sizes(tasks), _OPEN_COST).cast(pa.float64())
     ends = pc.cumulative_sum(costs)
     total = ends[-1].as_py()
     wanted = max(least, 1) * math.ceil(total / target / max(least, 1))
