@@ -1,4 +1,4 @@
-"""The judge of the tests here, and which of them run only where they are asked for."""
+"""The judge of the tests here, the catalog of pyiceberg, and which of them run only where they are asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.judge import Judge, JudgeMissingError
 
@@ -31,3 +32,13 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
         pytest.skip(str(error))
     yield started
     started.close()
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
+    """A catalog of pyiceberg in SQLite over a warehouse of files."""
+    folder = tmp_path_factory.mktemp("warehouse")
+    made = SqlCatalog("local", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    made.create_namespace("db")
+    yield made
+    made.close()

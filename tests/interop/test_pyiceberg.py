@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -124,16 +123,6 @@ _PARTITIONS = [
     *[(name, unit) for name in ("day", "ts", "tstz") for unit in ("year", "month", "day")],
     *[(name, "hour") for name in ("ts", "tstz")],
 ]
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
-    """A catalog in SQLite over a warehouse of files."""
-    folder = tmp_path_factory.mktemp("warehouse")
-    made = SqlCatalog("local", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
-    made.create_namespace("db")
-    yield made
-    made.close()
 
 
 def _schema(*names: str) -> Schema:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -44,15 +43,6 @@ _FIELDS = (
     NestedField(7, "tstz", TimestamptzType()),
     NestedField(8, "dec", DecimalType(9, 2)),
 )
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
-    folder = tmp_path_factory.mktemp("warehouse")
-    made = SqlCatalog("local", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
-    made.create_namespace("db")
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module", params=range(len(_SPECS)), ids=str)
