@@ -1,4 +1,4 @@
-"""Runs the cases: each side in a fresh process, in turns, and prints medians, spreads and peaks of memory."""
+"""Runs the cases: each side in a fresh process, in turns, and prints medians, spreads and bytes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benches.cases import CASES
-from benches.measure import fresh
-from benches.report import OURS, line_of, write_report
-from tests.support.memory import peak_memory
+from benches.cases import CASES, SUBJECTS
+from benches.measure import fresh, peak_of_processes
+from benches.report import OURS, summary, write_report
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
 
 def _run_side(case: str, side: str, scale: float) -> None:
     outcome = CASES[case].sides[side](scale)
-    print("\n" + json.dumps({"seconds": outcome.seconds, "found": outcome.found, "peak": peak_memory()}))
+    held = peak_of_processes() if outcome.bytes is None else outcome.bytes
+    print("\n" + json.dumps({"amount": outcome.amount, "found": outcome.found, "bytes": held}))
 
 
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
@@ -37,10 +37,11 @@ def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, A
     return results
 
 
-def _line(side: str, runs: list[dict[str, Any]], ours: float) -> str:
-    median, best, worst, peak = line_of(runs)
-    ratio = "" if side == OURS else f"{median / ours:6.1f} x"
-    return f"  {side:15} {median:9.4f} s  ({best:.4f} to {worst:.4f})  {peak:7.0f} MiB  {ratio}"
+def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
+    found, written = summary(runs), CASES[case].unit.written
+    ratio = "" if side == OURS else f"{found.median / ours:6.1f} x"
+    spread = f"({written(found.best)} to {written(found.worst)})"
+    return f"  {side:15} {written(found.median):>14}  {spread:32} {found.bytes / (1 << 20):8.1f} MiB  {ratio}"
 
 
 def main() -> None:
@@ -48,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--only", action="append", choices=sorted(CASES), help="only this case; may be repeated")
+    parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="only these cases; may be repeated")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the data; 0.01 for a quick look")
     parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart into this folder")
@@ -58,9 +60,11 @@ def main() -> None:
         case, side = options.side
         _run_side(case, side, options.scale)
         return
+    subjects = [name for subject in options.subject or () for name in SUBJECTS[subject].cases]
+    chosen = [*subjects, *(options.only or ())] or list(CASES)
     if options.list:
-        for name, case in CASES.items():
-            print(f"{name:16} {case.title}; {', '.join(case.sides)}")
+        for name in chosen:
+            print(f"{name:24} {CASES[name].title}; {', '.join(CASES[name].sides)}")
         return
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PEERS)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
@@ -68,12 +72,12 @@ def main() -> None:
     how = f"scale {options.scale}, median of {options.rounds} rounds, each in a fresh process"
     print(f"{machine}\n{how}\n")
     everything = {}
-    for name in options.only or CASES:
+    for name in chosen:
         print(f"{name}: {CASES[name].title}")
         everything[name] = results = _measure(name, options.scale, options.rounds)
-        ours, *_ = line_of(results[OURS])
+        ours = summary(results[OURS]).median
         for side, runs in results.items():
-            print(_line(side, runs, ours), flush=True)
+            print(_line(name, side, runs, ours), flush=True)
     if options.report:
         write_report(
             options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how.capitalize()}.", everything

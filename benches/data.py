@@ -15,10 +15,12 @@ import pyarrow as pa
 from benches.cache import made
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["checkpoint", "log", "rows"]
+__all__ = ["SPREAD", "checkpoint", "commits", "log", "rows", "spread"]
 
 _COMMITS = 200
 _FILES = 8
+#: The rows of a table of the cost curves.
+SPREAD = 2_000_000
 _SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -112,15 +114,21 @@ def rows(scale: float, deleted: bool) -> Path:
     """Give a table of 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by deletion vectors."""
     count = max(int(2_000_000 * scale), 1000)
     name = f"rows-{count}-{'deleted' if deleted else 'whole'}"
-    return made(name, lambda root: _make_rows(root, count, deleted))
+    return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
 
-def _make_rows(root: Path, count: int, deleted: bool) -> None:
-    rng = np.random.default_rng(1)
+def spread(scale: float, files: int, percent: int = 0) -> Path:
+    """Give a table of 2,000,000 rows of 6 columns in some files; with some percent deleted by deletion vectors."""
+    count = max(int(SPREAD * scale) // files, 1)
+    return made(f"spread-{files}x{count}-{percent}", lambda root: _make_rows(root, files, count, percent))
+
+
+def _make_rows(root: Path, files: int, count: int, percent: int) -> None:
+    rng, deletes = np.random.default_rng(1), np.random.default_rng(2)
     builder = DeltaBuilder(root)
     names = pa.array([f"name-{number % 5000:05d}" for number in range(count)])
     adds = []
-    for number in range(_FILES):
+    for number in range(files):
         ids = np.arange(number * count, (number + 1) * count)
         table = pa.table(
             [
@@ -133,14 +141,30 @@ def _make_rows(root: Path, count: int, deleted: bool) -> None:
             ],
             schema=_SCHEMA,
         )
-        gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
+        gone = np.sort(deletes.choice(count, count * percent // 100, replace=False)).tolist()
         stats = {
             "numRecords": count,
             "minValues": {"id": int(ids[0])},
             "maxValues": {"id": int(ids[-1])},
             "nullCount": {"id": 0},
-            "tightBounds": not deleted,
+            "tightBounds": not percent,
         }
-        vector = builder.vector(gone) if deleted else None
+        vector = builder.vector(gone) if gone else None
         adds.append(builder.add(table, stats=stats, vector=vector, writer={"row_group_size": 1_000_000}))
-    builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors"))
+    builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors") if percent else None)
+
+
+def commits(count: int, rows: int) -> Path:
+    """Give a table of some commits of a file each, with a checkpoint that leaves the last three out."""
+    return made(f"commits-{count}x{rows}", lambda root: _make_commits(root, count, rows))
+
+
+def _make_commits(root: Path, count: int, rows: int) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", pa.float64()), ("w", pa.int64())])
+    builder = DeltaBuilder(root)
+    builder.create(schema)
+    for number in range(count):
+        ids = pa.array(range(number * rows, (number + 1) * rows), pa.int64())
+        builder.commit(builder.add(pa.table([ids, ids.cast(pa.float64()), ids], schema=schema), stats="full"))
+        if number == count - 4:
+            builder.checkpoint(pointer=True)

@@ -10,35 +10,51 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import iceberg_data as data
-from benches.measure import Case, Outcome, best, session, timed, warm
+from benches.measure import Case, Outcome, Side, best, session, warm
 
-__all__ = ["ICEBERG_CASES"]
+__all__ = [
+    "MANIFEST_CASES",
+    "ROW_CASES",
+    "newest_metadata",
+    "ours_plan",
+    "ours_scan",
+    "pyiceberg_plan",
+    "pyiceberg_scan",
+    "static_table",
+]
+
+#: Gives a table, made at a scale where it is not there yet.
+_Made = Callable[[float], Path]
 
 _FILTER = f"p = '{data.FILTER}'"
 _TWO = ("id", "w")
 
 
-def _ours_plan(condition: str | None) -> Callable[[float], Outcome]:
+def ours_plan(made: _Made, condition: Callable[[float], str | None], times: int = 1) -> Side:
+    """Open a table, and find the files of a condition."""
+
     def run(scale: float) -> Outcome:
-        root, open_table = data.manifests(scale), warm()
-        return timed(
-            lambda: open_table(root).scan(condition).files().column("file_path"),
+        root, open_table, wanted = made(scale), warm(), condition(scale)
+        return best(lambda: open_table(root).scan(wanted).files().column("file_path"), len, times)
+
+    return run
+
+
+def pyiceberg_plan(made: _Made, condition: Callable[[float], str | None], times: int = 1) -> Side:
+    """Do the same by pyiceberg."""
+
+    def run(scale: float) -> Outcome:
+        root, wanted = made(scale), condition(scale) or "true"
+        return best(
+            lambda: [task.file.file_path for task in static_table(root).scan(row_filter=wanted).plan_files()],
             len,
+            times,
         )
 
     return run
 
 
-def _pyiceberg_plan(condition: str | None) -> Callable[[float], Outcome]:
-    def run(scale: float) -> Outcome:
-        root = data.manifests(scale)
-        wanted = condition or "true"
-        return timed(lambda: [task.file.file_path for task in _static(root).scan(row_filter=wanted).plan_files()], len)
-
-    return run
-
-
-def _java_plan(condition: str | None) -> Callable[[float], Outcome]:
+def _java_plan(condition: str | None) -> Side:
     """Plan by Iceberg's own library, in the JVM of a Spark session: the best of four runs, the first ones cold."""
 
     def run(scale: float) -> Outcome:
@@ -60,67 +76,77 @@ def _java_plan(condition: str | None) -> Callable[[float], Outcome]:
     return run
 
 
-def _static(root: Path) -> Any:
+def newest_metadata(root: Path) -> Path:
+    """Give the metadata file of a table's newest version."""
+    return max((root / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name.split(".")[0][1:]))
+
+
+def static_table(root: Path) -> Any:
+    """Open a table by pyiceberg."""
     from pyiceberg.table import StaticTable
 
-    metadata = max((root / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name.split(".")[0][1:]))
-    return StaticTable.from_metadata(str(metadata))
+    return StaticTable.from_metadata(str(newest_metadata(root)))
 
 
 def _sum(table: pa.Table) -> list[int]:
     return [len(table), pc.sum(table.column("id")).as_py()]
 
 
-def _ours_scan(make: Callable[[float], Path]) -> Callable[[float], Outcome]:
+def ours_scan(made: _Made) -> Side:
     def run(scale: float) -> Outcome:
-        root, open_table = make(scale), warm()
+        root, open_table = made(scale), warm()
         return best(lambda: open_table(root).scan(columns=list(_TWO)).to_arrow(), _sum, 3)
 
     return run
 
 
-def _pyiceberg_scan(make: Callable[[float], Path]) -> Callable[[float], Outcome]:
+def pyiceberg_scan(made: _Made) -> Side:
     def run(scale: float) -> Outcome:
-        root = make(scale)
-        return best(lambda: _static(root).scan(selected_fields=_TWO).to_arrow(), _sum, 2)
+        root = made(scale)
+        return best(lambda: static_table(root).scan(selected_fields=_TWO).to_arrow(), _sum, 2)
 
     return run
 
 
-def _keys(count: int) -> Callable[[float], Path]:
+def _keys(count: int) -> _Made:
     return lambda scale: data.keys(scale, count)
 
 
-def _rows(deleted: bool) -> Callable[[float], Path]:
+def _rows(deleted: bool) -> _Made:
     return lambda scale: data.deleted_rows(scale, deleted)
 
 
-ICEBERG_CASES: dict[str, Case] = {
-    "iceberg-plan": Case(
-        "plan 1,000,000 entries in 100 manifests, bounds of 7 columns",
-        data.manifests,
-        {"deltaberg": _ours_plan(None), "pyiceberg": _pyiceberg_plan(None), "iceberg-java": _java_plan(None)},
+def _plan_case(title: str, condition: str | None) -> Case:
+    sides = {
+        "deltaberg": ours_plan(data.manifests, lambda _: condition),
+        "pyiceberg": pyiceberg_plan(data.manifests, lambda _: condition),
+        "iceberg-java": _java_plan(condition),
+    }
+    return Case(title, data.manifests, sides)
+
+
+def _scan_case(title: str, made: _Made) -> Case:
+    return Case(title, made, {"deltaberg": ours_scan(made), "pyiceberg": pyiceberg_scan(made)})
+
+
+MANIFEST_CASES: dict[str, Case] = {
+    "iceberg-plan": _plan_case("plan 1,000,000 entries in 100 manifests, bounds of 7 columns", None),
+    "iceberg-plan-filtered": _plan_case(
+        "the same with a filter on the partition column, which keeps a hundredth", _FILTER
     ),
-    "iceberg-plan-filtered": Case(
-        "the same with a filter on the partition column, which keeps a hundredth",
-        data.manifests,
-        {"deltaberg": _ours_plan(_FILTER), "pyiceberg": _pyiceberg_plan(_FILTER), "iceberg-java": _java_plan(_FILTER)},
-    ),
-    "iceberg-scan": Case(
-        "read 2 of 4 columns of 16M rows on this machine",
-        _rows(deleted=False),
-        {"deltaberg": _ours_scan(_rows(deleted=False)), "pyiceberg": _pyiceberg_scan(_rows(deleted=False))},
-    ),
-    "iceberg-scan-deleted": Case(
-        "the same with 1 % of the rows deleted by position deletes",
-        _rows(deleted=True),
-        {"deltaberg": _ours_scan(_rows(deleted=True)), "pyiceberg": _pyiceberg_scan(_rows(deleted=True))},
+}
+
+ROW_CASES: dict[str, Case] = {
+    "iceberg-scan": _scan_case("read 2 of 4 columns of 16M rows on this machine", _rows(deleted=False)),
+    "iceberg-scan-deleted": _scan_case(
+        "the same with 1 % of the rows deleted by position deletes", _rows(deleted=True)
     ),
     **{
         f"iceberg-keys-{count}": Case(
-            f"read 2 of 4 columns of 4M rows with {count:,} equality deletes of two columns; there is no peer",
+            f"read 2 of 4 columns of 4M rows with {count:,} equality deletes of two columns; "
+            "no peer: pyiceberg refuses them",
             _keys(count),
-            {"deltaberg": _ours_scan(_keys(count))},
+            {"deltaberg": ours_scan(_keys(count))},
         )
         for count in (0, 10_000, 100_000, 1_000_000)
     },

@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from benches.cache import made
+from benches.data import SPREAD
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
-__all__ = ["FILTER", "deleted_rows", "keys", "manifests"]
+__all__ = ["FILTER", "deleted_rows", "key_files", "keys", "manifests", "spread"]
 
 _MANIFESTS = 100
 _FILES = 8
 _COLUMNS = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "timestamptz", "w": "long", "p": "string"}
+_ROW = {"id": "long", "k": "int", "v": "double", "w": "long"}
 #: The filter of planning: one partition of a hundred.
 FILTER = "p-042"
 
@@ -70,18 +72,24 @@ def _bytes(number: int, value: Any) -> bytes:
 def deleted_rows(scale: float, deleted: bool) -> Path:
     """Give 16,000,000 rows of 4 columns in 8 files; with 1 % of the rows deleted by position deletes."""
     count = max(int(2_000_000 * scale), 1000)
-    return made(f"iceberg-{count}-{'deleted' if deleted else 'whole'}", lambda root: _make_rows(root, count, deleted))
+    name = f"iceberg-{count}-{'deleted' if deleted else 'whole'}"
+    return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
 
-def _make_rows(root: Path, count: int, deleted: bool) -> None:
-    builder = IcebergBuilder(root, {"id": "long", "k": "int", "v": "double", "w": "long"})
+def spread(scale: float, files: int, percent: int = 0) -> Path:
+    """Give 2,000,000 rows of 4 columns in some files; with some percent deleted by position deletes."""
+    count = max(int(SPREAD * scale) // files, 1)
+    return made(f"iceberg-spread-{files}x{count}-{percent}", lambda root: _make_rows(root, files, count, percent))
+
+
+def _make_rows(root: Path, files: int, count: int, percent: int) -> None:
+    builder = IcebergBuilder(root, _ROW)
     rng = np.random.default_rng(1)
-    files = [_rows(builder, rng, number * count, count) for number in range(_FILES)]
-    builder.commit(*files)
-    if deleted:
-        for file in files:
-            gone = np.sort(rng.choice(count, count // 100, replace=False)).tolist()
-            builder.commit(builder.position_deletes([(file, place) for place in gone]), operation="delete")
+    whole = [_rows(builder, rng, number * count, count) for number in range(files)]
+    builder.commit(*whole)
+    for file in whole if percent else ():
+        gone = np.sort(rng.choice(count, max(count * percent // 100, 1), replace=False)).tolist()
+        builder.commit(builder.position_deletes([(file, place) for place in gone]), operation="delete")
 
 
 def _rows(builder: IcebergBuilder, rng: np.random.Generator, first: int, count: int) -> IcebergFile:
@@ -95,7 +103,9 @@ def _rows(builder: IcebergBuilder, rng: np.random.Generator, first: int, count: 
         pa.field(child["name"], array.type, metadata={b"PARQUET:field_id": str(child["id"])})
         for child, array in zip(builder.fields, arrays, strict=True)
     ]
-    return builder.data(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), row_group_size=1_000_000)
+    metrics = {"lower_bounds": {1: _bytes(1, first)}, "upper_bounds": {1: _bytes(1, first + count - 1)}}
+    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    return builder.data(table, row_group_size=1_000_000, metrics=metrics)
 
 
 def keys(scale: float, count: int) -> Path:
@@ -104,11 +114,17 @@ def keys(scale: float, count: int) -> Path:
     return made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
 
 
-def _make_keys(root: Path, rows: int, count: int) -> None:
-    builder = IcebergBuilder(root, {"id": "long", "k": "int", "v": "double", "w": "long"})
+def key_files(scale: float, files: int) -> Path:
+    """Give 2,000,000 rows of 4 columns in 10 files, and some equality delete files of 1,000 keys, a commit each."""
+    rows, count = max(int(SPREAD * scale), 1000), max(int(1000 * scale), 10)
+    return made(f"key-files-{rows}-{files}x{count}", lambda root: _make_keys(root, rows, count, files, parts=10))
+
+
+def _make_keys(root: Path, rows: int, count: int, files: int = 1, parts: int = 1) -> None:
+    builder = IcebergBuilder(root, _ROW)
     rng = np.random.default_rng(1)
-    builder.commit(_rows(builder, rng, 0, rows))
-    if count:
+    builder.commit(*(_rows(builder, rng, number * rows // parts, rows // parts) for number in range(parts)))
+    for _ in range(files if count else 0):
         ids = rng.integers(0, 2 * rows, count)
         fields = [child for child in builder.fields if child["name"] in ("id", "k")]
         columns = {"id": pa.array(ids), "k": pa.array(rng.integers(0, 10**6, count, dtype=np.int32))}

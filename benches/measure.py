@@ -1,4 +1,4 @@
-"""What a case is, and how one side of it is measured."""
+"""What a case is, in what it is measured, and how one side of it runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,53 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import psutil
 import pyarrow as pa
 
-__all__ = ["Case", "Outcome", "best", "fresh", "names", "session", "timed", "warm"]
+from tests.support.memory import peak_memory
+
+__all__ = [
+    "REQUESTS",
+    "SECONDS",
+    "Case",
+    "Outcome",
+    "Side",
+    "Subject",
+    "Unit",
+    "best",
+    "fresh",
+    "names",
+    "peak_of_processes",
+    "session",
+    "timed",
+    "warm",
+]
 
 
 class Outcome(NamedTuple):
-    """Seconds of the work, and what it found."""
+    """What the work took, in the unit of its case, what it found, and the bytes that the unit has beside it.
 
-    seconds: float
+    No bytes stand for the peak of memory of the side's process and of those that it started and that still run.
+    """
+
+    amount: float
     found: Any
+    bytes: int | None = None
+
+
+#: What one side of a case does, at a scale of its data.
+Side = Callable[[float], Outcome]
+
+
+class Unit(NamedTuple):
+    """What a case counts: how an amount is written, and what the bytes beside it are."""
+
+    written: Callable[[float], str]
+    bytes: str
+
+
+SECONDS = Unit(lambda seconds: f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.2f} s", "peak")
+REQUESTS = Unit(lambda count: f"{count:.0f} requests", "received")
 
 
 class Case(NamedTuple):
@@ -28,7 +65,15 @@ class Case(NamedTuple):
 
     title: str
     prepare: Callable[[float], Any]
-    sides: dict[str, Callable[[float], Outcome]]
+    sides: dict[str, Side]
+    unit: Unit = SECONDS
+
+
+class Subject(NamedTuple):
+    """Cases that belong together, all of one unit."""
+
+    title: str
+    cases: dict[str, Case]
 
 
 def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
@@ -41,7 +86,7 @@ def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
 def best(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
     """Take the best of several: for what is shorter than the noise, or runs on a warm engine."""
     outcomes = [timed(work, describe) for _ in range(times)]
-    return min(outcomes, key=lambda outcome: outcome.seconds)
+    return min(outcomes, key=lambda outcome: outcome.amount)
 
 
 def names(paths: Iterable[str]) -> list[int]:
@@ -68,8 +113,16 @@ def session(engines: bool = False) -> Any:
     return start_session(**settings, **{"spark.driver.memory": "6g"})
 
 
+def peak_of_processes() -> int:
+    """Give the sum of the peaks of this process and of all below it: the JVM of Spark, and its Python workers.
+
+    Each had its peak at its own time, and pages that forked workers share count for each, so that it is a bound.
+    """
+    return peak_memory() + sum(peak_memory(child.pid) for child in psutil.Process().children(recursive=True))
+
+
 def fresh(case: str, side: str, scale: float) -> dict[str, Any]:
-    """Run one side in a process of its own: its seconds, what it found, and its peak of memory in bytes."""
+    """Run one side in a process of its own, and give its amount, what it found, and the bytes beside it."""
     command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:

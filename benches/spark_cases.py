@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import data, iceberg_data
-from benches.measure import Case, Outcome, best, session, warm
+from benches.measure import Case, Outcome, Side, best, session, warm
 
 __all__ = ["SPARK_CASES"]
 
@@ -54,7 +54,7 @@ def _aggregated(frame: Any) -> list[int]:
     return [row[number] for number in range(1 + len(sums))]
 
 
-def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Callable[[float], Outcome]:
+def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return best(lambda: _aggregated(read(spark, root, columns)), list, _TIMES)
@@ -89,7 +89,7 @@ def _collected(frame: Any) -> list[int]:
     return [row["sum(n)"], row["sum(total)"]]
 
 
-def _fused(made: _Made, columns: Sequence[str]) -> Callable[[float], Outcome]:
+def _fused(made: _Made, columns: Sequence[str]) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session()
         scan = warm()(root).scan(columns=list(columns))
@@ -98,7 +98,7 @@ def _fused(made: _Made, columns: Sequence[str]) -> Callable[[float], Outcome]:
     return run
 
 
-def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Callable[[float], Outcome]:
+def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return best(
@@ -124,10 +124,26 @@ _TWO = ("id", "w")
 _ALL = {"delta": ("id", "k", "v", "s", "ts", "w"), "iceberg": ("id", "k", "v", "w")}
 _MADE = {"delta": _delta, "iceberg": _iceberg}
 
+
+def _files_case(files: int) -> Case:
+    def place(scale: float) -> Path:
+        return data.spread(scale, files)
+
+    sides = {
+        "deltaberg": _scan(place, _by_road("auto"), _TWO, engines=False),
+        "delta-spark": _scan(place, _by_connector("delta"), _TWO, engines=True),
+        "spark parquet": _scan(place, _by_parquet, _TWO, engines=False),
+    }
+    return Case(f"delta: 2 columns of 2M rows in {files:,} files into Spark, aggregated there", place, sides)
+
+
 SPARK_CASES: dict[str, Case] = {
-    f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MADE[name], columns, deleted)
-    for what, make in (("spark", _scan_case), ("fused", _function_case))
-    for name in ("delta", "iceberg")
-    for columns in (_TWO, _ALL[name])
-    for deleted in (False, True)
+    **{
+        f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MADE[name], columns, deleted)
+        for what, make in (("spark", _scan_case), ("fused", _function_case))
+        for name in ("delta", "iceberg")
+        for columns in (_TWO, _ALL[name])
+        for deleted in (False, True)
+    },
+    **{f"spark-files-{files}": _files_case(files) for files in (10, 100, 1000)},
 }

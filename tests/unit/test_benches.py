@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benches.cache import FOLDER_VARIABLE
-from benches.cases import CASES
-from benches.measure import fresh
+from benches.cases import CASES, SUBJECTS
+from benches.measure import fresh, peak_of_processes
 from benches.report import write_report
 
 pytestmark = pytest.mark.one_backend
@@ -21,7 +21,8 @@ pytestmark = pytest.mark.one_backend
 _SCALE = 0.0005
 #: The session of the tests has no jar; a JVM takes one only when it starts.
 _OWN_JVM = {"iceberg-java"}
-_ON_SPARK = [name for name in CASES if name.startswith(("spark", "fused"))]
+_ON_SPARK = list(SUBJECTS["spark"].cases)
+_MIB = 1 << 20
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in _ON_SPARK])
@@ -43,7 +44,20 @@ def test_a_case_on_spark(rng: random.Random, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     name = rng.choice(_ON_SPARK)
     CASES[name].prepare(_SCALE)
-    _agree({side: fresh(name, side, _SCALE)["found"] for side in CASES[name].sides})
+    runs = {side: fresh(name, side, _SCALE) for side in CASES[name].sides}
+    _agree({side: run["found"] for side, run in runs.items()})
+    # The driver alone takes half of it.
+    assert min(run["bytes"] for run in runs.values()) > 300 * _MIB
+
+
+def test_the_peak_is_that_of_children_too() -> None:
+    alone = peak_of_processes()
+    code = "held = b'x' * (200 << 20)\nprint(flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert peak_of_processes() > alone + 200 * _MIB
+        child.communicate(b"\n")
 
 
 def _agree(found: dict[str, Any]) -> None:
@@ -57,23 +71,44 @@ def test_the_list_of_cases() -> None:
     assert [line.split()[0] for line in finished.stdout.splitlines()] == list(CASES)
 
 
-def test_the_report(tmp_path: Path) -> None:
-    def runs(*seconds: float) -> list[dict[str, Any]]:
-        return [{"seconds": second, "peak": 100 << 20, "found": 1} for second in seconds]
+def test_the_list_of_a_subject() -> None:
+    command = [sys.executable, "-m", "benches", "--list", "--subject", "start", "--only", "mask"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    listed = [line.split()[0] for line in finished.stdout.splitlines()]
+    assert listed == [*SUBJECTS["start"].cases, "mask"]
 
-    name, other = list(CASES)[:2]
+
+def test_a_subject_has_one_unit_and_a_case_one_subject() -> None:
+    assert all(len({case.unit for case in subject.cases.values()}) == 1 for subject in SUBJECTS.values())
+    assert len(CASES) == sum(len(subject.cases) for subject in SUBJECTS.values())
+
+
+def test_the_report(tmp_path: Path) -> None:
+    def runs(*amounts: float, held: int = 100 * _MIB) -> list[dict[str, Any]]:
+        return [{"amount": amount, "bytes": held, "found": 1} for amount in amounts]
+
+    (name, other), counted = list(CASES)[:2], next(iter(SUBJECTS["requests"].cases))
     results = {
+        counted: {"deltaberg": runs(4, held=2048), "busy": runs(12, held=5 << 20)},
         name: {"deltaberg": runs(2.0, 1.0, 9.0), "slow <one>": runs(8.0)},
         other: {"deltaberg": runs(0.05), "fast": runs(0.02)},
     }
     write_report(tmp_path, "a machine", "a scale", results)
-    rows = [line for line in (tmp_path / "RESULTS.md").read_text().splitlines() if line.startswith("| ")][1:]
+    lines = (tmp_path / "RESULTS.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
     assert [row.split(" | ")[1:] for row in rows] == [
+        ["side", "median", "best", "peak", "ratio |"],
         ["deltaberg", "2.00 s", "1.00 s", "100 MiB", " |"],
         ["slow <one>", "8.00 s", "8.00 s", "100 MiB", "4.0 |"],
         ["deltaberg", "50.0 ms", "50.0 ms", "100 MiB", " |"],
         ["fast", "20.0 ms", "20.0 ms", "100 MiB", "0.4 |"],
+        ["side", "median", "best", "received", "ratio |"],
+        ["deltaberg", "4 requests", "4 requests", "2 KiB", " |"],
+        ["busy", "12 requests", "12 requests", "5120 KiB", "3.0 |"],
     ]
+    titles = [SUBJECTS[subject].title for subject in ("planning", "requests")]
+    assert [line for line in lines if line.startswith("## ")] == [f"## {title}" for title in titles]
     chart = ET.parse(tmp_path / "results.svg")
     texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
-    assert [f"{name}: slow <one>", "4.0", f"{other}: fast", "0.4"] == texts[-4:]
+    drawn = [titles[0], f"{name}: slow <one>", "4.0", f"{other}: fast", "0.4", titles[1], f"{counted}: busy", "3.0"]
+    assert texts[-8:] == drawn

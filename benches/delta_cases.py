@@ -1,0 +1,159 @@
+"""The cases of Delta tables, beside deltalake and polars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benches import data
+from benches.measure import Case, Outcome, Side, best, names, timed, warm
+
+__all__ = ["LOG_CASES", "SCAN_CASES", "deltalake_plan", "ours_plan", "ours_scan", "polars_scan"]
+
+#: Gives a table, made at a scale where it is not there yet.
+_Made = Callable[[float], Path]
+#: Gives the first id that is wanted, and the one behind the last.
+_Window = Callable[[float], tuple[int, int]]
+
+
+# Opening, and the list of live files
+
+
+def _ours_files(made: _Made) -> Side:
+    def run(scale: float) -> Outcome:
+        root, open_table = made(scale), warm()
+        return timed(lambda: open_table(root).live_files["path"], lambda paths: names(paths.to_pylist()))
+
+    return run
+
+
+def _deltalake_files(made: _Made) -> Side:
+    def run(scale: float) -> Outcome:
+        import deltalake
+
+        root = made(scale)
+        return timed(lambda: deltalake.DeltaTable(root).file_uris(), names)
+
+    return run
+
+
+# Planning
+
+
+def _window(scale: float) -> tuple[int, int]:
+    adds = max(int(5_000 * scale), 10)
+    return 100 * adds * 1000, 101 * adds * 1000
+
+
+def ours_plan(made: _Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+    """Open a table, and find the files of a range of ids, and of a partition."""
+
+    def run(scale: float) -> Outcome:
+        root, open_table = made(scale), warm()
+        low, high = window(scale)
+        condition = f"id >= {low} AND id < {high}" + (f" AND p = '{partition}'" if partition else "")
+        open_table(data.rows(0, deleted=False)).scan("id = 1").files()  # loads the parser of SQL
+        return best(
+            lambda: open_table(root).scan(condition).files(),
+            lambda files: names(files["file_path"].to_pylist()),
+            times,
+        )
+
+    return run
+
+
+def deltalake_plan(made: _Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+    """Do the same by the actions that deltalake gives with their statistics."""
+
+    def run(scale: float) -> Outcome:
+        import deltalake
+
+        root = made(scale)
+        low, high = window(scale)
+
+        def work() -> pa.Table:
+            actions = pa.table(deltalake.DeltaTable(root).get_add_actions(flatten=True))
+            inside = pc.and_(pc.less(actions["min.id"], high), pc.greater_equal(actions["max.id"], low))
+            return actions.filter(pc.and_(inside, pc.equal(actions["partition.p"], partition)) if partition else inside)
+
+        return best(work, lambda actions: names(actions["path"].to_pylist()), times)
+
+    return run
+
+
+# Scans on this machine
+
+
+def ours_scan(made: _Made, columns: Sequence[str] | None) -> Side:
+    def run(scale: float) -> Outcome:
+        root, open_table = made(scale), warm()
+        work = lambda: open_table(root).scan(columns=columns).to_arrow()  # noqa: E731 - shown beside its peer
+        return best(work, lambda table: [table.num_rows, table.num_columns], 3)
+
+    return run
+
+
+def polars_scan(made: _Made, columns: Sequence[str] | None) -> Side:
+    def run(scale: float) -> Outcome:
+        import polars as pl
+
+        root = made(scale)
+
+        def work() -> pl.DataFrame:
+            frame = pl.scan_delta(str(root))
+            return (frame if columns is None else frame.select(columns)).collect()
+
+        return best(work, lambda frame: [frame.height, frame.width], 3)
+
+    return run
+
+
+_TWO = ["id", "w"]
+
+
+def _whole(scale: float) -> Path:
+    return data.rows(scale, deleted=False)
+
+
+def _deleted(scale: float) -> Path:
+    return data.rows(scale, deleted=True)
+
+
+LOG_CASES: dict[str, Case] = {
+    "replay": Case(
+        "open a log of 200 commits x 5,000 adds and list its live files",
+        data.log,
+        {"deltaberg": _ours_files(data.log), "deltalake": _deltalake_files(data.log)},
+    ),
+    "checkpoint": Case(
+        "the same from one checkpoint",
+        data.checkpoint,
+        {"deltaberg": _ours_files(data.checkpoint), "deltalake": _deltalake_files(data.checkpoint)},
+    ),
+    "plan": Case(
+        "open the log and find the files of a partition and a range of ids",
+        data.log,
+        {"deltaberg": ours_plan(data.log, _window, "17"), "deltalake": deltalake_plan(data.log, _window, "17")},
+    ),
+}
+
+SCAN_CASES: dict[str, Case] = {
+    "scan-2": Case(
+        "read 2 of 6 columns of 16M rows on this machine",
+        _whole,
+        {"deltaberg": ours_scan(_whole, _TWO), "polars": polars_scan(_whole, _TWO)},
+    ),
+    "scan-6": Case(
+        "read 6 columns of 16M rows on this machine",
+        _whole,
+        {"deltaberg": ours_scan(_whole, None), "polars": polars_scan(_whole, None)},
+    ),
+    "scan-2-deleted": Case(
+        "read 2 columns of 16M rows with 1 % deleted by deletion vectors",
+        _deleted,
+        {"deltaberg": ours_scan(_deleted, _TWO), "polars": polars_scan(_deleted, _TWO)},
+    ),
+}

@@ -1,0 +1,160 @@
+"""The cases that begin with the start of Python: imports, the first row, and the command line.
+
+Each takes a fresh interpreter that has imported nothing, which the process of the side starts.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benches import data, iceberg_data
+from benches.iceberg_cases import newest_metadata
+from benches.measure import Case, Outcome, Side
+
+__all__ = ["START_CASES"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+# Says on the last line of standard error, after all that was measured, what memory it took.
+_PEAK = """
+import atexit, sys
+
+def peak():
+    from tests.support.memory import peak_memory
+    print(peak_memory(), file=sys.stderr)
+
+atexit.register(peak)
+"""
+# Takes the time within the process: the start of the interpreter is the same for all.
+_WITHIN = """
+from time import perf_counter
+start = perf_counter()
+{code}
+seconds = perf_counter() - start
+import json
+print(json.dumps([seconds, sorted(row)]))
+"""
+_PRINT = "{code}\nimport json\nprint(json.dumps(row, default=str))"
+# What gives the first row of the table at PLACE, from the first import on.
+_FIRST = {
+    "deltaberg": "import deltaberg\nrow = deltaberg.open_table(PLACE).scan(limit=1).to_arrow().to_pylist()[0]",
+    # By its own engine: the head of its pyarrow dataset leaves threads behind, on which the process hangs at its end.
+    "deltalake": "import deltalake, pyarrow\n"
+    "query = deltalake.QueryBuilder().register('t', deltalake.DeltaTable(PLACE)).execute('select * from t limit 1')\n"
+    "row = pyarrow.table(query.read_all()).to_pylist()[0]",
+    "polars": "import polars\nrow = polars.scan_delta(PLACE).head(1).collect().to_dicts()[0]",
+    "pyiceberg": "from pyiceberg.table import StaticTable\n"
+    "row = StaticTable.from_metadata(PLACE).scan(limit=1).to_arrow().to_pylist()[0]",
+}
+_DELTA = ("deltaberg", "deltalake", "polars")
+_ICEBERG = ("deltaberg", "pyiceberg")
+_SMALL_FILES = 8
+_HEAD = (
+    "import sys\nsys.argv = ['deltaberg', 'head', PLACE, '-n', '1', '--json']\nfrom deltaberg.cli import main\nmain()"
+)
+
+
+def _python(code: str) -> tuple[float, str, int]:
+    """Run code in a fresh interpreter: the seconds of the whole process, its last line, and its peak of memory."""
+    start = time.perf_counter()
+    finished = subprocess.run(
+        [sys.executable, "-c", _PEAK + code], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - start
+    if finished.returncode:
+        raise RuntimeError(finished.stderr)
+    return seconds, finished.stdout.splitlines()[-1], int(finished.stderr.splitlines()[-1])
+
+
+def _within(code: str) -> Outcome:
+    _, line, peak = _python(_WITHIN.format(code=code))
+    seconds, found = json.loads(line)
+    return Outcome(seconds, found, peak)
+
+
+def _whole(code: str) -> Outcome:
+    seconds, line, peak = _python(code)
+    return Outcome(seconds, sorted(json.loads(line)), peak)
+
+
+def _import_case(title: str, statements: Mapping[str, str]) -> Case:
+    def side(statement: str) -> Side:
+        return lambda _: _within(f"{statement}\nrow = ()")
+
+    sides = {name: side(statement) for name, statement in statements.items()}
+    return Case(title, lambda _: None, sides)
+
+
+def _first_case(title: str, place: Callable[[float], Any], sides: tuple[str, ...]) -> Case:
+    def side(name: str) -> Side:
+        return lambda scale: _within(f"PLACE = {str(place(scale))!r}\n{_FIRST[name]}")
+
+    return Case(title, place, {name: side(name) for name in sides})
+
+
+def _command_case(title: str, place: Callable[[float], Any], sides: tuple[str, ...]) -> Case:
+    def side(code: str) -> Side:
+        return lambda scale: _whole(f"PLACE = {str(place(scale))!r}\n{code}")
+
+    scripts = {name: side(_PRINT.format(code=_FIRST[name])) for name in sides if name != "deltaberg"}
+    return Case(title, place, {"deltaberg": side(_HEAD), **scripts})
+
+
+def _small_delta(_: float) -> Path:
+    return data.spread(0.004, _SMALL_FILES)
+
+
+def _small_iceberg(_: float) -> Path:
+    return newest_metadata(iceberg_data.spread(0.004, _SMALL_FILES))
+
+
+def _large_delta(scale: float) -> Path:
+    return data.rows(scale, deleted=False)
+
+
+def _large_iceberg(scale: float) -> Path:
+    return newest_metadata(iceberg_data.deleted_rows(scale, deleted=False))
+
+
+START_CASES: dict[str, Case] = {
+    "import": _import_case(
+        "the bare import; deltaberg loads what a name needs when it is first asked for, which `import-open` counts",
+        {
+            "deltaberg": "import deltaberg",
+            "deltalake": "import deltalake",
+            "polars": "import polars",
+            "pyiceberg": "import pyiceberg.table",
+        },
+    ),
+    "import-open": _import_case(
+        "import what opens a table",
+        {
+            "deltaberg": "from deltaberg import open_table",
+            "deltalake": "from deltalake import DeltaTable",
+            "polars": "from polars import scan_delta",
+            "pyiceberg": "import pyiceberg.table",
+        },
+    ),
+    "first-row-delta": _first_case(
+        "Delta: from the first import to the first row of a table of 8,000 rows", _small_delta, _DELTA
+    ),
+    "first-row-delta-large": _first_case(
+        "Delta: from the first import to the first row of 16M rows", _large_delta, ("deltaberg", "polars")
+    ),
+    "first-row-iceberg": _first_case(
+        "Iceberg: from the first import to the first row of a table of 8,000 rows", _small_iceberg, _ICEBERG
+    ),
+    "first-row-iceberg-large": _first_case(
+        "Iceberg: from the first import to the first row of 16M rows", _large_iceberg, _ICEBERG
+    ),
+    "head-delta": _command_case("Delta: `deltaberg head` beside scripts, whole processes", _small_delta, _DELTA),
+    "head-iceberg": _command_case(
+        "Iceberg: `deltaberg head` beside a script, whole processes", _small_iceberg, _ICEBERG
+    ),
+}

@@ -1,0 +1,73 @@
+"""What is heavy or optional is imported when it is needed, and not before."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.iceberg_builder import IcebergBuilder
+
+pytestmark = pytest.mark.one_backend
+
+_OPTIONAL = {"click", "duckdb", "obstore", "polars", "pyspark", "rich", "sqlalchemy", "sqlglot", "yaml"}
+_LOADED = "\nimport json, sys\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+
+
+def _loaded(code: str) -> set[str]:
+    """Give the packages that a fresh interpreter has loaded after this code."""
+    command = [sys.executable, "-c", code + _LOADED]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(finished.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A table of three rows in each format."""
+    root = tmp_path / "t"
+    rows = [{"id": number} for number in range(3)]
+    if request.param == "iceberg":
+        iceberg = IcebergBuilder(root, {"id": "long"})
+        iceberg.commit(iceberg.data(rows))
+    else:
+        import pyarrow as pa
+
+        table = pa.Table.from_pylist(rows)
+        delta = DeltaBuilder(root)
+        delta.create(table.schema, delta.add(table, stats="full"))
+    return root
+
+
+def _scan(place: Path, condition: str) -> str:
+    return (
+        "import deltaberg\n"
+        f"table = deltaberg.open_table({str(place)!r})\n"
+        f"rows = table.scan({condition}, ['id']).to_arrow().num_rows\n"
+        "assert rows == 2, rows"
+    )
+
+
+def test_the_bare_import_loads_nothing_but_the_package() -> None:
+    assert not _loaded("import deltaberg") & {*_OPTIONAL, "numpy", "pandas", "pyarrow"}
+
+
+def test_a_scan_loads_no_optional_package(place: Path) -> None:
+    assert not _loaded(_scan(place, "deltaberg.col('id') > 0")) & _OPTIONAL
+
+
+def test_sql_text_loads_its_parser_alone(place: Path) -> None:
+    assert _loaded(_scan(place, "'id > 0'")) & _OPTIONAL == {"sqlglot"}
+
+
+def test_the_help_of_the_command_loads_no_pyarrow() -> None:
+    code = (
+        "import sys\nsys.argv = ['deltaberg', '--help']\nfrom deltaberg.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+    )
+    found = _loaded(code)
+    assert "click" in found
+    assert not found & {"pyarrow", "pandas", "pyspark", "sqlglot"}
