@@ -19,7 +19,7 @@ from tests.support import moto_s3
 
 __all__ = ["REQUEST_CASES"]
 
-_COMMITS, _ROWS = 8, 100_000
+_COMMITS, _ROWS = 5, 100_000
 _TWO = ["id", "w"]
 
 

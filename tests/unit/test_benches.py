@@ -40,9 +40,9 @@ def test_the_sides_of_a_case_agree(name: str, tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.spark
 def test_a_case_on_spark(rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All sides of one of them find the same; each starts Spark."""
+    """All sides of one of them find the same; each starts Spark. Many files take their time at any scale."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    name = rng.choice(_ON_SPARK)
+    name = rng.choice([name for name in _ON_SPARK if not name.endswith("00")])
     CASES[name].prepare(_SCALE)
     runs = {side: fresh(name, side, _SCALE) for side in CASES[name].sides}
     _agree({side: run["found"] for side, run in runs.items()})
