@@ -17,7 +17,7 @@ unexport SPARK_HOME PYTHONPATH
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-rust test-native test-python test-wheels lint fmt bench bench-full wheel requirements grid interop clean java
+.PHONY: help setup demo test test-rust test-native test-python test-wheels test-grid lint fmt bench bench-full wheel requirements grid interop clean java
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
@@ -52,7 +52,7 @@ java:
 demo: java setup  ## Read tables with deletion vectors, column mapping and partitions on Spark, and check the rows
 	$(RUN) -m tests.demo
 
-test: java setup lint test-rust test-native test-python test-wheels  ## Run all linters and tests, with both kernels and in the wheels
+test: java setup lint test-rust test-native test-python test-wheels test-grid  ## Run all linters and tests, with both kernels and in the wheels
 
 test-rust: setup
 	cargo test --release --quiet --package deltaberg-core
@@ -66,6 +66,9 @@ test-python: java setup
 
 test-wheels: wheel
 	$(RUN) -m tests.environments pure lowest
+
+test-grid: java setup
+	$(RUN) -m tests.grid --smoke
 
 lint: setup  ## Run ruff, mypy, rustfmt and clippy
 	$(BIN)/ruff check --quiet .

@@ -14,7 +14,8 @@ from benches.measure import Case, Outcome, Side, best, session, warm
 
 __all__ = ["SPARK_CASES"]
 
-_TIMES = 4
+#: The JVM gets faster for that long.
+_TIMES = 8
 _Made = Callable[[float], Path]
 #: Makes a frame of a table, given what opens ours.
 _Reader = Callable[[Any, Path, Sequence[str]], Any]

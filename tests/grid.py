@@ -42,6 +42,8 @@ _TESTS = (
     "tests/protocol/test_deletion_vectors.py",
     "tests/conformance",
 )
+#: What is run in few minutes, on the oldest and the newest.
+_SMOKE = ("tests/spark/test_tables.py", "tests/spark/test_tasks.py", "tests/protocol/test_deletion_vectors.py")
 
 
 class Minor(NamedTuple):
@@ -58,6 +60,7 @@ _MINORS = {
     "4.1.4": Minor(("pandas<3",), (3, 14)),
     "4.3.0": Minor(("pandas",), (3, 14)),
 }
+_ENDS = ("3.5.9", "4.3.0")
 
 
 class Result(NamedTuple):
@@ -114,13 +117,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"of {', '.join(_MINORS)}")
     parser.add_argument("--tests", action="append", default=[], help="tests instead of the usual ones")
+    parser.add_argument("--smoke", action="store_true", help="few tests, on the oldest and the newest")
     parser.add_argument("--prepare", action="store_true", help="only make the environments")
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.versions) - set(_MINORS))
     if unknown:
         parser.error(f"unknown version {', '.join(unknown)}")
     results = []
-    for version in chosen.versions or _MINORS:
+    tests = chosen.tests or (_SMOKE if chosen.smoke else _TESTS)
+    for version in chosen.versions or (_ENDS if chosen.smoke else _MINORS):
         minor = _MINORS[version]
         interpreter = _interpreter(minor)
         if interpreter is None:
@@ -129,7 +134,7 @@ def main() -> int:
             continue
         python = _prepare(version, minor, interpreter)
         if not chosen.prepare:
-            results.append(_test(version, python, ["--quiet", *(chosen.tests or _TESTS)]))
+            results.append(_test(version, python, ["--quiet", *tests]))
     print()
     for result in results:
         print(f"PySpark {result.version}: {'FAILED ' if result.failed else ''}{result.counts}")

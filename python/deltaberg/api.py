@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltaberg.delta import DeltaTable
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
-from deltaberg.iceberg import IcebergTable
 from deltaberg.storage import LocationMap, StoreOptions, open_store, parse_location
 from deltaberg.table import Instant, checked_options
+
+if TYPE_CHECKING:
+    from deltaberg.delta import DeltaTable
+    from deltaberg.iceberg import IcebergTable
 
 __all__ = ["open_table"]
 
@@ -121,9 +123,14 @@ def open_table(  # noqa: PLR0913
         "timezone": timezone,
     }
     if found == "delta":
+        # Each format is imported where it is wanted: that is most of the time to a first row.
+        from deltaberg.delta import DeltaTable
+
         _refuse(found, snapshot_id=snapshot_id, ref=ref)
         return DeltaTable(location, version=version, **shared)
     if found == "iceberg":
+        from deltaberg.iceberg import IcebergTable
+
         _refuse(found, version=version)
         return IcebergTable(location, snapshot_id=snapshot_id, ref=ref, **shared)
     raise InvalidArgumentError(f"format is {format!r}", hint=f"known are {', '.join(_MARKS)}")

@@ -25,6 +25,17 @@ from tests.support.shared import shared_directory
 #: (table, road) to the reason why it is not read.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
+#: Tables of which Spark's own reader does not give the very rows, and why.
+BY_ARROW = {
+    "golden--kernel-timestamp-TIMESTAMP_MILLIS": "the column time is of type timestamp, .* in it",
+    "golden--parquet-all-types-legacy-format": "the column array_of_prims is laid out in an old way",
+    "golden--parquet-decimal-dictionaries-v2": "it is encoded by DELTA_BINARY_PACKED",
+    "golden--spark-variant-checkpoint": "the column v is of type variant",
+    "golden--type-widening": "the column byte_long is of type long, int8 in it",
+    "golden--type-widening-nested": "the column struct.a is of type long, int32 in it",
+    "golden-hive--deltatbl-map-types-correctly": "its days count by the calendar before 1582",
+}
+
 _COUNTS = {"local": 0, "spark": 0}
 
 
@@ -70,6 +81,7 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
     found = road.table(table.scan())
     assert found.num_rows == entry["rows"]
     assert digest(found) == entry["sha256"]
+    road.assert_native(BY_ARROW.get(name))
     _COUNTS[road.name] += 1
 
 

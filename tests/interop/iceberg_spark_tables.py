@@ -74,6 +74,13 @@ class SparkTable:
     select: str = "*"
     history: bool = False
 
+    @property
+    def other_formats(self) -> set[str]:
+        """The formats of its data files beside Parquet."""
+        chosen = {dict(self.properties).get("write.format.default")}
+        changed = {kind for kind in ("avro", "orc") if f"'write.format.default'='{kind}'" in "".join(self.statements)}
+        return {kind for kind in ("avro", "orc") if kind in chosen | changed}
+
     def create(self, table: str) -> str:
         """Give the statement that creates it."""
         columns = ", ".join(f"{name} {COLUMNS[name][0]}" for name in self.columns)

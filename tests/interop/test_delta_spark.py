@@ -28,6 +28,22 @@ from tests.support.roads import Road
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
 
 TABLES = {**OF_ROWS, **OF_LOGS}
+#: Tables of which Spark's own reader does not give the very rows, and why.
+BY_ARROW = {
+    **dict.fromkeys(
+        ("types_vectors", "partition_types", "partition_types_local", "partition_hostile", "hostile_path", "feed"),
+        "Spark does not open its name",
+    ),
+    **{name: "Spark does not open its name" for name in TABLES if name.startswith("checkpoint_")},
+    **dict.fromkeys(
+        ("void", "mapping_name", "mapping_id", "mapping_upgraded", "old_protocol"),
+        "the field .* is younger than the file",
+    ),
+    **{name: "the column _metadata is made by our reader" for name in TABLES if name.startswith("rows_tracked")},
+    **dict.fromkeys(("variants", "variants_shredded"), "the column v is of type variant"),
+    "files": "it is encoded by DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY",
+    "widening": "the column .* is of type .*, .* in it",
+}
 _FED = [name for name, table in TABLES.items() if table.changes is not None]
 _CODE = "from tests.interop.write_delta_tables import write\nwrite(spark, folder, name, every)"
 _READ = "from tests.interop.write_delta_tables import read\nread(spark, place, zone)"
@@ -136,7 +152,9 @@ def test_newest_version_on_spark(written: Written, name: str, spark: Any, reques
     told = written.told(name)
     expected = written.rows(told["versions"][max(told["versions"], key=int)])
     table = _open(written, name)
-    same(Road("spark", spark).table(table.scan(columns=_columns(table, expected))), expected)
+    road = Road("spark", spark)
+    same(road.table(table.scan(columns=_columns(table, expected))), expected)
+    road.assert_native(BY_ARROW.get(name))
 
 
 @pytest.mark.parametrize("name", _named("zone", "zone_local", "partition_types", "partition_types_local"))

@@ -34,7 +34,7 @@ _PART = ManifestPart(
 _BLOB_FRAME = 8
 _LARGEST_BLOB = (1 << 31) - 1
 #: The group of delete files that are for no data file.
-_NO_GROUP = pa.scalar(-1, pa.int64())
+_NO_GROUP = -1
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class DeleteFiles:
         idle = self._idle(table, condition)
         place = table.schema.get_field_index("is_global")
         table = table.set_column(place, "is_global", pc.and_not(_one(table.column("is_global")), idle))
-        groups = pc.if_else(idle, _NO_GROUP, both.slice(len(files)))
+        groups = pc.if_else(idle, pa.scalar(_NO_GROUP, pa.int64()), both.slice(len(files)))
         table = table.append_column("only_path", _only_paths(table))
         applied = apply_deletes(mine, table.append_column("group", groups))
         vectors = table.take(applied.vector.fill_null(0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import SchemaError
-from deltaberg.files import ROW_COLUMNS, RowSelection, constant_column, tasks_of
+from deltaberg.files import ROW_COLUMNS, FileTask, RowSelection, constant_column, tasks_of
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.spark.conditions import spark_condition
 from deltaberg.spark.hashes import xxhash64
@@ -42,6 +43,8 @@ _OPTIONS = {
 }
 #: What no URI holds as it is, and Spark encodes: not letters beyond ASCII.
 _ENCODED = re.compile(r"[^A-Za-z0-9/_\-!.~'()*,;:$&+=@\x80-\U0010ffff]")
+#: Deletion vectors that are asked for at a time.
+_REQUESTS = 16
 _WORD = 64
 _WORD_BITS = 6
 #: The id of Iceberg's column ``_pos``.
@@ -65,10 +68,13 @@ class NativeFiles(NamedTuple):
 def vector_words(scan: Scan, tasks: pa.RecordBatch, rows: Sequence[int]) -> pa.ListArray:
     """Give the deleted rows of files as 64-bit words, a bit for each row; null where none is deleted."""
     layout, store = scan.read_spec.layout, scan.source.store
-    words: list[pa.Array] = []
-    for task, count in zip(tasks_of(tasks), rows, strict=True):
+
+    def of_file(task: FileTask, count: int) -> pa.Array | None:
         keep = RowSelection(task, store, layout.resolver).mask(0, count)
-        words.append(None if keep is None else _words(pc.invert(keep)))
+        return None if keep is None else _words(pc.invert(keep))
+
+    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="deltaberg-vectors") as pool:
+        words = list(pool.map(of_file, tasks_of(tasks), rows))
     lengths = pa.array([0, *(0 if found is None else len(found) for found in words)], pa.int32())
     values = pa.concat_arrays([pa.array([], pa.int64()), *(found for found in words if found is not None)])
     is_null = pa.array([found is None for found in words], pa.bool_())
