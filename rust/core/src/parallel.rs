@@ -51,7 +51,7 @@ pub fn fill<T: Clone + Default + Send>(length: usize, threads: usize, work: impl
 }
 
 /// Pulls items until each batch holds about `enough` bytes, and processes one batch on another
-/// thread while the next is pulled on this one.
+/// thread while the next is pulled on this one. The last batch is processed on this one.
 ///
 /// `next` gives an item and its bytes. An error of `process` comes before one of a later pull.
 pub fn pipeline<T: Send + Sync, E: From<Error>>(
@@ -59,24 +59,27 @@ pub fn pipeline<T: Send + Sync, E: From<Error>>(
     enough: usize,
     mut process: impl FnMut(&[T]) -> Result<(), Error> + Send,
 ) -> Result<(), E> {
-    let mut pull = || -> Result<Vec<T>, E> {
+    let mut pull = || -> Result<(Vec<T>, bool), E> {
         let (mut batch, mut bytes) = (Vec::new(), 0_usize);
         while bytes < enough {
-            let Some((item, size)) = next()? else { break };
+            let Some((item, size)) = next()? else { return Ok((batch, true)) };
             bytes = bytes.saturating_add(size);
             batch.push(item);
         }
-        Ok(batch)
+        Ok((batch, false))
     };
-    let mut batch = pull()?;
-    while !batch.is_empty() {
+    let (mut batch, mut is_last) = pull()?;
+    while !is_last {
         let (done, pulled) = thread::scope(|scope| {
             let worker = scope.spawn(|| process(&batch));
             let pulled = pull();
             (worker.join(), pulled)
         });
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        batch = pulled?;
+        (batch, is_last) = pulled?;
+    }
+    if !batch.is_empty() {
+        process(&batch)?;
     }
     Ok(())
 }

@@ -77,6 +77,9 @@ where
             .iter()
             .flat_map(|(from, to, data)| parts_of(*from, *to).into_iter().map(move |part| (part, data)))
             .collect();
+        let rows = runs.iter().fold(0_usize, |sum, (from, to, _)| sum.saturating_add(to.saturating_sub(*from)));
+        // Few rows in many commits are not worth a thread.
+        let threads = if rows <= ROWS_PER_PART { 1 } else { threads };
         for batch in parallel::map(&parts, threads, |((from, to), data)| {
             let texts = (*from..*to).map(|row| places.text(row, data.as_ref().map(AsRef::as_ref)));
             parser.parse(texts.collect::<Result<Vec<_>>>()?.into_iter())

@@ -190,10 +190,12 @@ impl State {
                 split(data.as_ref()).map(move |(start, data)| Piece { commit, start, data })
             })
             .collect();
+        let bytes = batch.iter().fold(0_usize, |sum, (_, data)| sum.saturating_add(data.as_ref().len()));
+        // Small commits are not worth a thread.
+        let threads = if bytes <= PIECE_BYTES { 1 } else { self.threads };
         let hasher = self.keys.hasher().clone();
-        let mut parsed = parallel::map(&pieces, self.threads, |piece| (piece.commit, parse_piece(piece, &hasher)))
-            .into_iter()
-            .peekable();
+        let mut parsed =
+            parallel::map(&pieces, threads, |piece| (piece.commit, parse_piece(piece, &hasher))).into_iter().peekable();
         let mut done = Vec::new();
         for (number, (version, _)) in batch.iter().enumerate() {
             let mut commit = Vec::new();
@@ -207,7 +209,7 @@ impl State {
             self.keep_other_actions(*version, &commit);
             done.extend(commit.into_iter().zip(survivors).map(|(piece, survivors)| (*version, piece, survivors)));
         }
-        self.build(&done)
+        self.build(&done, threads)
     }
 
     /// Shows the file actions of one commit to the keys: all adds before any remove, since the
@@ -275,7 +277,7 @@ impl State {
     }
 
     /// Builds the columns of what survived.
-    fn build(&mut self, done: &[(i64, Parsed<'_>, Survivors)]) -> Result<()> {
+    fn build(&mut self, done: &[(i64, Parsed<'_>, Survivors)], threads: usize) -> Result<()> {
         let first_piece = self.pieces.saturating_sub(done.len());
         let mut columns = self.paths.close_pieces()?.into_iter();
         let mut work = Vec::new();
@@ -286,7 +288,7 @@ impl State {
             let piece = first_piece.saturating_add(number);
             work.push((piece, Work { version: *version, parsed, survivors, add_paths, remove_paths }));
         }
-        for ((piece, _), built) in work.iter().zip(parallel::map(&work, self.threads, |(_, work)| build_piece(work))) {
+        for ((piece, _), built) in work.iter().zip(parallel::map(&work, threads, |(_, work)| build_piece(work))) {
             let built = built?;
             self.adds.extend(built.adds);
             self.removes.extend(built.removes.map(|removes| (*piece, removes)));
