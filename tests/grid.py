@@ -22,6 +22,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _FOLDER = _ROOT / ".venv-grid"
 _TOOLS = (
     "boto3",
+    "fastavro",
     "googleapis-common-protos",
     "grpcio",
     "grpcio-status",
