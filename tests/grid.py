@@ -77,7 +77,7 @@ def _interpreter(minor: Minor) -> str | None:
     if sys.version_info[:2] <= minor.newest_python:
         return sys.executable
     major, newest = minor.newest_python
-    names = (f"python{major}.{minor}" for minor in range(newest, 9, -1))
+    names = (f"python{major}.{number}" for number in range(newest, 9, -1))
     return next((found for name in names if (found := shutil.which(name))), None)
 
 

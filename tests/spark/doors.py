@@ -14,12 +14,22 @@ import deltaberg.spark
 from deltaberg.spark.types import spark_schema
 from tests.support.roads import collect
 
-__all__ = ["DATA_SOURCES", "DOORS", "VERSION", "needs_connect", "needs_data_sources", "read", "register"]
+__all__ = [
+    "DATA_SOURCES",
+    "DOORS",
+    "VERSION",
+    "needs_connect",
+    "needs_data_sources",
+    "needs_native",
+    "read",
+    "register",
+]
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 #: Whether this Spark has Python Data Sources.
 DATA_SOURCES = VERSION >= (4, 0)
 needs_connect = pytest.mark.skipif(VERSION < (4, 0), reason="PySpark 3.5 comes without the server of Spark Connect")
+needs_native = pytest.mark.skipif(VERSION < (4, 0), reason="the native road needs Spark 4.0")
 needs_data_sources = pytest.mark.skipif(not DATA_SOURCES, reason="Python Data Sources came with Spark 4.0")
 DOORS = ["to_spark", "map_in_arrow", pytest.param("format", marks=needs_data_sources)]
 

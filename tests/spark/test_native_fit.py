@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.spark import choice
+from tests.spark.doors import needs_native
 from tests.spark.natively import ids, same, setting, why_not
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_native]
 
 _ID = pa.schema([("id", pa.int64())])
 
@@ -264,51 +264,6 @@ def test_encodings_that_spark_misreads(builder: DeltaBuilder, spark: Any, encodi
     pq.write_table(rows, builder.root / "f.parquet", **how)
     assert why_not(open_table(builder.root).scan(), spark) == f"it is encoded by {encoding}"
     assert ids(same(open_table(builder.root).scan(columns=["id"]), spark)) == list(range(100))
-
-
-def test_random_tables(builder: DeltaBuilder, spark: Any, rng: random.Random) -> None:
-    """Partitions, mapped and nested columns, vectors and filters at random: the same rows by every road."""
-    nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float64()))])
-    columns = {"id": pa.int64(), "a": pa.string(), "s": nested, "p": pa.int32(), "q": pa.date32()}
-    schema = pa.schema(list(columns.items()))
-    inside = pa.schema(list(schema)[:3])
-    adds = []
-    for number in range(12):
-        count = rng.randrange(1, 300)
-        rows = {
-            "id": [1000 * number + n for n in range(count)],
-            "a": [rng.choice(["", "x", "ü", None]) for _ in range(count)],
-            "s": [rng.choice([None, {"x": n % 7, "y": [0.5 * n, None]}, {"x": None, "y": None}]) for n in range(count)],
-        }
-        gone = sorted(rng.sample(range(count), rng.randrange(count)))
-        adds.append(
-            builder.add(
-                pa.table(rows, schema=inside),
-                partition={"p": rng.choice(["1", "-5", None]), "q": rng.choice(["2024-02-29", "1400-01-01", None])},
-                vector=builder.vector(gone, rng.choice("uip")) if gone else None,
-                path=rng.choice([None, f"dir {number % 3}/f.parquet" if number < 3 else None]),
-                writer={"row_group_size": rng.choice([10, 1000])},
-            )
-        )
-    builder.create(schema, *adds, partition_by=["p", "q"], protocol=builder.features("deletionVectors"))
-    table = open_table(builder.root)
-    for condition in (
-        None,
-        "s.x > 3",
-        "a = 'x' OR p = 1",
-        "q < DATE '2000-01-01' AND NOT a IS NULL",
-        "p IS NULL",
-        "p <=> s.x",
-    ):
-        for chosen in (None, ["id", "q"], ["s.x", "p"], []):
-            scan = table.scan(condition, chosen)
-            if condition is not None and "s.x" in condition and chosen == ["s.x", "p"]:
-                continue
-            found = scan.to_spark(spark, road="native")
-            if chosen == []:
-                assert found.count() == scan.count()
-                continue
-            assert rows_of(collect(found)) == rows_of(scan.to_arrow()), (condition, chosen)
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

@@ -9,13 +9,15 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema import Field, Primitive
 from deltaberg.spark import choice, native
 from deltaberg.spark.hashes import xxhash64
+from tests.spark.doors import needs_native
 from tests.spark.natively import ids, same, setting, shown_plan, why_not
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, needs_native]
 
 _ID = pa.schema([("id", pa.int64())])
 
@@ -60,7 +62,7 @@ def test_hashes_that_collide(builder: DeltaBuilder, spark: Any, monkeypatch: pyt
     builder.create(_ID, *adds, protocol=builder.features("deletionVectors"))
     scan = open_table(builder.root).scan()
     monkeypatch.setattr(native, "xxhash64", lambda text: 7 if "/" not in text else xxhash64(text))
-    assert (native.keys_of(["/t/a", "/t/b"]) or [""])[0] == "file_path"
+    assert (native.keys_of(["/t/a", "/t/b"], "file") or [""])[0] == "file_path"
     assert ids(same(scan, spark)) == [0, 1, 2]
     monkeypatch.setattr(native, "xxhash64", lambda _: 7)
     assert why_not(scan, spark) == "its path has the hash of another one"
@@ -86,7 +88,7 @@ def test_a_file_that_the_plan_does_not_know_fails(
     """Whatever is asked of its rows: an inner join would drop them without a word."""
     _partitioned(builder)
 
-    def wrong(locations: list[str]) -> Any:
+    def wrong(locations: list[str], _: str) -> Any:
         return "file_name", [[number] for number in range(len(locations))]
 
     monkeypatch.setattr(choice, "keys_of", wrong)
@@ -175,28 +177,53 @@ def test_large_vectors_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeypatc
     assert collect(open_table(builder.root).scan(limit=150).to_spark(spark)).num_rows == 150
 
 
+def test_paths_tell_files_of_one_name_apart() -> None:
+    """Spark spells them by the scheme that it opened them by."""
+    locations = ["s3://bucket/t/p=1/a b.parquet", "s3://bucket/t/p=2/a b.parquet"]
+    for scheme in ("s3", "s3a"):
+        paths = [f"{scheme}://bucket/t/p={number}/a%20b.parquet" for number in (1, 2)]
+        assert native.keys_of(locations, scheme) == ("file_path", [[xxhash64(path)] for path in paths])
+    local = native.keys_of(["/t/1/x", "/t/2/x"], "file")
+    assert local is not None
+    assert {xxhash64("file:/t/2/x"), xxhash64("file:///t/2/x")} == set(local[1][1])
+
+
 def test_where_spark_has_no_file_system(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried until the session says that it has none, and then no more."""
-    builder.create(_ID, builder.add(pa.table({"id": [1]})))
-    scan = open_table(builder.root).scan()
     tried: list[str] = []
-    problems: list[str] = []
+    original = native.read_files
 
-    def refuse(_spark: Any, paths: list[str], _fields: Any) -> Any:
-        tried.append(paths[0].partition(":")[0])
-        raise ValueError(*problems)
+    def count(session: Any, paths: list[str], fields: Any) -> Any:
+        tried.append(paths[0])
+        return original(session, paths, fields)
 
-    monkeypatch.setattr(choice, "read_files", refuse)
-    assert why_not(scan, spark) == "Spark cannot open it"
-    tried.clear()
+    monkeypatch.setattr(choice, "read_files", count)
     monkeypatch.setattr(choice, "_schemes", {})
-    tasks = pa.record_batch({"location": ["s3://bucket/x.parquet"]})
-    assert choice._opened(spark, tasks, ()) is None
-    assert choice._opened(spark, tasks, ()) is None
-    assert tried == ["s3", "s3a"] * 2
-    problems.append("No FileSystem for scheme")
-    assert choice._opened(spark, tasks, ()) is None
-    assert choice._spellings(spark, tasks) == ()
+    fields = (Field("id", Primitive("long")),)
+    places = {
+        "s3": "s3://bucket/x.parquet",
+        "gs": "gs://bucket/x.parquet",
+        "abfss": "abfss://c@a.dfs.core.windows.net/x",
+    }
+    for scheme, place in places.items():
+        assert choice._opened(spark, [place], fields) is None
+        assert choice._schemes_of(spark, [place]) == ()
+        before = list(tried)
+        assert choice._opened(spark, [place], fields) is None
+        assert tried == before, scheme
+    assert tried[:2] == ["s3://bucket/x.parquet", "s3a://bucket/x.parquet"]
+    builder.create(_ID, builder.add(pa.table({"id": [1]})))
+    monkeypatch.setattr(choice, "read_files", lambda *_: 1 / 0)
+    assert why_not(open_table(builder.root).scan(), spark) == "Spark cannot open it"
+
+
+def test_batches_of_any_size(builder: DeltaBuilder, spark: Any) -> None:
+    """PySpark makes no frame of an Arrow table where batches have no bound."""
+    add = builder.add(pa.table({"id": [1, 2]}), vector=builder.vector([0], "i"))
+    builder.create(_ID, add, protocol=builder.features("deletionVectors"))
+    for size in ("0", "-1"):
+        with setting(spark, "spark.sql.execution.arrow.maxRecordsPerBatch", size):
+            assert "with these settings" in why_not(open_table(builder.root).scan(), spark)
 
 
 def test_roads_that_do_not_exist(builder: DeltaBuilder, spark: Any) -> None:

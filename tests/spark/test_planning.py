@@ -13,6 +13,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
 from deltaberg.table import scan as scans
+from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect
@@ -131,6 +132,7 @@ def test_a_damaged_part_is_an_error(builder: DeltaBuilder) -> None:
     assert sorted(open_table(builder.root).scan().to_arrow().column("id").to_pylist()) == left
 
 
+@needs_native
 def test_a_limit_and_both_roads(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that go by Arrow are those that were chosen for it, however much metadata there is."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})

@@ -21,6 +21,7 @@ from deltaberg.files import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.partitions import partition_keys
 from deltaberg.spark.tasks import FusedTask, ReadTask
+from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect
 
@@ -141,7 +142,12 @@ def test_a_large_table_is_not_broadcast(
 
 
 @pytest.mark.spark
-def test_a_small_table_is_broadcast(spark: Any, builder: DeltaBuilder) -> None:
+@pytest.mark.parametrize("carried", [True, pytest.param(False, marks=needs_native)])
+def test_a_small_table_is_broadcast(
+    carried: bool, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not carried:
+        _as_rows(monkeypatch)
     small = DeltaBuilder(builder.root / "small")
     small.create(_ID, small.add(pa.table({"id": [1]})))
     tables = [open_table(small.root).scan(), _large(builder, [1 << 30])]

@@ -141,5 +141,7 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, dict) and pa.types.is_map(kind):
         return list(value.items())
     if isinstance(value, dict) and pa.types.is_struct(kind):
-        return {name: _cell(item, kind.field(name).type) for name, item in value.items() if name in kind.names}
+        return {
+            name: _cell(item, kind.field(name).type) for name, item in value.items() if kind.get_field_index(name) >= 0
+        }
     return value

@@ -207,7 +207,11 @@ class CheckpointPart:
     def _actions(self, action: str, columns: Sequence[Field]) -> pa.Table:
         fields = [Field(action, Struct(tuple(columns)))]
         batches = [_present(rows[0]) for rows in self._read_batches(fields, _BATCH_ROWS)]
-        chunks = [_without_empty_vectors(pa.RecordBatch.from_struct_array(batch)) for batch in batches]
+        # Before pyarrow 20, from_struct_array() gives columns of a slice their whole length.
+        chunks = [
+            _without_empty_vectors(pa.RecordBatch.from_arrays(batch.flatten(), schema=pa.schema(list(batch.type))))
+            for batch in batches
+        ]
         schema = arrow_schema(Struct(tuple(columns)))
         return pa.Table.from_batches(chunks, schema)
 

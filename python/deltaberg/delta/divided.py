@@ -149,4 +149,5 @@ class SnapshotPart(TableState):
             error.hint = error.hint or "pass planning='driver', which can go back to an older checkpoint"
             raise
         newest = self._pieces.column("files").combine_chunks().flatten()
-        return pa.concat_tables([pa.Table.from_struct_array(newest), *older]).select(live_schema().names)
+        files = pa.Table.from_arrays(newest.flatten(), schema=pa.schema(list(newest.type)))
+        return pa.concat_tables([files, *older]).select(live_schema().names)

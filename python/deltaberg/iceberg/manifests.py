@@ -119,7 +119,7 @@ def read_manifest(
     keys = {} if part.ids is None else {METRICS[name][1]: sorted(part.ids) for name in part.metrics}
     found = file.read_by_id(wanted, keys, threads).combine_chunks()
     files = _struct_of(found.column("data_file"))
-    columns = {name: found.column(name) for name in wanted.names if name != "data_file"}
+    columns = {name: found.column(name) for name in (child.name for child in wanted) if name != "data_file"}
     columns["position"] = _numbers(len(found))
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
     if stored:

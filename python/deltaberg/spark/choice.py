@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from deltaberg.files import constant_column
 from deltaberg.schema import Field
 from deltaberg.spark.conditions import why_not_in_spark
 from deltaberg.spark.exactness import FileFit, fit_files
-from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, vector_words
+from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, spelled, vector_words
+from deltaberg.spark.session import takes_arrow_tables
 from deltaberg.spark.types import spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
@@ -36,13 +38,12 @@ _MOST_WORDS = 32 << 20
 _MOST_DELETES = 64 << 20
 #: Ways to name columns, each of which is a scan of its own.
 _MOST_GROUPS = 8
-_FIRST_MINOR = (4, 0)
 #: Names and letters that Spark passes over, or cannot open.
 _UNREADABLE = r"(/[_.][^/]*$)|(\._COPYING_$)|[:\\\x00-\x1f\x7f]"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
-_ALIKE = "Spark cannot tell its columns apart by name"
 _NO_FILE_SYSTEM = "the session has no file system for its location"
-_FILE_SYSTEM_MISSING = "No FileSystem for scheme"
+#: What Spark says where it knows no file system for a scheme, or knows one that is not installed.
+_FILE_SYSTEM_MISSING = re.compile(r"No FileSystem for scheme|ClassNotFoundException: Class \S*FileSystem not found")
 #: What Spark names columns of its own.
 _RESERVED = ("_metadata", "_tmp_metadata")
 #: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
@@ -83,7 +84,7 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     _judge_tasks(tasks, verdicts)
     fields = _fields_to_read(scan, tasks)
     _judge_worth(tasks, verdicts, forced)
-    if verdicts.native and _spellings(spark, tasks) == ():
+    if verdicts.native and _schemes_of(spark, tasks.column("location").to_pylist()) == ():
         verdicts.refuse(verdicts.native, _NO_FILE_SYSTEM)
     fits = _judge_footers(scan, tasks, fields, verdicts)
     _judge_words(tasks, fits, verdicts)
@@ -113,17 +114,20 @@ def _groups(fits: Mapping[int, FileFit], verdicts: _Verdicts) -> list[list[int]]
 def _frame(scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fits: Sequence[FileFit]) -> DataFrame | str:
     """Give the rows of files that name their columns alike as Spark reads them, or why it does not."""
     fields = fits[0].fields
-    if not _are_told_apart(fields):
-        return _ALIKE
-    found = keys_of(tasks.column("location").to_pylist())
+    why = _why_not_by_name(fields)
+    if why is not None:
+        return why
+    locations = tasks.column("location").to_pylist()
+    opened = _opened(spark, locations, fields)
+    if opened is None:
+        return _NO_FILE_SYSTEM if _schemes_of(spark, locations) == () else "Spark cannot open it"
+    rows, scheme = opened
+    found = keys_of(locations, scheme)
     if found is None:
         return "its path has the hash of another one"
-    opened = _opened(spark, tasks, fields)
-    if opened is None:
-        return _NO_FILE_SYSTEM if _spellings(spark, tasks) == () else "Spark cannot open it"
     files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, [fit.rows for fit in fits]))
     try:
-        frame = native_frame(scan, spark, opened, files)
+        frame = native_frame(scan, spark, rows, files)
         # A session of Spark Connect understands it only when it is asked for something.
         _ = frame.schema
     except PySparkException:
@@ -154,9 +158,8 @@ class _Verdicts:
 
 def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
     """Say what speaks against all files alike."""
-    minor = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
-    if minor < _FIRST_MINOR:
-        return f"Spark {spark.version} makes no DataFrame of Arrow tables"
+    if not takes_arrow_tables(spark):
+        return f"Spark {spark.version} makes no DataFrame of Arrow tables, with these settings"
     layout = scan.source.layout
     needed = [*scan.output, *(path[0] for path in bound_paths(scan.read_spec.residual))]
     computed = next((c for c in needed if c.name in layout.computed and c.id != POSITION_ID), None)
@@ -170,8 +173,9 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
         child = known.get(path[0].name)
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more of the column {child.name} than the output has"
-    if not _are_told_apart(_fields_to_read(scan)):
-        return _ALIKE
+    why = _why_not_by_name(_fields_to_read(scan))
+    if why is not None:
+        return why
     try:
         spark_schema(scan.read_spec.constants)
     except DeltabergError as error:
@@ -179,9 +183,13 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
     return None
 
 
-def _are_told_apart(fields: Sequence[Field]) -> bool:
+def _why_not_by_name(fields: Sequence[Field]) -> str | None:
+    """Say why Spark cannot find these columns by their names."""
     names = [field.physical_name.lower() for field in fields]
-    return len(set(names)) == len(names) and not any(name.startswith(_RESERVED) for name in names)
+    if len(set(names)) < len(names):
+        return "Spark cannot tell its columns apart by name"
+    reserved = next((name for name in names if name.startswith(_RESERVED)), None)
+    return None if reserved is None else f"Spark has a column {reserved} of its own"
 
 
 def _fields_to_read(scan: Scan, tasks: pa.RecordBatch | None = None) -> tuple[Field, ...]:
@@ -261,32 +269,26 @@ def _judge_words(tasks: pa.RecordBatch, fits: Mapping[int, FileFit], verdicts: _
         verdicts.refuse(mine, "its deleted rows are too many to be broadcast")
 
 
-def _opened(spark: SparkSession, tasks: pa.RecordBatch, fields: Sequence[Field]) -> DataFrame | None:
-    """Open files; None where Spark cannot."""
-    locations = tasks.column("location").to_pylist()
+def _opened(spark: SparkSession, locations: Sequence[str], fields: Sequence[Field]) -> tuple[DataFrame, str] | None:
+    """Open files, and give how Spark spells their scheme; None where Spark cannot open them."""
     scheme = parse_location(locations[0]).scheme
     missing = 0
-    spellings = _spellings(spark, tasks)
-    for spelled in spellings:
+    known = _schemes_of(spark, locations)
+    for name in known:
         # Whatever goes wrong, the arrow road reads the files, or says what is wrong.
         try:
-            frame = read_files(spark, [_spelled(location, spelled) for location in locations], fields)
+            frame = read_files(spark, [spelled(parse_location(location), name) for location in locations], fields)
         except Exception as error:  # noqa: BLE001 - Spark's errors are of many kinds
-            missing += _FILE_SYSTEM_MISSING in str(error)
+            missing += _FILE_SYSTEM_MISSING.search(str(error)) is not None
             continue
-        _schemes.setdefault(spark, {})[scheme] = (spelled,)
-        return frame
-    if missing == len(spellings):
+        _schemes.setdefault(spark, {})[scheme] = (name,)
+        return frame, name
+    if missing == len(known):
         _schemes.setdefault(spark, {})[scheme] = ()
     return None
 
 
-def _spellings(spark: SparkSession, tasks: pa.RecordBatch) -> tuple[str, ...]:
+def _schemes_of(spark: SparkSession, locations: Sequence[str]) -> tuple[str, ...]:
     """Give how the scheme of files may be spelled for a session; nothing where it has no file system for it."""
-    scheme = parse_location(tasks.column("location")[0].as_py()).scheme
+    scheme = parse_location(locations[0]).scheme
     return _schemes.get(spark, {}).get(scheme, ("s3", "s3a") if scheme == "s3" else (scheme,))
-
-
-def _spelled(location: str, scheme: str) -> str:
-    place = parse_location(location)
-    return f"{scheme}://{place.authority}{place.path if place.path.startswith('/') else '/' + place.path}"

@@ -26,10 +26,10 @@ from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.spark.conditions import spark_condition
 from deltaberg.spark.hashes import xxhash64
 from deltaberg.spark.types import for_spark, spark_schema, spark_type
-from deltaberg.storage import parse_location
+from deltaberg.storage import Location, parse_location
 from deltaberg.table import Scan
 
-__all__ = ["POSITION_ID", "NativeFiles", "encoded", "keys_of", "native_frame", "read_files", "vector_words"]
+__all__ = ["POSITION_ID", "NativeFiles", "encoded", "keys_of", "native_frame", "read_files", "spelled", "vector_words"]
 
 #: What a file's rows must never depend on: settings of the session are overridden for this read alone.
 _OPTIONS = {
@@ -194,11 +194,11 @@ def _kept(words: str) -> Column:
     return sf.coalesce(bit, sf.lit(0)) == 0
 
 
-def keys_of(locations: Sequence[str]) -> tuple[str, list[list[int]]] | None:
+def keys_of(locations: Sequence[str], scheme: str) -> tuple[str, list[list[int]]] | None:
     """Give what of ``_metadata`` tells files apart by its hash, and the hashes of each file: one for each spelling.
 
     The name is shorter than the path, and hashed for each row; it will do where no two files share it, or its hash.
-    None where the paths do not tell files apart either.
+    None where the paths do not tell files apart either. ``scheme`` is how Spark spells that of the locations.
     """
     places = [parse_location(location) for location in locations]
     names = [[xxhash64(encoded(place.path.rpartition("/")[2]))] for place in places]
@@ -206,10 +206,17 @@ def keys_of(locations: Sequence[str]) -> tuple[str, list[list[int]]] | None:
         return "file_name", names
     paths = []
     for place in places:
-        heads = ("file:", "file://") if place.scheme == "file" else (f"{place.scheme}://{place.authority}",)
-        paths.append([xxhash64(head + encoded(place.path)) for head in heads])
+        path = encoded(spelled(place, scheme))
+        # Hadoop drops an authority that is empty, and Java's URIs keep it.
+        spellings = {path, path.replace("file:///", "file:/", 1)} if scheme == "file" else {path}
+        paths.append(sorted(map(xxhash64, spellings)))
     different = {key for keys in paths for key in keys}
     return ("file_path", paths) if len(different) == sum(map(len, paths)) else None
+
+
+def spelled(place: Location, scheme: str) -> str:
+    """Spell a location for Spark."""
+    return f"{scheme}://{place.authority}/{place.path.removeprefix('/')}"
 
 
 def encoded(path: str) -> str:

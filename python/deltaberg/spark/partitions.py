@@ -7,13 +7,16 @@ Others travel as rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import MissingDependencyError
 from deltaberg.spark.hashes import murmur3_int
+from deltaberg.spark.session import takes_arrow_tables
 from deltaberg.spark.tasks import NUMBER_COLUMN, SLOT_COLUMN, TASK_COLUMN
 
 __all__ = ["TASK_SCHEMA", "UNKNOWN_SIZE", "are_few", "numbered", "partition_keys", "slotted"]
@@ -54,7 +57,11 @@ def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
 def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int], size: int) -> DataFrame:
     """Give tasks as rows, each in the partition of its slot; ``size`` as for `numbered`."""
     _require_pandas()
-    frame = spark.createDataFrame(list(zip(slots, packed, strict=True)), TASK_SCHEMA)
+    rows: Any = list(zip(slots, packed, strict=True))
+    if takes_arrow_tables(spark):
+        # Of a list, a session without Connect makes a frame that it expects to be endless.
+        rows = pa.table({SLOT_COLUMN: pa.array(slots, pa.int32()), TASK_COLUMN: pa.array(packed, pa.binary())})
+    frame = spark.createDataFrame(rows, TASK_SCHEMA)
     return _expected(spark, frame.repartition(len(packed), SLOT_COLUMN), _TASK_BYTES * len(packed), size)
 
 

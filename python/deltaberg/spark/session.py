@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table import processors
 
-__all__ = ["parallelism", "register", "setting"]
+__all__ = ["parallelism", "register", "setting", "takes_arrow_tables"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _DEFAULT_PARALLELISM = 8
+_FIRST_WITH_ARROW = (4, 0)
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def register(spark: SparkSession, *, push_filters: bool = False) -> None:
@@ -71,6 +73,12 @@ def parallelism(spark: SparkSession) -> int:
     if executors is not None and executors.isdigit():
         return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
     return _DEFAULT_PARALLELISM
+
+
+def takes_arrow_tables(spark: SparkSession) -> bool:
+    """Say whether a session makes DataFrames of Arrow tables: PySpark fails where batches of any size are allowed."""
+    minor = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
+    return minor >= _FIRST_WITH_ARROW and not re.fullmatch(r"-\d+|0+", setting(spark, _BATCH_ROWS) or "")
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
