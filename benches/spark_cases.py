@@ -14,8 +14,9 @@ from benches.measure import Case, Outcome, Side, best, session, warm
 
 __all__ = ["SPARK_CASES"]
 
-#: The JVM gets faster for that long.
+#: How often a side runs in its process: code of the JVM alone gets faster for longer.
 _TIMES = 8
+_PYTHON_TIMES = 4
 _Made = Callable[[float], Path]
 #: Makes a frame of a table, given what opens ours.
 _Reader = Callable[[Any, Path, Sequence[str]], Any]
@@ -94,7 +95,7 @@ def _fused(made: _Made, columns: Sequence[str]) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session()
         scan = warm()(root).scan(columns=list(columns))
-        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _TIMES)
+        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _PYTHON_TIMES)
 
     return run
 
@@ -103,7 +104,7 @@ def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return best(
-            lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _TIMES
+            lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _PYTHON_TIMES
         )
 
     return run

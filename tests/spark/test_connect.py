@@ -16,10 +16,19 @@ from tests.support.spark_session import REMOTE
 pytestmark = [pytest.mark.spark, needs_connect]
 
 _HERE = Path(__file__).parent
-_MODULES = ["test_tasks.py", "test_types.py", "test_fused.py", "test_data_source.py", "test_tables.py"]
+_MODULES = [
+    "test_random_tables.py",
+    "test_native_road.py",
+    "test_tasks.py",
+    "test_types.py",
+    "test_fused.py",
+    "test_data_source.py",
+    "test_tables.py",
+]
 _CHOSEN = (
     "test_flat_types or test_nested_types or test_void or test_the_schema_is_text or test_errors_of_the_function"
     " or test_columns or test_change_feed or test_views_and_joins or test_our_message"
+    " or test_every_road or test_hashes_that_collide or test_a_file_that_the_plan"
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping or test_rows_without_columns"
     " or test_a_table_without_rows or test_a_frame_is_used_twice"
 )
