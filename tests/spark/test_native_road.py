@@ -12,6 +12,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Field, Primitive
 from deltaberg.spark import choice, native
 from deltaberg.spark.hashes import xxhash64
+from deltaberg.spark.session import is_remote
 from tests.spark.doors import needs_native
 from tests.spark.natively import ids, same, setting, shown_plan, why_not
 from tests.support.delta_builder import DeltaBuilder
@@ -32,6 +33,16 @@ def test_hashes(spark: Any) -> None:
 
 _NAMES = ["a b.parquet", "ü ä.parquet", "x=1+2&3.parquet", "a#b.parquet", "a?b.parquet", "[a]{b}*.parquet"]
 _NAMES += ["100%.parquet", "~!@$^(),;'.parquet", "d e/same.parquet", "p=1/same.parquet", "p=a%20b/same.parquet"]
+
+
+def test_names_that_are_patterns(builder: DeltaBuilder, spark: Any) -> None:
+    """A file that another one's name matches is read once; Connect expands names, so that they go by Arrow there."""
+    names = ["a*b.parquet", "aXb.parquet", "a?b.parquet", "{x}.parquet", "x.parquet", "[1].parquet", "1.parquet"]
+    builder.create(_ID, *[builder.add(pa.table({"id": [n]}), path=name) for n, name in enumerate(names)])
+    scan = open_table(builder.root).scan()
+    assert ids(collect(scan.to_spark(spark))) == list(range(7))
+    remote = {"Spark Connect would take its name for a pattern": 4} if is_remote(spark) else {}
+    assert choice.choose(scan, spark, forced=True).reasons == remote
 
 
 @pytest.mark.parametrize("vectors", [True, False])

@@ -21,7 +21,7 @@ from deltaberg.schema import Field
 from deltaberg.spark.conditions import why_not_in_spark
 from deltaberg.spark.exactness import FileFit, fit_files
 from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, spelled, vector_words
-from deltaberg.spark.session import takes_arrow_tables
+from deltaberg.spark.session import is_remote, takes_arrow_tables
 from deltaberg.spark.types import spark_schema
 from deltaberg.storage import parse_location
 from deltaberg.table import Scan
@@ -40,6 +40,8 @@ _MOST_DELETES = 64 << 20
 _MOST_GROUPS = 8
 #: Names and letters that Spark passes over, or cannot open.
 _UNREADABLE = r"(/[_.][^/]*$)|(\._COPYING_$)|[:\\\x00-\x1f\x7f]"
+#: What Spark Connect takes for a pattern, whatever it is told.
+_PATTERN = r"[{\[*?]"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
 _NO_FILE_SYSTEM = "the session has no file system for its location"
 #: What Spark says where it knows no file system for a scheme, or knows one that is not installed.
@@ -82,6 +84,9 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     tasks = scan.file_tasks()
     verdicts = _Verdicts(tasks.num_rows)
     _judge_tasks(tasks, verdicts)
+    if is_remote(spark):
+        patterns = pc.match_substring_regex(tasks.column("location"), _PATTERN)
+        verdicts.refuse_where(patterns, "Spark Connect would take its name for a pattern")
     fields = _fields_to_read(scan, tasks)
     _judge_worth(tasks, verdicts, forced)
     if verdicts.native and _schemes_of(spark, tasks.column("location").to_pylist()) == ():

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.table import processors
 
-__all__ = ["parallelism", "register", "setting", "takes_arrow_tables"]
+__all__ = ["is_remote", "parallelism", "register", "setting", "takes_arrow_tables"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
@@ -73,6 +73,11 @@ def parallelism(spark: SparkSession) -> int:
     if executors is not None and executors.isdigit():
         return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
     return _DEFAULT_PARALLELISM
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Say whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def takes_arrow_tables(spark: SparkSession) -> bool:
