@@ -20,7 +20,8 @@ __all__ = ["Road", "collect", "road_names", "rows_of", "same_rows"]
 _EXPECTED = re.compile(
     r"it is no Parquet file|equality deletes apply to it|a file is read twice|.* is made by our reader"
     r"|some rows of it are chosen by their position or by keys|it is encoded by DELTA_.*|Spark does not open its name"
-    r"|the session has no file system for its location|the column .* is of type (variant|uuid)|the (column|field) .* is younger than the file.*"
+    r"|the session has no file system for its location|the column .* is of type (variant|uuid)"
+    r"|the (column|field) .* is younger than the file.*"
     r"|the column .* is of type (long, int(8|16|32)|integer, int(8|16)|short, int8|byte, int32|double, (float|int\d+)"
     r"|timestamp_ntz, date32\[day\]|timestamp(_ntz)?, timestamp\[(ms|ns).*"
     r"|decimal\(.*\), (decimal128\(.*\)|int\d+)) in it"
