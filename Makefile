@@ -83,7 +83,7 @@ fmt: setup  ## Format the sources
 	cargo fmt
 
 bench: java setup  ## Compare with the peers on a tenth of the data, in minutes (options in ARGS)
-	$(RUN) -m benches --scale 0.1 $(ARGS)
+	$(RUN) -m benches --scale 0.1 --rounds 1 $(ARGS)
 
 bench-full: java setup  ## The same on all of the data; writes benches/RESULTS.md and a chart
 	$(RUN) -m benches --report benches $(ARGS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.cases import CASES, SUBJECTS
-from benches.measure import fresh, peak_of_processes
+from benches.measure import CaseError, fresh, peak_of_processes
 from benches.report import OURS, summary, write_report
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
@@ -21,7 +21,7 @@ _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg
 def _run_side(case: str, side: str, scale: float) -> None:
     outcome = CASES[case].sides[side](scale)
     held = peak_of_processes() if outcome.bytes is None else outcome.bytes
-    print("\n" + json.dumps({"amount": outcome.amount, "found": outcome.found, "bytes": held}))
+    print("\n" + json.dumps({"amounts": outcome.amounts, "found": outcome.found, "bytes": held}))
 
 
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
@@ -33,7 +33,7 @@ def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, A
             runs.append(fresh(case, side, scale))
     answers = {side: runs[0]["found"] for side, runs in results.items()}
     if len({json.dumps(answer) for answer in answers.values()}) > 1:
-        raise SystemExit(f"{case}: the sides found different things: {answers}")
+        raise CaseError(f"{case}: the sides found different things: {answers}")
     return results
 
 
@@ -69,21 +69,26 @@ def main() -> None:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PEERS)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     machine = f"{os.cpu_count()} processors, {memory} GiB; CPython {sys.version.split()[0]}; {versions}"
-    how = f"scale {options.scale}, median of {options.rounds} rounds, each in a fresh process"
+    how = f"Scale {options.scale}; rounds: {options.rounds}, in each of which every side has a fresh process"
     print(f"{machine}\n{how}\n")
-    everything = {}
+    everything, failed = {}, []
     for name in chosen:
         print(f"{name}: {CASES[name].title}")
-        everything[name] = results = _measure(name, options.scale, options.rounds)
+        try:
+            everything[name] = results = _measure(name, options.scale, options.rounds)
+        except CaseError as error:
+            print(f"  {error}", flush=True)
+            failed.append(name)
+            continue
         ours = summary(results[OURS]).median
         for side, runs in results.items():
             print(_line(name, side, runs, ours), flush=True)
     if options.report:
-        write_report(
-            options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how.capitalize()}.", everything
-        )
+        write_report(options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how}.", everything)
     if options.json:
         options.json.write_text(json.dumps(everything, indent=1))
+    if failed:
+        raise SystemExit(f"{len(failed)} of {len(chosen)} cases failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

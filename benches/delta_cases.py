@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import data
-from benches.measure import Case, Outcome, Side, best, names, timed, warm
+from benches.measure import Case, Outcome, Side, names, repeated, timed, warm
 
 __all__ = ["LOG_CASES", "SCAN_CASES", "deltalake_plan", "ours_plan", "ours_scan", "polars_scan"]
 
@@ -56,7 +56,7 @@ def ours_plan(made: _Made, window: _Window, partition: str | None = None, times:
         low, high = window(scale)
         condition = f"id >= {low} AND id < {high}" + (f" AND p = '{partition}'" if partition else "")
         open_table(data.rows(0, deleted=False)).scan("id = 1").files()  # loads the parser of SQL
-        return best(
+        return repeated(
             lambda: open_table(root).scan(condition).files(),
             lambda files: names(files["file_path"].to_pylist()),
             times,
@@ -79,7 +79,7 @@ def deltalake_plan(made: _Made, window: _Window, partition: str | None = None, t
             inside = pc.and_(pc.less(actions["min.id"], high), pc.greater_equal(actions["max.id"], low))
             return actions.filter(pc.and_(inside, pc.equal(actions["partition.p"], partition)) if partition else inside)
 
-        return best(work, lambda actions: names(actions["path"].to_pylist()), times)
+        return repeated(work, lambda actions: names(actions["path"].to_pylist()), times)
 
     return run
 
@@ -91,7 +91,7 @@ def ours_scan(made: _Made, columns: Sequence[str] | None) -> Side:
     def run(scale: float) -> Outcome:
         root, open_table = made(scale), warm()
         work = lambda: open_table(root).scan(columns=columns).to_arrow()  # noqa: E731 - shown beside its peer
-        return best(work, lambda table: [table.num_rows, table.num_columns], 3)
+        return repeated(work, lambda table: [table.num_rows, table.num_columns], 3)
 
     return run
 
@@ -106,7 +106,7 @@ def polars_scan(made: _Made, columns: Sequence[str] | None) -> Side:
             frame = pl.scan_delta(str(root))
             return (frame if columns is None else frame.select(columns)).collect()
 
-        return best(work, lambda frame: [frame.height, frame.width], 3)
+        return repeated(work, lambda frame: [frame.height, frame.width], 3)
 
     return run
 

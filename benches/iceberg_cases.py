@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import iceberg_data as data
-from benches.measure import Case, Outcome, Side, best, session, warm
+from benches.measure import Case, Outcome, Side, repeated, session, warm
 
 __all__ = [
     "MANIFEST_CASES",
@@ -35,7 +35,7 @@ def ours_plan(made: _Made, condition: Callable[[float], str | None], times: int 
 
     def run(scale: float) -> Outcome:
         root, open_table, wanted = made(scale), warm(), condition(scale)
-        return best(lambda: open_table(root).scan(wanted).files().column("file_path"), len, times)
+        return repeated(lambda: open_table(root).scan(wanted).files().column("file_path"), len, times)
 
     return run
 
@@ -45,7 +45,7 @@ def pyiceberg_plan(made: _Made, condition: Callable[[float], str | None], times:
 
     def run(scale: float) -> Outcome:
         root, wanted = made(scale), condition(scale) or "true"
-        return best(
+        return repeated(
             lambda: [task.file.file_path for task in static_table(root).scan(row_filter=wanted).plan_files()],
             len,
             times,
@@ -55,7 +55,7 @@ def pyiceberg_plan(made: _Made, condition: Callable[[float], str | None], times:
 
 
 def _java_plan(condition: str | None) -> Side:
-    """Plan by Iceberg's own library, in the JVM of a Spark session: the best of four runs, the first ones cold."""
+    """Plan by Iceberg's own library, in the JVM of a Spark session."""
 
     def run(scale: float) -> Outcome:
         root = data.manifests(scale)
@@ -71,7 +71,7 @@ def _java_plan(condition: str | None) -> Side:
             found: int = count(scan.planFiles())
             return found
 
-        return best(plan, int, 4)
+        return repeated(plan, int, 4)
 
     return run
 
@@ -95,7 +95,7 @@ def _sum(table: pa.Table) -> list[int]:
 def ours_scan(made: _Made) -> Side:
     def run(scale: float) -> Outcome:
         root, open_table = made(scale), warm()
-        return best(lambda: open_table(root).scan(columns=list(_TWO)).to_arrow(), _sum, 3)
+        return repeated(lambda: open_table(root).scan(columns=list(_TWO)).to_arrow(), _sum, 3)
 
     return run
 
@@ -103,7 +103,7 @@ def ours_scan(made: _Made) -> Side:
 def pyiceberg_scan(made: _Made) -> Side:
     def run(scale: float) -> Outcome:
         root = made(scale)
-        return best(lambda: static_table(root).scan(selected_fields=_TWO).to_arrow(), _sum, 2)
+        return repeated(lambda: static_table(root).scan(selected_fields=_TWO).to_arrow(), _sum, 3)
 
     return run
 

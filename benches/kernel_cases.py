@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benches.measure import Case, Outcome, Side, best
+from benches.measure import Case, Outcome, Side, repeated
 
 __all__ = ["KERNEL_CASES"]
 
@@ -36,7 +36,7 @@ def _ours_mask(scale: float) -> Outcome:
         bitmap, _ = kernels.unframe_bitmap(body, "delta-inline")
         return kernels.keep_mask(bitmap, 0, count)
 
-    return best(work, lambda mask: mask.true_count, 20)
+    return repeated(work, lambda mask: mask.true_count, 20)
 
 
 def _pyroaring_mask(scale: float) -> Outcome:
@@ -51,7 +51,7 @@ def _pyroaring_mask(scale: float) -> Outcome:
         mask[positions] = False
         return mask
 
-    return best(work, lambda mask: int(mask.sum()), 20)
+    return repeated(work, lambda mask: int(mask.sum()), 20)
 
 
 # Buckets
@@ -78,7 +78,7 @@ def _ours_bucket(kind: pa.DataType) -> Side:
         from deltaberg import kernels
 
         values = _bucketed(kind)(scale)
-        return best(lambda: kernels.bucket(values, 1000), _bucket_sum, 5)
+        return repeated(lambda: kernels.bucket(values, 1000), _bucket_sum, 5)
 
     return run
 
@@ -88,7 +88,7 @@ def _iceberg_core_bucket(kind: pa.DataType) -> Side:
         from pyiceberg_core import transform
 
         values = _bucketed(kind)(scale)
-        return best(lambda: transform.bucket(values, 1000), _bucket_sum, 5)
+        return repeated(lambda: transform.bucket(values, 1000), _bucket_sum, 5)
 
     return run
 

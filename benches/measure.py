@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import psutil
@@ -20,27 +20,33 @@ __all__ = [
     "REQUESTS",
     "SECONDS",
     "Case",
+    "CaseError",
     "Outcome",
     "Side",
     "Subject",
     "Unit",
-    "best",
     "fresh",
+    "joined",
     "names",
     "peak_of_processes",
+    "repeated",
     "session",
     "timed",
     "warm",
 ]
 
 
+class CaseError(Exception):
+    """A case did not run, or its sides found different things."""
+
+
 class Outcome(NamedTuple):
-    """What the work took, in the unit of its case, what it found, and the bytes that the unit has beside it.
+    """What the work took each time, in the unit of its case, what it found, and the bytes that the unit has beside it.
 
     No bytes stand for the peak of memory of the side's process and of those that it started and that still run.
     """
 
-    amount: float
+    amounts: list[float]
     found: Any
     bytes: int | None = None
 
@@ -80,13 +86,20 @@ def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
     start = time.perf_counter()
     found = work()
     seconds = time.perf_counter() - start
-    return Outcome(seconds, describe(found))
+    return Outcome([seconds], describe(found))
 
 
-def best(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
-    """Take the best of several: for what is shorter than the noise, or runs on a warm engine."""
+def repeated(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
+    """Time what is shorter than the noise, or runs on a warm engine, several times: the first half only warms up."""
     outcomes = [timed(work, describe) for _ in range(times)]
-    return min(outcomes, key=lambda outcome: outcome.amount)
+    return joined(outcomes[times // 2 :])
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Give the amounts of several outcomes of the same work as those of one, and the most bytes."""
+    sizes = [outcome.bytes for outcome in outcomes if outcome.bytes is not None]
+    amounts = [amount for outcome in outcomes for amount in outcome.amounts]
+    return Outcome(amounts, outcomes[-1].found, max(sizes, default=None))
 
 
 def names(paths: Iterable[str]) -> list[int]:
@@ -122,10 +135,10 @@ def peak_of_processes() -> int:
 
 
 def fresh(case: str, side: str, scale: float) -> dict[str, Any]:
-    """Run one side in a process of its own, and give its amount, what it found, and the bytes beside it."""
+    """Run one side in a process of its own, and give its amounts, what it found, and the bytes beside them."""
     command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:
-        raise SystemExit(f"{case}, {side}: {finished.stderr[-2000:]}")
+        raise CaseError(f"{case}, {side}: {finished.stderr[-2000:]}")
     found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return found

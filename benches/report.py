@@ -25,7 +25,7 @@ _Results = Mapping[str, Mapping[str, _Runs]]
 
 
 class Summary(NamedTuple):
-    """The rounds of a side: amounts in the unit of its case, and the most bytes."""
+    """All that was measured of a side, in the unit of its case, and the most bytes."""
 
     median: float
     best: float
@@ -35,7 +35,7 @@ class Summary(NamedTuple):
 
 def summary(runs: _Runs) -> Summary:
     """Summarise the rounds of a side."""
-    amounts = [run["amount"] for run in runs]
+    amounts = [amount for run in runs for amount in run["amounts"]]
     return Summary(statistics.median(amounts), min(amounts), max(amounts), max(run["bytes"] for run in runs))
 
 

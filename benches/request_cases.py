@@ -129,7 +129,7 @@ def _counted(made: Callable[[_Bucket, float], str], work: _Work, describe: Calla
             requests, received = bucket.counter.requests, bucket.counter.bytes
             found = work(place, bucket)
             requests, received = bucket.counter.requests - requests, bucket.counter.bytes - received
-            return Outcome(requests, describe(found), received)
+            return Outcome([requests], describe(found), received)
 
     return run
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import data, iceberg_data
-from benches.measure import Case, Outcome, Side, best, session, warm
+from benches.measure import Case, Outcome, Side, repeated, session, warm
 
 __all__ = ["SPARK_CASES"]
 
@@ -59,7 +59,7 @@ def _aggregated(frame: Any) -> list[int]:
 def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
-        return best(lambda: _aggregated(read(spark, root, columns)), list, _TIMES)
+        return repeated(lambda: _aggregated(read(spark, root, columns)), list, _TIMES)
 
     return run
 
@@ -95,7 +95,7 @@ def _fused(made: _Made, columns: Sequence[str]) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session()
         scan = warm()(root).scan(columns=list(columns))
-        return best(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _PYTHON_TIMES)
+        return repeated(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _PYTHON_TIMES)
 
     return run
 
@@ -103,7 +103,7 @@ def _fused(made: _Made, columns: Sequence[str]) -> Side:
 def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
-        return best(
+        return repeated(
             lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _PYTHON_TIMES
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benches import data, iceberg_data
 from benches.iceberg_cases import newest_metadata
-from benches.measure import Case, Outcome, Side
+from benches.measure import Case, Outcome, Side, joined
 
 __all__ = ["START_CASES"]
 
@@ -55,6 +55,7 @@ _FIRST = {
 _DELTA = ("deltaberg", "deltalake", "polars")
 _ICEBERG = ("deltaberg", "pyiceberg")
 _SMALL_FILES = 8
+_TIMES = 3
 _HEAD = (
     "import sys\nsys.argv = ['deltaberg', 'head', PLACE, '-n', '1', '--json']\nfrom deltaberg.cli import main\nmain()"
 )
@@ -75,17 +76,21 @@ def _python(code: str) -> tuple[float, str, int]:
 def _within(code: str) -> Outcome:
     _, line, peak = _python(_WITHIN.format(code=code))
     seconds, found = json.loads(line)
-    return Outcome(seconds, found, peak)
+    return Outcome([seconds], found, peak)
 
 
 def _whole(code: str) -> Outcome:
     seconds, line, peak = _python(code)
-    return Outcome(seconds, sorted(json.loads(line)), peak)
+    return Outcome([seconds], sorted(json.loads(line)), peak)
+
+
+def _started(run: Callable[[str], Outcome], code: str) -> Outcome:
+    return joined([run(code) for _ in range(_TIMES)])
 
 
 def _import_case(title: str, statements: Mapping[str, str]) -> Case:
     def side(statement: str) -> Side:
-        return lambda _: _within(f"{statement}\nrow = ()")
+        return lambda _: _started(_within, f"{statement}\nrow = ()")
 
     sides = {name: side(statement) for name, statement in statements.items()}
     return Case(title, lambda _: None, sides)
@@ -93,14 +98,14 @@ def _import_case(title: str, statements: Mapping[str, str]) -> Case:
 
 def _first_case(title: str, place: Callable[[float], Any], sides: tuple[str, ...]) -> Case:
     def side(name: str) -> Side:
-        return lambda scale: _within(f"PLACE = {str(place(scale))!r}\n{_FIRST[name]}")
+        return lambda scale: _started(_within, f"PLACE = {str(place(scale))!r}\n{_FIRST[name]}")
 
     return Case(title, place, {name: side(name) for name in sides})
 
 
 def _command_case(title: str, place: Callable[[float], Any], sides: tuple[str, ...]) -> Case:
     def side(code: str) -> Side:
-        return lambda scale: _whole(f"PLACE = {str(place(scale))!r}\n{code}")
+        return lambda scale: _started(_whole, f"PLACE = {str(place(scale))!r}\n{code}")
 
     scripts = {name: side(_PRINT.format(code=_FIRST[name])) for name in sides if name != "deltaberg"}
     return Case(title, place, {"deltaberg": side(_HEAD), **scripts})

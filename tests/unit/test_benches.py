@@ -85,7 +85,7 @@ def test_a_subject_has_one_unit_and_a_case_one_subject() -> None:
 
 def test_the_report(tmp_path: Path) -> None:
     def runs(*amounts: float, held: int = 100 * _MIB) -> list[dict[str, Any]]:
-        return [{"amount": amount, "bytes": held, "found": 1} for amount in amounts]
+        return [{"amounts": [amount, amount], "bytes": held, "found": 1} for amount in amounts]
 
     (name, other), counted = list(CASES)[:2], next(iter(SUBJECTS["requests"].cases))
     results = {

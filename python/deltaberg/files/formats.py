@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions import Bound
-from deltaberg.files.avro.source import AvroSource
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.orc import OrcSource
 from deltaberg.files.parquet import ParquetSource
 from deltaberg.files.positioned import PositionedBatch, RowGroup
 from deltaberg.pruning import StatsKey
@@ -91,8 +89,13 @@ def open_data_file(
             return ParquetSource(file, buffered=_PIECE_BYTES)
         return ParquetSource(file, prefetch=location.scheme != "file")
     if format == "orc":
+        # Few tables have files of the other formats, and to import what reads them takes a tenth of the first read.
+        from deltaberg.files.orc import OrcSource
+
         return OrcSource(opener.open(location.path, size, counters))
     if format == "avro":
+        from deltaberg.files.avro.source import AvroSource
+
         return AvroSource(opener.open(location.path, size, counters))
     raise UnsupportedFeatureError(
         f"a data file is of format {format!r}", hint=f"known are {', '.join(FORMATS)}", feature=format
