@@ -89,9 +89,7 @@ def test_filters(written: Written, name: str, rng: random.Random) -> None:
     check_filters(open_table(_location(written, name)), rng, 10)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in _ON_SPARK else pytest.mark.judges) for name in TABLES]
-)
+@pytest.mark.parametrize("name", _named(*TABLES, always=_ON_SPARK))
 def test_tables_of_spark_on_spark(written: Written, name: str, spark: Any) -> None:
     expected = written.rows(written.told(name)["current"])
     scan = open_table(_location(written, name)).scan(columns=_columns(name, expected))

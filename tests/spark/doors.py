@@ -15,22 +15,25 @@ from deltaberg.spark.types import spark_schema
 from tests.support.roads import collect
 
 __all__ = [
-    "DATA_SOURCES",
     "DOORS",
+    "SPARK_4",
     "VERSION",
     "needs_connect",
     "needs_data_sources",
     "needs_native",
+    "needs_variants",
     "read",
     "register",
+    "unchanged",
 ]
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-#: Whether this Spark has Python Data Sources.
-DATA_SOURCES = VERSION >= (4, 0)
-needs_connect = pytest.mark.skipif(VERSION < (4, 0), reason="PySpark 3.5 comes without the server of Spark Connect")
-needs_native = pytest.mark.skipif(VERSION < (4, 0), reason="the native road needs Spark 4.0")
-needs_data_sources = pytest.mark.skipif(not DATA_SOURCES, reason="Python Data Sources came with Spark 4.0")
+#: Whether this Spark has Python Data Sources, the native road and a server of Spark Connect.
+SPARK_4 = VERSION >= (4, 0)
+needs_connect = pytest.mark.skipif(not SPARK_4, reason="PySpark 3.5 comes without the server of Spark Connect")
+needs_native = pytest.mark.skipif(not SPARK_4, reason="the native road needs Spark 4.0")
+needs_variants = pytest.mark.skipif(not SPARK_4, reason="variants came with Spark 4.0")
+needs_data_sources = pytest.mark.skipif(not SPARK_4, reason="Python Data Sources came with Spark 4.0")
 DOORS = ["to_spark", "map_in_arrow", pytest.param("format", marks=needs_data_sources)]
 
 
@@ -41,10 +44,11 @@ def read(door: str, spark: Any, location: Any, columns: list[str] | None = None,
     scan = deltaberg.open_table(location, **options).scan(columns=columns)
     if door == "to_spark":
         return collect(scan.to_spark(spark))
-    return collect(scan.map_in_arrow(spark, _unchanged, spark_schema(scan.output)))
+    return collect(scan.map_in_arrow(spark, unchanged, spark_schema(scan.output)))
 
 
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the batches that come, as a function over Arrow batches."""
     yield from batches
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
-from tests.spark.doors import VERSION
+from tests.spark.doors import needs_variants
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect
 
@@ -291,7 +291,7 @@ def test_a_function_may_hold_things_of_its_caller(spark: Any, builder: DeltaBuil
     assert sorted(row["days"] for row in frame.collect()) == [number // 10 for number in _LEFT]
 
 
-@pytest.mark.skipif(VERSION < (4, 0), reason="variants came with Spark 4.0")
+@needs_variants
 def test_variants_pass_through_a_function(spark: Any, builder: DeltaBuilder) -> None:
     from tests.support.delta_schemas import field
 

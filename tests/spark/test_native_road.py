@@ -217,10 +217,10 @@ def test_where_spark_has_no_file_system(builder: DeltaBuilder, spark: Any, monke
         "abfss": "abfss://c@a.dfs.core.windows.net/x",
     }
     for scheme, place in places.items():
-        assert choice._opened(spark, [place], fields) is None
-        assert choice._schemes_of(spark, [place]) == ()
+        assert choice._opened(spark, scheme, [place], fields) is None
+        assert choice._spellings(spark, scheme) == ()
         before = list(tried)
-        assert choice._opened(spark, [place], fields) is None
+        assert choice._opened(spark, scheme, [place], fields) is None
         assert tried == before, scheme
     assert tried[:2] == ["s3://bucket/x.parquet", "s3a://bucket/x.parquet"]
     builder.create(_ID, builder.add(pa.table({"id": [1]})))

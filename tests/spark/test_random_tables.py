@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg import DeltaTable, Scan, open_table
 from deltaberg.spark.types import spark_schema
-from tests.spark.doors import needs_native
+from tests.spark.doors import needs_native, unchanged
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
 from tests.support.roads import collect, rows_of
@@ -100,10 +100,6 @@ class _Table:
         )
 
 
-def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
-
-
 def _scans(table: DeltaTable) -> Iterator[Scan]:
     for condition in (
         None,
@@ -126,6 +122,6 @@ def test_every_road(builder: DeltaBuilder, spark: Any, rng: random.Random, mode:
         assert rows_of(collect(scan.to_spark(spark, road="native"))) == expected, scan
         if rng.random() < 0.3:
             assert rows_of(collect(scan.to_spark(spark, road="arrow"))) == expected, scan
-            fused = scan.map_in_arrow(spark, _unchanged, spark_schema(scan.output))
+            fused = scan.map_in_arrow(spark, unchanged, spark_schema(scan.output))
             assert rows_of(collect(fused)) == expected, scan
     assert table.scan(columns=[]).to_spark(spark, road="native").count() == table.scan().count() > 0

@@ -56,18 +56,14 @@ def test_groups_are_even(files: int, groups: list[int], builder: DeltaBuilder) -
 def test_large_files_are_split_and_the_rest_is_balanced(builder: DeltaBuilder) -> None:
     """What counts is the size that the log records: splitting opens no data file."""
     sizes = [1 << 30, 100 << 20, 10 << 20]
-    adds = [builder.add(path=f"{size}.parquet") for size in sizes]
-    for add, size in zip(adds, sizes, strict=True):
-        add["add"]["size"] = size
-    builder.create(_ID, *adds)
-    tasks = open_table(builder.root).scan().spark_tasks(4)
+    tasks = _large(builder, sizes).spark_tasks(4)
     spans = [
         (row["location"].rpartition("/")[2], row["start"], min(row["stop"], row["size"]))
         for batch in tasks
         for row in batch.to_pylist()
     ]
-    for size in sizes:
-        own = sorted(span[1:] for span in spans if span[0] == f"{size}.parquet")
+    for number, size in enumerate(sizes):
+        own = sorted(span[1:] for span in spans if span[0] == f"{number}.parquet")
         assert own[0][0] == 0
         assert own[-1][1] == size
         assert [stop for _, stop in own[:-1]] == [start for start, _ in own[1:]]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.doors import DOORS, VERSION, read
+from tests.spark.doors import DOORS, needs_variants, read
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 
@@ -135,7 +135,7 @@ def _variant(value: bytes) -> dict[str, bytes]:
     return {"metadata": b"\x01\x00\x00", "value": value}
 
 
-@pytest.mark.skipif(VERSION < (4, 0), reason="variants came with Spark 4.0")
+@needs_variants
 @pytest.mark.parametrize("door", DOORS)
 def test_variants(door: str, spark: Any, builder: DeltaBuilder) -> None:
     stored = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
@@ -157,7 +157,7 @@ def test_variants(door: str, spark: Any, builder: DeltaBuilder) -> None:
     _same(read(door, spark, builder.root), rows)
 
 
-@pytest.mark.skipif(VERSION < (4, 0), reason="variants came with Spark 4.0")
+@needs_variants
 def test_variants_are_variants_to_sql(spark: Any, builder: DeltaBuilder) -> None:
     import deltaberg
 

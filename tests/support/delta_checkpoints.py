@@ -141,7 +141,6 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, dict) and pa.types.is_map(kind):
         return list(value.items())
     if isinstance(value, dict) and pa.types.is_struct(kind):
-        return {
-            name: _cell(item, kind.field(name).type) for name, item in value.items() if kind.get_field_index(name) >= 0
-        }
+        kinds = {child.name: child.type for child in kind}
+        return {name: _cell(item, kinds[name]) for name, item in value.items() if name in kinds}
     return value

@@ -44,7 +44,8 @@ class Road:
     def __init__(self, name: str, spark: Any) -> None:
         self.name = name
         self.spark = spark
-        self.has_native = spark is not None and not spark.version.startswith("3.")
+        self.is_spark_3 = spark is not None and spark.version.startswith("3.")
+        self.has_native = spark is not None and not self.is_spark_3
         self.by_arrow: list[str] = []
 
     def table(self, scan: Scan) -> pa.Table:

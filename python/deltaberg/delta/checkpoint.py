@@ -30,7 +30,7 @@ from deltaberg.errors import (
     StorageError,
 )
 from deltaberg.files.parquet import ParquetSource
-from deltaberg.schema import Field, List, Map, Primitive, Struct, arrow_schema
+from deltaberg.schema import Field, List, Map, Primitive, Struct, arrow_schema, columns_of
 from deltaberg.schema.projection import plan_projection
 from deltaberg.storage import PathResolver
 
@@ -207,11 +207,7 @@ class CheckpointPart:
     def _actions(self, action: str, columns: Sequence[Field]) -> pa.Table:
         fields = [Field(action, Struct(tuple(columns)))]
         batches = [_present(rows[0]) for rows in self._read_batches(fields, _BATCH_ROWS)]
-        # Before pyarrow 20, from_struct_array() gives columns of a slice their whole length.
-        chunks = [
-            _without_empty_vectors(pa.RecordBatch.from_arrays(batch.flatten(), schema=pa.schema(list(batch.type))))
-            for batch in batches
-        ]
+        chunks = [_without_empty_vectors(columns_of(batch)) for batch in batches]
         schema = arrow_schema(Struct(tuple(columns)))
         return pa.Table.from_batches(chunks, schema)
 

@@ -14,6 +14,7 @@ from deltaberg.delta.snapshot import Snapshot
 from deltaberg.delta.state import ADD_KEYS, REMOVE_KEYS, live_of_part, live_of_replay, live_schema, mask_older
 from deltaberg.delta.table_state import TableState
 from deltaberg.errors import CorruptCheckpointError
+from deltaberg.schema import columns_of
 
 __all__ = ["SnapshotPart", "divide"]
 
@@ -149,5 +150,5 @@ class SnapshotPart(TableState):
             error.hint = error.hint or "pass planning='driver', which can go back to an older checkpoint"
             raise
         newest = self._pieces.column("files").combine_chunks().flatten()
-        files = pa.Table.from_arrays(newest.flatten(), schema=pa.schema(list(newest.type)))
+        files = pa.Table.from_batches([columns_of(newest)])
         return pa.concat_tables([files, *older]).select(live_schema().names)

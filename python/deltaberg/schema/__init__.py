@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, is_variant_field
+from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, columns_of, is_variant_field
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
 from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
@@ -24,6 +24,7 @@ __all__ = [
     "arrow_field",
     "arrow_schema",
     "arrow_type",
+    "columns_of",
     "field_id",
     "find_column",
     "find_path",

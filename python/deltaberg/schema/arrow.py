@@ -82,6 +82,14 @@ def arrow_schema(schema: Struct) -> pa.Schema:
     return pa.schema([arrow_field(child) for child in schema])
 
 
+def columns_of(structs: pa.StructArray) -> pa.RecordBatch:
+    """Give the children of an array of structs as the columns of a batch.
+
+    Before pyarrow 20, from_struct_array() gives the columns of a slice their whole length.
+    """
+    return pa.RecordBatch.from_arrays(structs.flatten(), schema=pa.schema(list(structs.type)))
+
+
 def is_variant_field(child: pa.Field) -> bool:
     """Say whether an Arrow field is a variant of ours."""
     metadata = child.metadata or {}

@@ -83,19 +83,16 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
         return RoadChoice(pa.repeat(False, files), None, {why: files} if files else {})
     tasks = scan.file_tasks()
     verdicts = _Verdicts(tasks.num_rows)
-    _judge_tasks(tasks, verdicts)
-    if is_remote(spark):
-        patterns = pc.match_substring_regex(tasks.column("location"), _PATTERN)
-        verdicts.refuse_where(patterns, "Spark Connect would take its name for a pattern")
+    _judge_tasks(tasks, verdicts, spark)
     fields = _fields_to_read(scan, tasks)
     _judge_worth(tasks, verdicts, forced)
-    if verdicts.native and _schemes_of(spark, tasks.column("location").to_pylist()) == ():
-        verdicts.refuse(verdicts.native, _NO_FILE_SYSTEM)
+    schemes = _judge_schemes(tasks, verdicts, spark)
     fits = _judge_footers(scan, tasks, fields, verdicts)
     _judge_words(tasks, fits, verdicts)
     frames = []
-    for chosen in _groups(fits, verdicts):
-        made = _frame(scan, spark, tasks.take(pa.array(chosen, pa.int64())), [fits[number] for number in chosen])
+    for scheme, chosen in _groups(schemes, fits, verdicts):
+        mine = tasks.take(pa.array(chosen, pa.int64()))
+        made = _frame(scan, spark, scheme, mine, [fits[number] for number in chosen])
         if isinstance(made, str):
             verdicts.refuse(chosen, made)
         else:
@@ -105,29 +102,33 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     return RoadChoice(native, frame, dict(Counter(why for why in verdicts.why if why is not None)))
 
 
-def _groups(fits: Mapping[int, FileFit], verdicts: _Verdicts) -> list[list[int]]:
-    """Give the files that name their columns alike: those of a table have few ways to."""
-    found: dict[tuple[str, ...], list[int]] = {}
+def _groups(
+    schemes: Mapping[int, str], fits: Mapping[int, FileFit], verdicts: _Verdicts
+) -> list[tuple[str, list[int]]]:
+    """Give the files of a scheme that name their columns alike: those of a table have few ways to."""
+    found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for number in verdicts.native:
-        found.setdefault(fits[number].names, []).append(number)
-    groups = sorted(found.values(), key=len, reverse=True)
-    for rest in groups[_MOST_GROUPS:]:
+        found.setdefault((schemes[number], fits[number].names), []).append(number)
+    groups = sorted(((scheme, chosen) for (scheme, _), chosen in found.items()), key=lambda group: -len(group[1]))
+    for _, rest in groups[_MOST_GROUPS:]:
         verdicts.refuse(rest, "few other files name their columns as it does")
     return groups[:_MOST_GROUPS]
 
 
-def _frame(scan: Scan, spark: SparkSession, tasks: pa.RecordBatch, fits: Sequence[FileFit]) -> DataFrame | str:
+def _frame(
+    scan: Scan, spark: SparkSession, scheme: str, tasks: pa.RecordBatch, fits: Sequence[FileFit]
+) -> DataFrame | str:
     """Give the rows of files that name their columns alike as Spark reads them, or why it does not."""
     fields = fits[0].fields
     why = _why_not_by_name(fields)
     if why is not None:
         return why
     locations = tasks.column("location").to_pylist()
-    opened = _opened(spark, locations, fields)
+    opened = _opened(spark, scheme, locations, fields)
     if opened is None:
-        return _NO_FILE_SYSTEM if _schemes_of(spark, locations) == () else "Spark cannot open it"
-    rows, scheme = opened
-    found = keys_of(locations, scheme)
+        return "Spark cannot open it" if _spellings(spark, scheme) else _NO_FILE_SYSTEM
+    rows, spelling = opened
+    found = keys_of(locations, spelling)
     if found is None:
         return "its path has the hash of another one"
     files = NativeFiles(tasks, *found, fields, vector_words(scan, tasks, [fit.rows for fit in fits]))
@@ -213,7 +214,7 @@ def _fields_to_read(scan: Scan, tasks: pa.RecordBatch | None = None) -> tuple[Fi
     return tuple(child for child in wanted if child.name not in constants and child.name not in computed)
 
 
-def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
+def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSession) -> None:
     """Judge files by what the plan says of them."""
     verdicts.refuse_where(pc.not_equal(tasks.column("format"), "parquet"), "it is no Parquet file")
     included = pc.list_value_length(tasks.column("included")).fill_null(0)
@@ -222,6 +223,9 @@ def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
     locations = tasks.column("location")
     paths = pc.replace_substring_regex(locations, _SCHEME, "/")
     verdicts.refuse_where(pc.match_substring_regex(paths, _UNREADABLE), "Spark does not open its name")
+    if is_remote(spark):
+        patterns = pc.match_substring_regex(locations, _PATTERN)
+        verdicts.refuse_where(patterns, "Spark Connect would take its name for a pattern")
     names = locations.to_pylist()
     odd = [not name.isascii() and any(not (one.isascii() or one.isalnum()) for one in name) for name in names]
     verdicts.refuse_where(pa.array(odd, pa.bool_()), "Spark does not open its name")
@@ -252,6 +256,15 @@ def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> No
         verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
 
 
+def _judge_schemes(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSession) -> dict[int, str]:
+    """Judge files by the store that they are in, and give their schemes: a clone has files of other stores."""
+    locations = tasks.column("location")
+    schemes = {number: parse_location(locations[number].as_py()).scheme for number in verdicts.native}
+    for missing in {scheme for scheme in set(schemes.values()) if not _spellings(spark, scheme)}:
+        verdicts.refuse([number for number, scheme in schemes.items() if scheme == missing], _NO_FILE_SYSTEM)
+    return schemes
+
+
 def _judge_footers(
     scan: Scan, tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts
 ) -> dict[int, FileFit]:
@@ -274,11 +287,12 @@ def _judge_words(tasks: pa.RecordBatch, fits: Mapping[int, FileFit], verdicts: _
         verdicts.refuse(mine, "its deleted rows are too many to be broadcast")
 
 
-def _opened(spark: SparkSession, locations: Sequence[str], fields: Sequence[Field]) -> tuple[DataFrame, str] | None:
+def _opened(
+    spark: SparkSession, scheme: str, locations: Sequence[str], fields: Sequence[Field]
+) -> tuple[DataFrame, str] | None:
     """Open files, and give how Spark spells their scheme; None where Spark cannot open them."""
-    scheme = parse_location(locations[0]).scheme
     missing = 0
-    known = _schemes_of(spark, locations)
+    known = _spellings(spark, scheme)
     for name in known:
         # Whatever goes wrong, the arrow road reads the files, or says what is wrong.
         try:
@@ -293,7 +307,6 @@ def _opened(spark: SparkSession, locations: Sequence[str], fields: Sequence[Fiel
     return None
 
 
-def _schemes_of(spark: SparkSession, locations: Sequence[str]) -> tuple[str, ...]:
-    """Give how the scheme of files may be spelled for a session; nothing where it has no file system for it."""
-    scheme = parse_location(locations[0]).scheme
+def _spellings(spark: SparkSession, scheme: str) -> tuple[str, ...]:
+    """Give how a scheme may be spelled for a session; nothing where it has no file system for it."""
     return _schemes.get(spark, {}).get(scheme, ("s3", "s3a") if scheme == "s3" else (scheme,))

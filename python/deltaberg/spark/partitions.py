@@ -96,7 +96,7 @@ def partition_keys(count: int) -> list[int]:
 
 def _require_pandas() -> None:
     try:
-        import pandas as pd  # noqa: F401
+        import pandas as pd  # noqa: F401 - Spark imports it, and a broken one counts as none
     except ImportError as error:
         raise MissingDependencyError(
             "Spark's mapInArrow needs pandas", hint="pip install 'deltaberg[spark]'"
