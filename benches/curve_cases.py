@@ -14,7 +14,7 @@ _FILES = (10, 100, 1000)
 _PERCENTS = (1, 10)
 _DELETE_FILES = (1, 10, 100)
 _TWO = ["id", "w"]
-_TIMES = 3
+_PLAN_TIMES = 10
 
 
 def _window(scale: float) -> tuple[int, int]:
@@ -49,16 +49,16 @@ def _iceberg_scan(title: str, made: Callable[[float], Path]) -> Case:
 
 def _delta_plan(title: str, made: Callable[[float], Path]) -> Case:
     sides = {
-        "deltaberg": delta_cases.ours_plan(made, _window, times=_TIMES),
-        "deltalake": delta_cases.deltalake_plan(made, _window, times=_TIMES),
+        "deltaberg": delta_cases.ours_plan(made, _window, times=_PLAN_TIMES),
+        "deltalake": delta_cases.deltalake_plan(made, _window, times=_PLAN_TIMES),
     }
     return Case(title, made, sides)
 
 
 def _iceberg_plan(title: str, made: Callable[[float], Path]) -> Case:
     sides = {
-        "deltaberg": iceberg_cases.ours_plan(made, _condition, _TIMES),
-        "pyiceberg": iceberg_cases.pyiceberg_plan(made, _condition, _TIMES),
+        "deltaberg": iceberg_cases.ours_plan(made, _condition, _PLAN_TIMES),
+        "pyiceberg": iceberg_cases.pyiceberg_plan(made, _condition, _PLAN_TIMES),
     }
     return Case(title, made, sides)
 

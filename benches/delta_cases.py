@@ -52,10 +52,14 @@ def ours_plan(made: _Made, window: _Window, partition: str | None = None, times:
     """Open a table, and find the files of a range of ids, and of a partition."""
 
     def run(scale: float) -> Outcome:
+        from deltaberg import col
+
         root, open_table = made(scale), warm()
         low, high = window(scale)
-        condition = f"id >= {low} AND id < {high}" + (f" AND p = '{partition}'" if partition else "")
-        open_table(data.rows(0, deleted=False)).scan("id = 1").files()  # loads the parser of SQL
+        # The peer takes no text either.
+        condition = (col("id") >= low) & (col("id") < high)
+        if partition:
+            condition &= col("p") == partition
         return repeated(
             lambda: open_table(root).scan(condition).files(),
             lambda files: names(files["file_path"].to_pylist()),

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.delta.checkpoint import ADD_COLUMNS, Checkpoint, CheckpointPart
 from deltaberg.errors import CorruptCheckpointError
+from deltaberg.pruning import keep_rows
 from deltaberg.schema import Struct, arrow_schema
 
 __all__ = [
@@ -168,7 +169,7 @@ def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) ->
         older.select(ADD_KEYS).to_batches(),
         role,
     )
-    return older if pc.all(keep, min_count=0).as_py() else older.filter(keep)
+    return keep_rows(older, keep)
 
 
 def live_of_replay(replay: kernels.Replay) -> pa.Table:

@@ -14,6 +14,7 @@ from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
 from deltaberg.files.avro import AvroFile, AvroType, arrow_field_of
 from deltaberg.iceberg.manifest_list import numbered
 from deltaberg.iceberg.partitioning import AS_TEXT
+from deltaberg.pruning import keep_rows
 from deltaberg.schema import Struct, arrow_type
 
 __all__ = [
@@ -127,7 +128,7 @@ def read_manifest(
     table = pa.table(columns)
     _check(table, manifest)
     table = _inherit(table, manifest)
-    return table if part.deleted else table.filter(pc.not_equal(table.column("status"), DELETED))
+    return table if part.deleted else keep_rows(table, pc.not_equal(table.column("status"), DELETED))
 
 
 def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
@@ -192,22 +193,24 @@ def _numbers(count: int) -> pa.Int64Array:
 
 def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
     """Refuse what no entry may say."""
-    if not pc.all(pc.is_in(table.column("status"), value_set=pa.array([0, 1, 2], pa.int32())), min_count=0).as_py():
+    if not _distinct(table, "status") <= {0, 1, 2}:
         raise CorruptMetadataError("the status of an entry is not 0, 1 or 2")
-    content = table.column("content").fill_null(DATA)
-    allowed = [DATA] if manifest["content"] == 0 else [POSITION_DELETES, EQUALITY_DELETES]
-    if not pc.all(pc.is_in(content, value_set=pa.array(allowed, pa.int32())), min_count=0).as_py():
+    allowed = {DATA} if manifest["content"] == 0 else {POSITION_DELETES, EQUALITY_DELETES}
+    if not {content or DATA for content in _distinct(table, "content")} <= allowed:
         kind = "data" if manifest["content"] == 0 else "delete"
         raise CorruptMetadataError(f"a manifest of {kind} files holds another kind of file")
     lowest = pc.min_max(table.column("record_count")).as_py()["min"]
     if lowest is not None and lowest < 0:
         raise CorruptMetadataError(f"a file has {lowest} records")
-    formats = pc.utf8_lower(table.column("file_format")).unique()
-    unknown = formats.filter(pc.invert(pc.is_in(formats, value_set=pa.array(_FORMATS)))).to_pylist()
-    if unknown:
+    unknown = min({name.lower() for name in _distinct(table, "file_format")} - {*_FORMATS}, default=None)
+    if unknown is not None:
         raise UnsupportedFeatureError(
-            f"a file is of format {unknown[0]!r}", hint=f"known are {', '.join(_FORMATS)}", feature=unknown[0]
+            f"a file is of format {unknown!r}", hint=f"known are {', '.join(_FORMATS)}", feature=unknown
         )
+
+
+def _distinct(table: pa.Table, name: str) -> set[Any]:
+    return set(table.column(name).unique().to_pylist())
 
 
 def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
@@ -224,10 +227,12 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
         "file_format": pc.utf8_lower(table.column("file_format")),
     }
     for name in ("sequence_number", "file_sequence_number"):
-        given = table.column(name)
-        own[name] = pc.if_else(pc.and_(given.is_null(), inherits), pa.scalar(sequence, pa.int64()), given)
+        given = own[name] = table.column(name)
+        if given.null_count:
+            own[name] = pc.if_else(pc.and_(given.is_null(), inherits), pa.scalar(sequence, pa.int64()), given)
     live = pc.not_equal(status, DELETED)
-    if pc.any(pc.and_(own["sequence_number"].is_null(), live), min_count=0).as_py():
+    unknown = own["sequence_number"]
+    if unknown.null_count and pc.any(pc.and_(unknown.is_null(), live), min_count=0).as_py():
         raise CorruptMetadataError("an existing entry of a manifest has no sequence number, and must not inherit one")
     if "first_row_id" in table.column_names:
         own["first_row_id"] = _row_ids(table, manifest["first_row_id"], live)

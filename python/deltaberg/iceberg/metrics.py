@@ -85,9 +85,7 @@ def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     # A column of no type reads as null, whatever a writer counted.
     if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "void":
         return ColumnStats()
-    nulls, nan = (
-        kernels.parse_counts(maps[name], [number]).column(0) for name in ("null_value_counts", "nan_value_counts")
-    )
+    nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
     # Bounds of shapes are points, between which the bytes of values do not lie.
     if str(kind) == "variant" or SHAPE in child.metadata:
         return ColumnStats(null_count=nulls)
@@ -98,4 +96,7 @@ def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
     )
     if lower.type != target:
         lower, upper = lower.cast(target), upper.cast(target)
-    return ColumnStats(lower, upper, nulls, nan_count=nan if str(kind) in _FLOATING else None)
+    if str(kind) not in _FLOATING:
+        return ColumnStats(lower, upper, nulls)
+    nan = kernels.parse_counts(maps["nan_value_counts"], [number]).column(0)
+    return ColumnStats(lower, upper, nulls, nan_count=nan)

@@ -28,7 +28,7 @@ from deltaberg.iceberg.partitioning import partition_struct
 from deltaberg.iceberg.projections import project
 from deltaberg.iceberg.schema import iceberg_type_name
 from deltaberg.iceberg.spec import PartitionSpec
-from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, must_match, stats_key
+from deltaberg.pruning import ColumnStats, FileStats, StatsKey, keep_rows, may_match, must_match, stats_key
 from deltaberg.schema import Struct, arrow_type
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import processors
@@ -125,14 +125,11 @@ class ManifestReader:
         except DeltabergError as error:
             raise error.with_context(table=self.table, file=path) from None
         table = table.append_column("manifest", pa.repeat(pa.scalar(row["number"], pa.int32()), len(table)))
-        stats = _partition_stats(table, ready.partition)
         if ready.may != TRUE:
-            keep = may_match(ready.may, stats)
-            table = table.filter(keep)
-            stats = _partition_stats(table, ready.partition)
+            table = keep_rows(table, may_match(ready.may, _partition_stats(table, ready.partition)))
         if ready.must == TRUE:
-            return table, pa.repeat(True, len(table)) if ready.may == TRUE else pa.repeat(False, len(table))
-        return table, must_match(ready.must, stats)
+            return table, pa.repeat(ready.may == TRUE, len(table))
+        return table, must_match(ready.must, _partition_stats(table, ready.partition))
 
     def fetch(self, path: str) -> bytes:
         """Read a metadata file."""
@@ -170,8 +167,7 @@ def _partition_stats(table: pa.Table, partition: Struct) -> FileStats:
 
 def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Bound) -> pa.Table:
     """Leave out manifests without live files, and those whose partition summaries rule the filter out."""
-    alive = _may_be_alive(manifests)
-    manifests = manifests.filter(alive)
+    manifests = keep_rows(manifests, _may_be_alive(manifests))
     if condition == TRUE or not len(manifests):
         return manifests
     keep = pa.repeat(True, len(manifests))
@@ -185,7 +181,7 @@ def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Boun
         partition = partition_struct(spec, reader.schemas)
         found = may_match(may, _summary_stats(manifests, partition, may))
         keep = pc.and_(keep, pc.or_(found, pc.invert(mine)))
-    return manifests.filter(keep)
+    return keep_rows(manifests, keep)
 
 
 def _may_be_alive(manifests: pa.Table) -> pa.BooleanArray:

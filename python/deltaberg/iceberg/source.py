@@ -23,7 +23,7 @@ from deltaberg.iceberg.partitioning import identity_sources, union_struct, union
 from deltaberg.iceberg.paths import locate_paths
 from deltaberg.iceberg.planning import Entries, ManifestReader, prune_manifests
 from deltaberg.iceberg.snapshots import Snapshot
-from deltaberg.pruning import FileStats
+from deltaberg.pruning import FileStats, keep_rows
 from deltaberg.schema import Field, NameMapping, Primitive, Struct, arrow_schema, arrow_type, mapping_of
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import ROW, FileSelection, PruneStep
@@ -82,7 +82,7 @@ class IcebergSource:
 
     def divide(self, condition: Bound) -> pa.Table:
         """Give the data manifests that must be read, each with its ``length``."""
-        data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
+        data = self._manifests_of(0)
         chosen = prune_manifests(data, self.reader, condition)
         return chosen.append_column("length", chosen.column("manifest_length"))
 
@@ -178,16 +178,19 @@ class IcebergSource:
                 raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
         return table.append_column("number", pa.array(range(len(table)), pa.int32()))
 
+    def _manifests_of(self, content: int) -> pa.Table:
+        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), content))
+
     @cached_property
     def _deletes(self) -> DeleteFiles:
-        found = self.manifests.filter(pc.equal(self.manifests.column("content"), 1))
+        found = self._manifests_of(1)
         return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Give the live data files whose partition can hold a matching row, with what deletes their rows."""
         data = self._part_manifests
         if data is None:
-            data = self.manifests.filter(pc.equal(self.manifests.column("content"), 0))
+            data = self._manifests_of(0)
         chosen = prune_manifests(data, self.reader, condition)
         ids = frozenset(path[-1].id for path in bound_paths(condition) if path[-1].id is not None)
         part = ManifestPart(METRIC_NAMES if ids else (), ids, DATA_REST)

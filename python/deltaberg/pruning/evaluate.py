@@ -17,7 +17,7 @@ from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, Cons
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
 from deltaberg.schema import Field
 
-__all__ = ["may_match", "must_match"]
+__all__ = ["keep_rows", "may_match", "must_match"]
 
 
 def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
@@ -40,6 +40,15 @@ def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     if isinstance(bound, BoundPredicate):
         return _must(bound, stats)
     return _join(bound, [must_match(part, stats) for part in bound.parts])
+
+
+def keep_rows(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
+    """Keep the rows where a mask without nulls is true.
+
+    Mostly all or none are kept, and to filter a table of many columns costs much even if it has few rows.
+    """
+    kept = pc.sum(mask).as_py() or 0
+    return table if kept == len(table) else table.filter(mask) if kept else table.slice(0, 0)
 
 
 def _join(bound: BoundAnd | BoundOr, parts: list[pa.BooleanArray]) -> pa.BooleanArray:

@@ -64,7 +64,7 @@ class FileStats:
 
     def all(self, value: bool) -> pa.BooleanArray:
         """Give the same answer for every file."""
-        return pa.array([value], pa.bool_()).take(pa.nulls(self.files, pa.int8()).fill_null(0))
+        return pa.repeat(value, self.files)
 
     def all_null(self, key: StatsKey) -> pa.BooleanArray:
         """Say of each file whether the column is known to be null in every row."""

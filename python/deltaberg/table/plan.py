@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import DELETE_FILES, constant_column, task_schema
-from deltaberg.pruning import FileStats, StatsKey, known_values, may_match, must_match
+from deltaberg.pruning import FileStats, StatsKey, keep_rows, known_values, may_match, must_match
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.table.source import ROW, PruneStep, ScanSource
 
@@ -133,9 +133,8 @@ def _constant_stats(files: pa.Table, known: Sequence[Field]) -> FileStats:
 
 
 def _keep(files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None) -> tuple[pa.Table, pa.Array | None]:
-    if pc.all(mask, min_count=0).as_py():
-        return files, counts
-    return files.filter(mask), None if counts is None else counts.filter(mask)
+    kept = keep_rows(files, mask)
+    return kept, counts if counts is None or kept is files else counts.filter(mask)
 
 
 def file_rows(files: pa.Table) -> pa.Int64Array:

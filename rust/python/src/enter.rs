@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
 use pyo3::prelude::*;
@@ -48,5 +49,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 
 /// The number of threads that a caller asked for; 0 means as many as there are processors.
 pub fn threads(asked: usize) -> usize {
-    if asked > 0 { asked } else { available_parallelism().map_or(1, NonZero::get) }
+    // To ask the system costs as much as a small kernel.
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    if asked > 0 { asked } else { *PROCESSORS.get_or_init(|| available_parallelism().map_or(1, NonZero::get)) }
 }

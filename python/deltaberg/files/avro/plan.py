@@ -38,7 +38,8 @@ def by_name(schema: AvroType, wanted: pa.Schema) -> Node:
 
 def _match_ids(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
     slots = {_id_of(child): slot for slot, child in enumerate(wanted)}
-    missing = [child for child in wanted if not child.nullable and _id_of(child) not in {part.id for part in found}]
+    known = {part.id for part in found}
+    missing = [child for child in wanted if not child.nullable and _id_of(child) not in known]
     if missing:
         raise CorruptAvroError(
             f"the Avro file has no field {missing[0].name} (id {_id_of(missing[0])}), which is required",
