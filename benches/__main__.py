@@ -1,4 +1,4 @@
-"""Runs the cases: each side in a fresh process, in turns, and prints medians, spreads and bytes."""
+"""Runs the cases, and prints medians, spreads and bytes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from pathlib import Path
 from typing import Any
 
 from benches.cases import CASES, SUBJECTS
-from benches.measure import CaseError, fresh, peak_of_processes
+from benches.measure import peak_of_processes, take_turns
 from benches.report import OURS, summary, write_report
+from benches.turns import CaseError, run_sides
 
 _PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
 
 def _run_side(case: str, side: str, scale: float) -> None:
+    take_turns()
     outcome = CASES[case].sides[side](scale)
     held = peak_of_processes() if outcome.bytes is None else outcome.bytes
     print("\n" + json.dumps({"amounts": outcome.amounts, "found": outcome.found, "bytes": held}))
 
 
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
-    """Run the sides of a case in turns, so that a slow minute of the machine hits all of them."""
+    """Run the sides of a case, each round in fresh processes."""
     CASES[case].prepare(scale)
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
-        for side, runs in results.items():
-            runs.append(fresh(case, side, scale))
+        for side, found in run_sides(case, results, scale).items():
+            results[side].append(found)
     answers = {side: runs[0]["found"] for side, runs in results.items()}
     if len({json.dumps(answer) for answer in answers.values()}) > 1:
         raise CaseError(f"{case}: the sides found different things: {answers}")
@@ -44,8 +46,7 @@ def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
     return f"  {side:15} {written(found.median):>14}  {spread:32} {found.bytes / (1 << 20):8.1f} MiB  {ratio}"
 
 
-def main() -> None:
-    """Run what was asked for."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the cases")
     parser.add_argument("--only", action="append", choices=sorted(CASES), help="only this case; may be repeated")
@@ -53,9 +54,40 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the data; 0.01 for a quick look")
     parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart into this folder")
-    parser.add_argument("--json", type=Path, help="write all measurements here")
+    parser.add_argument("--json", type=Path, help="write all measurements here, after each case")
+    parser.add_argument("--resume", action="store_true", help="do not repeat the cases that the file of --json has")
     parser.add_argument("--side", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
+    return parser
+
+
+def _measure_all(chosen: list[str], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Give what was measured, and the cases that failed."""
+    everything = json.loads(options.json.read_text()) if options.resume and options.json.exists() else {}
+    failed = []
+    for name in chosen:
+        if name in everything:
+            continue
+        print(f"{name}: {CASES[name].title}", flush=True)
+        try:
+            everything[name] = results = _measure(name, options.scale, options.rounds)
+        except CaseError as error:
+            print(f"  {error}", flush=True)
+            failed.append(name)
+            continue
+        ours = summary(results[OURS]).median
+        for side, runs in results.items():
+            print(_line(name, side, runs, ours), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(everything, indent=1))
+    return everything, failed
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = _parser()
     options = parser.parse_args()
+    if options.resume and not options.json:
+        parser.error("--resume needs --json")
     if options.side:
         case, side = options.side
         _run_side(case, side, options.scale)
@@ -69,24 +101,12 @@ def main() -> None:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PEERS)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     machine = f"{os.cpu_count()} processors, {memory} GiB; CPython {sys.version.split()[0]}; {versions}"
-    how = f"Scale {options.scale}; rounds: {options.rounds}, in each of which every side has a fresh process"
+    times = "once" if options.rounds == 1 else f"{options.rounds} times"
+    how = f"Scale {options.scale}; the sides of a case ran in turns, each in its own process, started {times}"
     print(f"{machine}\n{how}\n")
-    everything, failed = {}, []
-    for name in chosen:
-        print(f"{name}: {CASES[name].title}")
-        try:
-            everything[name] = results = _measure(name, options.scale, options.rounds)
-        except CaseError as error:
-            print(f"  {error}", flush=True)
-            failed.append(name)
-            continue
-        ours = summary(results[OURS]).median
-        for side, runs in results.items():
-            print(_line(name, side, runs, ours), flush=True)
+    everything, failed = _measure_all(chosen, options)
     if options.report:
         write_report(options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how}.", everything)
-    if options.json:
-        options.json.write_text(json.dumps(everything, indent=1))
     if failed:
         raise SystemExit(f"{len(failed)} of {len(chosen)} cases failed: {', '.join(failed)}")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 import zlib
@@ -19,25 +17,22 @@ from tests.support.memory import peak_memory
 __all__ = [
     "REQUESTS",
     "SECONDS",
+    "TURN",
     "Case",
-    "CaseError",
     "Outcome",
     "Side",
     "Subject",
     "Unit",
-    "fresh",
+    "await_turn",
     "joined",
     "names",
     "peak_of_processes",
     "repeated",
     "session",
+    "take_turns",
     "timed",
     "warm",
 ]
-
-
-class CaseError(Exception):
-    """A case did not run, or its sides found different things."""
 
 
 class Outcome(NamedTuple):
@@ -50,6 +45,10 @@ class Outcome(NamedTuple):
     found: Any
     bytes: int | None = None
 
+
+#: What a side says when it waits for its turn.
+TURN = "@ turn"
+_in_turns = False
 
 #: What one side of a case does, at a scale of its data.
 Side = Callable[[float], Outcome]
@@ -82,7 +81,21 @@ class Subject(NamedTuple):
     cases: dict[str, Case]
 
 
+def take_turns() -> None:
+    """Let the process that started this one say when it goes on."""
+    global _in_turns  # noqa: PLW0603 - it is a property of the process
+    _in_turns = True
+
+
+def await_turn() -> None:
+    """Wait for the turn of this side, where others are measured beside it."""
+    if _in_turns:
+        print(f"\n{TURN}", flush=True)
+        sys.stdin.readline()
+
+
 def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
+    await_turn()
     start = time.perf_counter()
     found = work()
     seconds = time.perf_counter() - start
@@ -132,13 +145,3 @@ def peak_of_processes() -> int:
     Each had its peak at its own time, and pages that forked workers share count for each, so that it is a bound.
     """
     return peak_memory() + sum(peak_memory(child.pid) for child in psutil.Process().children(recursive=True))
-
-
-def fresh(case: str, side: str, scale: float) -> dict[str, Any]:
-    """Run one side in a process of its own, and give its amounts, what it found, and the bytes beside them."""
-    command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode:
-        raise CaseError(f"{case}, {side}: {finished.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
-    return found

@@ -17,6 +17,10 @@ __all__ = ["SPARK_CASES"]
 #: How often a side runs in its process: code of the JVM alone gets faster for longer.
 _TIMES = 8
 _PYTHON_TIMES = 4
+_TWO = ("id", "w")
+_ALL = {"delta": ("id", "k", "v", "s", "ts", "w"), "iceberg": ("id", "k", "v", "w")}
+#: True of a thousandth of the rows, in every file.
+_RARE = "w < 1000000000"
 _Made = Callable[[float], Path]
 #: Makes a frame of a table, given what opens ours.
 _Reader = Callable[[Any, Path, Sequence[str]], Any]
@@ -78,6 +82,23 @@ def _scan_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str
     return Case(f"{format}: {len(columns)} columns of 16M rows into Spark, aggregated there{rest}", place, sides)
 
 
+def _filter_case() -> Case:
+    place = _delta(deleted=False)
+
+    def ours(spark: Any, root: Path, columns: Sequence[str]) -> Any:
+        return warm()(root).scan(_RARE, list(columns)).to_spark(spark)
+
+    def filtered(read: _Reader) -> _Reader:
+        return lambda spark, root, columns: read(spark, root, columns).where(_RARE)
+
+    sides = {
+        "deltaberg": _scan(place, ours, _TWO, engines=False),
+        "delta-spark": _scan(place, filtered(_by_connector("delta")), _TWO, engines=True),
+        "spark parquet": _scan(place, filtered(_by_parquet), _TWO, engines=False),
+    }
+    return Case("delta: a filter that keeps a thousandth of 16M rows, and skips no file", place, sides)
+
+
 def _sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     count = total = 0
     for batch in batches:
@@ -122,8 +143,6 @@ def _function_case(format: str, made: Callable[[bool], _Made], columns: Sequence
     return Case(f"{format}: a Python function over {len(columns)} columns of 16M rows on Spark{rest}", place, sides)
 
 
-_TWO = ("id", "w")
-_ALL = {"delta": ("id", "k", "v", "s", "ts", "w"), "iceberg": ("id", "k", "v", "w")}
 _MADE = {"delta": _delta, "iceberg": _iceberg}
 
 
@@ -147,5 +166,6 @@ SPARK_CASES: dict[str, Case] = {
         for columns in (_TWO, _ALL[name])
         for deleted in (False, True)
     },
+    "spark-delta-filtered": _filter_case(),
     **{f"spark-files-{files}": _files_case(files) for files in (10, 100, 1000)},
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from benches import data, iceberg_data
 from benches.iceberg_cases import newest_metadata
-from benches.measure import Case, Outcome, Side, joined
+from benches.measure import Case, Outcome, Side, await_turn, joined
 
 __all__ = ["START_CASES"]
 
@@ -63,6 +63,7 @@ _HEAD = (
 
 def _python(code: str) -> tuple[float, str, int]:
     """Run code in a fresh interpreter: the seconds of the whole process, its last line, and its peak of memory."""
+    await_turn()
     start = time.perf_counter()
     finished = subprocess.run(
         [sys.executable, "-c", _PEAK + code], cwd=_ROOT, capture_output=True, text=True, check=False

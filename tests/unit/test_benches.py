@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+import benches.__main__ as suite
 from benches.cache import FOLDER_VARIABLE
 from benches.cases import CASES, SUBJECTS
-from benches.measure import fresh, peak_of_processes
+from benches.measure import peak_of_processes
 from benches.report import write_report
+from benches.turns import CaseError, run_sides
 
 pytestmark = pytest.mark.one_backend
 
 _SCALE = 0.0005
 #: The session of the tests has no jar; a JVM takes one only when it starts.
-_OWN_JVM = {"iceberg-java"}
+_OWN_JVM = {"delta-spark", "iceberg-java"}
 _ON_SPARK = list(SUBJECTS["spark"].cases)
 _MIB = 1 << 20
 
@@ -30,12 +34,8 @@ def test_the_sides_of_a_case_agree(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     case = CASES[name]
     case.prepare(_SCALE)
-    _agree(
-        {
-            side: fresh(name, side, _SCALE)["found"] if side in _OWN_JVM else work(_SCALE).found
-            for side, work in case.sides.items()
-        }
-    )
+    own = run_sides(name, [side for side in case.sides if side in _OWN_JVM], _SCALE)
+    _agree({side: own[side]["found"] if side in own else work(_SCALE).found for side, work in case.sides.items()})
 
 
 @pytest.mark.spark
@@ -44,7 +44,7 @@ def test_a_case_on_spark(rng: random.Random, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     name = rng.choice([name for name in _ON_SPARK if not name.endswith("00")])
     CASES[name].prepare(_SCALE)
-    runs = {side: fresh(name, side, _SCALE) for side in CASES[name].sides}
+    runs = run_sides(name, CASES[name].sides, _SCALE)
     _agree({side: run["found"] for side, run in runs.items()})
     # The driver alone takes half of it.
     assert min(run["bytes"] for run in runs.values()) > 300 * _MIB
@@ -63,6 +63,34 @@ def test_the_peak_is_that_of_children_too() -> None:
 def _agree(found: dict[str, Any]) -> None:
     assert next(iter(found)) == "deltaberg"
     assert len({str(answer) for answer in found.values()}) == 1, found
+
+
+def test_a_run_goes_on_after_a_case_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is repeated alone where the run is resumed."""
+    broken, ran = {"mask"}, []
+
+    def measured(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
+        ran.append(case)
+        if case in broken:
+            raise CaseError(f"{case}: no vector")
+        return {side: {"amounts": [scale], "found": 1, "bytes": 1} for side in sides}
+
+    monkeypatch.setattr(suite, "run_sides", measured)
+    file = tmp_path / "all.json"
+    command = ["benches", "--only", "mask", "--only", "bucket-int64", "--scale", "0.0001", "--rounds", "2"]
+    monkeypatch.setattr(sys, "argv", [*command, "--json", str(file)])
+    with pytest.raises(SystemExit, match=r"^1 of 2 cases failed: mask$"):
+        suite.main()
+    assert "mask: no vector" in capsys.readouterr().out
+    assert list(json.loads(file.read_text())) == ["bucket-int64"]
+    broken.clear()
+    ran.clear()
+    monkeypatch.setattr(sys, "argv", [*command, "--json", str(file), "--resume"])
+    suite.main()
+    assert ran == ["mask", "mask"]
+    assert set(json.loads(file.read_text())) == {"mask", "bucket-int64"}
 
 
 def test_the_list_of_cases() -> None:

@@ -1,0 +1,84 @@
+"""Runs the sides of a case, each in a process of its own, in turns: what slows the machine slows all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from benches.measure import TURN
+
+__all__ = ["CaseError", "run_sides"]
+
+
+class CaseError(Exception):
+    """A case did not run, or its sides found different things."""
+
+
+class _Side:
+    """A process that does one piece of its work at a time, when it is told to."""
+
+    def __init__(self, case: str, side: str, scale: float) -> None:
+        self._name = f"{case}, {side}"
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - close() closes it
+        command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
+        #: What it measured, when it is done.
+        self.result: dict[str, Any] | None = None
+
+    def go_on(self) -> None:
+        """Let it do the next piece."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> None:
+        """Wait until it asks for its next turn, or is done.
+
+        Raises
+        ------
+        CaseError
+            Where it failed.
+        """
+        assert self._process.stdout is not None
+        line = ""
+        for line in self._process.stdout:
+            if line.strip() == TURN:
+                return
+        if self._process.wait():
+            self._errors.seek(0)
+            raise CaseError(f"{self._name}: {self._errors.read()[-2000:]}")
+        self.result = json.loads(line)
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+
+def run_sides(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
+    """Give for each side its amounts, what it found, and the bytes beside them.
+
+    Raises
+    ------
+    CaseError
+        Where a side failed.
+    """
+    running = {side: _Side(case, side, scale) for side in sides}
+    try:
+        for side in running.values():
+            side.wait()
+        while waiting := [side for side in running.values() if side.result is None]:
+            for side in waiting:
+                side.go_on()
+                side.wait()
+        return {name: side.result for name, side in running.items() if side.result is not None}
+    finally:
+        for side in running.values():
+            side.close()
