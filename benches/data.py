@@ -96,9 +96,9 @@ def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: 
 
 
 def checkpoint(scale: float) -> Path:
-    """Give the same table with one checkpoint, which deltalake writes; the log before it is gone."""
+    """Give the same table with one checkpoint, which deltalake writes; the log before its version is gone."""
     source = log(scale)
-    return made(source.name.replace("log", "checkpoint"), lambda root: _make_checkpoint(root, source))
+    return made(source.name.replace("log", "checkpointed"), lambda root: _make_checkpoint(root, source))
 
 
 def _make_checkpoint(root: Path, source: Path) -> None:
@@ -106,7 +106,7 @@ def _make_checkpoint(root: Path, source: Path) -> None:
 
     shutil.copytree(source, root, ignore=shutil.ignore_patterns(".done"))
     deltalake.DeltaTable(root).create_checkpoint()
-    for path in (root / "_delta_log").glob("*.json"):
+    for path in sorted((root / "_delta_log").glob("*.json"))[:-1]:
         path.unlink()
 
 

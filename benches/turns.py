@@ -52,7 +52,9 @@ class _Side:
                 return
         if self._process.wait():
             self._errors.seek(0)
-            raise CaseError(f"{self._name}: {self._errors.read()[-2000:]}")
+            # What Java threw is at the top of many lines that say where.
+            said = "".join(line for line in self._errors if not line.startswith("\tat "))
+            raise CaseError(f"{self._name}: {said[-2000:]}")
         self.result = json.loads(line)
 
     def close(self) -> None:
