@@ -135,6 +135,28 @@ def test_a_damaged_commit_is_told_at_once(builder: DeltaBuilder, monkeypatch: py
     assert len(reads) < 20
 
 
+def test_a_commit_that_comes_while_the_log_is_listed(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing may miss it, and have the next one: no store lists all at one moment."""
+    numbered_commits(builder, 3)
+    listings = []
+    original = LocalStorage.list_from
+
+    def list_from(store: LocalStorage, prefix: str, *start: str) -> Any:
+        found = list(original(store, prefix, *start))
+        if start:
+            listings.append(start)
+            missed = f"{2:020d}.json" if len(listings) == 1 else ""
+            found = [meta for meta in found if Path(meta.path).name != missed]
+        return found
+
+    monkeypatch.setattr(LocalStorage, "list_from", list_from)
+    assert ids_of(open_table(builder.root)) == [0, 1, 2, 3]
+    assert len(listings) == 2
+    (builder.log / f"{1:020d}.json").unlink()
+    with pytest.raises(CorruptLogError, match="version 1 is missing"):
+        open_table(builder.root)
+
+
 class _Reader(threading.Thread):
     """Opens a table, and refreshes another one, until it is told to stop; keeps what is not as it should be."""
 

@@ -23,6 +23,9 @@ __all__ = [
     "complete_checkpoints",
 ]
 
+#: How often a log that goes on is listed while commits in between are missing.
+_MOST_LISTINGS = 10
+
 
 @dataclass(frozen=True)
 class LogEntry:
@@ -143,7 +146,17 @@ def build_segment(log: LogDirectory, version: int | None, damaged: frozenset[str
             except (CorruptLogError, VersionNotFoundError):
                 # A stale or dangling pointer; the whole listing decides.
                 pass
-    return _assemble(list(log.entries()), version, damaged, None, log)
+    before = None
+    for _ in range(_MOST_LISTINGS):
+        listed = list(log.entries())
+        if listed == before:
+            break
+        try:
+            return _assemble(listed, version, damaged, None, log)
+        except CorruptLogError:
+            # No store lists all at one moment: a commit may be missed that came meanwhile, and a later one be seen.
+            before = listed
+    return _assemble(listed, version, damaged, None, log)
 
 
 def build_newer(log: LogDirectory, version: int) -> tuple[LogEntry | None, Segment]:
