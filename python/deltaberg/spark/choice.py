@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.errors import DeltabergError
@@ -136,7 +135,7 @@ def _frame(
         frame = native_frame(scan, spark, rows, files)
         # A session of Spark Connect understands it only when it is asked for something.
         _ = frame.schema
-    except PySparkException:
+    except Exception:  # noqa: BLE001 - PySpark's own, or of Java: 4.0.5 has a cast that fails
         return "Spark does not understand the join with what is known of its file"
     return frame
 
