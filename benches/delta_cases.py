@@ -48,7 +48,7 @@ def _delta_spark_files(made: _Made) -> Side:
 
         root, spark = made(scale), session(engines=True)
         log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - it is reached through the driver
-        java_session = spark._jsparkSession  # noqa: SLF001
+        java_session = spark._jsparkSession  # noqa: SLF001 - likewise
 
         def work() -> pa.Table:
             log.clearCache()

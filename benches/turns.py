@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from benches.measure import TURN
@@ -32,10 +33,11 @@ class _Side:
         self.result: dict[str, Any] | None = None
 
     def go_on(self) -> None:
-        """Let it do the next piece."""
+        """Let it do the next piece; what ended while it waited is told by `wait`."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
 
     def wait(self) -> None:
         """Wait until it asks for its next turn, or is done.

@@ -235,6 +235,18 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     assert raised.value.context["feature"] == "csv"
 
 
+def test_a_format_that_is_null_is_refused(tmp_path: Path) -> None:
+    builder = _builder(tmp_path)
+    builder.commit(builder.data(_rows(1)))
+
+    def nullable(schema: dict[str, Any]) -> None:
+        field_of(field_of(schema, "data_file")["type"], "file_format")["type"] = ["null", "string"]
+
+    rewrite_avro(_manifests(builder)[0], schema=nullable, record=lambda row: row["data_file"].update(file_format=None))
+    with pytest.raises(DeltabergError, match=r"file_format|format None"):
+        _ids(builder)
+
+
 @pytest.mark.req("ICE-MAN-10", half="reader")
 @pytest.mark.parametrize("name", ["file_path", "file_format", "record_count", "file_size_in_bytes"])
 def test_a_required_field_that_is_missing_is_named(tmp_path: Path, name: str) -> None:

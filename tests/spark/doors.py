@@ -16,7 +16,6 @@ from tests.support.roads import collect
 
 __all__ = [
     "DOORS",
-    "SPARK_4",
     "VERSION",
     "needs_connect",
     "needs_data_sources",
@@ -29,11 +28,11 @@ __all__ = [
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 #: Whether this Spark has Python Data Sources, the native road and a server of Spark Connect.
-SPARK_4 = VERSION >= (4, 0)
-needs_connect = pytest.mark.skipif(not SPARK_4, reason="PySpark 3.5 comes without the server of Spark Connect")
-needs_native = pytest.mark.skipif(not SPARK_4, reason="the native road needs Spark 4.0")
-needs_variants = pytest.mark.skipif(not SPARK_4, reason="variants came with Spark 4.0")
-needs_data_sources = pytest.mark.skipif(not SPARK_4, reason="Python Data Sources came with Spark 4.0")
+_SPARK_4 = VERSION >= (4, 0)
+needs_connect = pytest.mark.skipif(not _SPARK_4, reason="PySpark 3.5 comes without the server of Spark Connect")
+needs_native = pytest.mark.skipif(not _SPARK_4, reason="the native road needs Spark 4.0")
+needs_variants = pytest.mark.skipif(not _SPARK_4, reason="variants came with Spark 4.0")
+needs_data_sources = pytest.mark.skipif(not _SPARK_4, reason="Python Data Sources came with Spark 4.0")
 DOORS = ["to_spark", "map_in_arrow", pytest.param("format", marks=needs_data_sources)]
 
 

@@ -93,6 +93,11 @@ def test_a_run_goes_on_after_a_case_that_fails(
     assert set(json.loads(file.read_text())) == {"mask", "bucket-int64"}
 
 
+def test_a_side_that_fails_says_why() -> None:
+    with pytest.raises(CaseError, match=r"(?s)^mask, nobody: .*KeyError: 'nobody'"):
+        run_sides("mask", ["deltaberg", "nobody"], _SCALE)
+
+
 def test_the_list_of_cases() -> None:
     command = [sys.executable, "-m", "benches", "--list"]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -23,7 +23,7 @@ __all__ = [
     "complete_checkpoints",
 ]
 
-#: How often a log that goes on is listed while commits in between are missing.
+#: How often a log that goes on is listed again while commits in between are missing.
 _MOST_LISTINGS = 10
 
 
@@ -146,16 +146,15 @@ def build_segment(log: LogDirectory, version: int | None, damaged: frozenset[str
             except (CorruptLogError, VersionNotFoundError):
                 # A stale or dangling pointer; the whole listing decides.
                 pass
-    before = None
+    listed = list(log.entries())
     for _ in range(_MOST_LISTINGS):
-        listed = list(log.entries())
-        if listed == before:
-            break
         try:
             return _assemble(listed, version, damaged, None, log)
         except CorruptLogError:
             # No store lists all at one moment: a commit may be missed that came meanwhile, and a later one be seen.
-            before = listed
+            before, listed = listed, list(log.entries())
+            if listed == before:
+                raise
     return _assemble(listed, version, damaged, None, log)
 
 

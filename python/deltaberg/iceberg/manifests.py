@@ -193,7 +193,7 @@ def _numbers(count: int) -> pa.Int64Array:
 
 def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
     """Refuse what no entry may say."""
-    if not _distinct(table, "status") <= {0, 1, 2}:
+    if not {*_distinct(table, "status")} <= {0, 1, 2}:
         raise CorruptMetadataError("the status of an entry is not 0, 1 or 2")
     allowed = {DATA} if manifest["content"] == 0 else {POSITION_DELETES, EQUALITY_DELETES}
     if not {content or DATA for content in _distinct(table, "content")} <= allowed:
@@ -202,15 +202,16 @@ def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
     lowest = pc.min_max(table.column("record_count")).as_py()["min"]
     if lowest is not None and lowest < 0:
         raise CorruptMetadataError(f"a file has {lowest} records")
-    unknown = min({name.lower() for name in _distinct(table, "file_format")} - {*_FORMATS}, default=None)
-    if unknown is not None:
+    unknown = [name for name in _distinct(table, "file_format") if (name or "").lower() not in _FORMATS]
+    if unknown:
         raise UnsupportedFeatureError(
-            f"a file is of format {unknown!r}", hint=f"known are {', '.join(_FORMATS)}", feature=unknown
+            f"a file is of format {unknown[0]!r}", hint=f"known are {', '.join(_FORMATS)}", feature=unknown[0]
         )
 
 
-def _distinct(table: pa.Table, name: str) -> set[Any]:
-    return set(table.column(name).unique().to_pylist())
+def _distinct(table: pa.Table, name: str) -> list[Any]:
+    found: list[Any] = table.column(name).unique().to_pylist()
+    return found
 
 
 def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:

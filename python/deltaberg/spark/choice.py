@@ -135,7 +135,7 @@ def _frame(
         frame = native_frame(scan, spark, rows, files)
         # A session of Spark Connect understands it only when it is asked for something.
         _ = frame.schema
-    except Exception:  # noqa: BLE001 - PySpark's own, or of Java: 4.0.5 has a cast that fails
+    except Exception:  # noqa: BLE001 - of PySpark or of Java, as the cast that fails in 4.0.5: the arrow road reads it
         return "Spark does not understand the join with what is known of its file"
     return frame
 
@@ -259,8 +259,8 @@ def _judge_schemes(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSessi
     """Judge files by the store that they are in, and give their schemes: a clone has files of other stores."""
     locations = tasks.column("location")
     schemes = {number: parse_location(locations[number].as_py()).scheme for number in verdicts.native}
-    for missing in {scheme for scheme in set(schemes.values()) if not _spellings(spark, scheme)}:
-        verdicts.refuse([number for number, scheme in schemes.items() if scheme == missing], _NO_FILE_SYSTEM)
+    known = {scheme: bool(_spellings(spark, scheme)) for scheme in set(schemes.values())}
+    verdicts.refuse([number for number, scheme in schemes.items() if not known[scheme]], _NO_FILE_SYSTEM)
     return schemes
 
 
