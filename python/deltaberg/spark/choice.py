@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.errors import DeltabergError
@@ -135,7 +136,7 @@ def _frame(
         frame = native_frame(scan, spark, rows, files)
         # A session of Spark Connect understands it only when it is asked for something.
         _ = frame.schema
-    except Exception:  # noqa: BLE001 - of PySpark or of Java, as the cast that fails in 4.0.5: the arrow road reads it
+    except PySparkException:
         return "Spark does not understand the join with what is known of its file"
     return frame
 

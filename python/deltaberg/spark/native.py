@@ -115,7 +115,7 @@ class _Columns:
         prefix = "__file_"
         while any(field.physical_name.lower().startswith(prefix) for field in files.fields):
             prefix = f"_{prefix}"
-        self.key, self.words = f"{prefix}key", f"{prefix}words"
+        self.hash, self.key, self.words = f"{prefix}hash", f"{prefix}key", f"{prefix}words"
         self.constants = {child.name: (f"{prefix}{number}", child) for number, child in enumerate(constants)}
         self._read = {field.name: field for field in files.fields}
         #: What tells the files apart. To ask for more of the metadata costs time for each row.
@@ -182,7 +182,9 @@ def _joined(spark: SparkSession, rows: DataFrame, files: NativeFiles, columns: _
         known[columns.words] = files.words.take(place)
         fields.append(Field(columns.words, List(Field("element", Primitive("long")))))
     table = spark.createDataFrame(pa.table(known), spark_schema(Struct(tuple(fields))))
-    joined = rows.join(sf.broadcast(table), sf.xxhash64(f"_metadata.{files.by}") == sf.col(columns.key), "left")
+    # As a column, for the join of Spark 4.0 takes no condition on the metadata of files.
+    rows = rows.withColumn(columns.hash, sf.xxhash64(f"_metadata.{files.by}"))
+    joined = rows.join(sf.broadcast(table), sf.col(columns.hash) == sf.col(columns.key), "left")
     return joined.filter(columns.known(_kept(columns.words) if has_deletes else sf.lit(True), st.BooleanType()))
 
 
