@@ -60,9 +60,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure_all(chosen: list[str], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+def _measured(options: argparse.Namespace, conditions: dict[str, str]) -> dict[str, Any]:
+    """Give the cases that the run to be resumed has, which must be one of the same kind."""
+    if not options.resume or not options.json.exists():
+        return {}
+    before = json.loads(options.json.read_text())
+    different = [f"{before.get(name)!r}, not {now!r}" for name, now in conditions.items() if before.get(name) != now]
+    if different:
+        raise SystemExit(f"{options.json} is of another kind of run: {'; '.join(different)}")
+    cases: dict[str, Any] = before["cases"]
+    return cases
+
+
+def _measure_all(
+    chosen: list[str], options: argparse.Namespace, conditions: dict[str, str]
+) -> tuple[dict[str, Any], list[str]]:
     """Give what was measured, and the cases that failed."""
-    everything = json.loads(options.json.read_text()) if options.resume and options.json.exists() else {}
+    everything = _measured(options, conditions)
     failed = []
     for name in chosen:
         if name in everything:
@@ -78,7 +92,7 @@ def _measure_all(chosen: list[str], options: argparse.Namespace) -> tuple[dict[s
         for side, runs in results.items():
             print(_line(name, side, runs, ours), flush=True)
         if options.json:
-            options.json.write_text(json.dumps(everything, indent=1))
+            options.json.write_text(json.dumps({**conditions, "cases": everything}, indent=1))
     return everything, failed
 
 
@@ -104,7 +118,7 @@ def main() -> None:
     times = "once" if options.rounds == 1 else f"{options.rounds} times"
     how = f"Scale {options.scale}; the sides of a case ran in turns, each in its own process, started {times}"
     print(f"{machine}\n{how}\n")
-    everything, failed = _measure_all(chosen, options)
+    everything, failed = _measure_all(chosen, options, {"machine": machine, "how": how})
     if options.report:
         write_report(options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how}.", everything)
     if failed:

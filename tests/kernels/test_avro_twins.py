@@ -171,6 +171,42 @@ def test_a_required_field_that_is_missing_is_named() -> None:
         file.read_by_id(wanted)
 
 
+_LONG: Any = ("union", 0, 0, [("null", 0, None, [], None), ("long", 0, None, [], None)], None)
+_REQUIRED = pa.field("x", pa.int64(), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted", "body", "value"),
+    [
+        pytest.param(_LONG, _REQUIRED, b"\x00", None, id="column"),
+        pytest.param(_LONG, _REQUIRED, b"\x02\x0e", 7, id="column with a value"),
+        pytest.param(
+            ("array", 0, 0, [_LONG], None), pa.field("a", pa.list_(_REQUIRED)), b"\x04\x02\x0e\x00\x00", None, id="item"
+        ),
+        pytest.param(
+            ("record", 0, 0, [_LONG], None), pa.field("r", pa.struct([_REQUIRED])), b"\x00", None, id="in a record"
+        ),
+        pytest.param(
+            ("union", 0, 0, [("null", 0, None, [], None), ("record", 0, 0, [_LONG], None)], None),
+            pa.field("r", pa.struct([_REQUIRED])),
+            b"\x00",
+            {},
+            id="in a record that is null itself",
+        ),
+    ],
+)
+def test_a_null_in_a_required_field(node: Any, wanted: pa.Field, body: bytes, value: Any) -> None:
+    data, blocks = _block(1, body)
+    root = ("record", 0, None, [node], None)
+    found = twins(lambda kernels: kernels.decode_avro(data, blocks, "null", root, pa.schema([wanted])))
+    if value is None:
+        assert isinstance(found, Raised)
+        assert found.kind is CorruptAvroError
+        assert "the required field x is null" in found.message
+    else:
+        assert found.column(0).to_pylist() == [value or None]
+
+
 def test_unknown_codecs_and_markers_are_refused() -> None:
     data = avro_file(_SCHEMA, _ROWS, "null")
     with pytest.raises(UnsupportedFeatureError, match="bzip9"):

@@ -84,13 +84,16 @@ def test_a_run_goes_on_after_a_case_that_fails(
     with pytest.raises(SystemExit, match=r"^1 of 2 cases failed: mask$"):
         suite.main()
     assert "mask: no vector" in capsys.readouterr().out
-    assert list(json.loads(file.read_text())) == ["bucket-int64"]
+    assert list(json.loads(file.read_text())["cases"]) == ["bucket-int64"]
     broken.clear()
     ran.clear()
     monkeypatch.setattr(sys, "argv", [*command, "--json", str(file), "--resume"])
     suite.main()
     assert ran == ["mask", "mask"]
-    assert set(json.loads(file.read_text())) == {"mask", "bucket-int64"}
+    assert set(json.loads(file.read_text())["cases"]) == {"mask", "bucket-int64"}
+    monkeypatch.setattr(sys, "argv", [*command, "--json", str(file), "--resume", "--scale", "0.0002"])
+    with pytest.raises(SystemExit, match=r"of another kind of run: 'Scale 0\.0001.*not 'Scale 0\.0002"):
+        suite.main()
 
 
 def test_a_side_that_fails_says_why() -> None:

@@ -13,8 +13,9 @@ from deltaberg.files.bitmaps import RowSelection
 from deltaberg.files.deletes import KeySet, leaf_of
 from deltaberg.files.layout import FileLayout
 from deltaberg.files.metadata import DELETED, ComputedColumns
-from deltaberg.files.positioned import PositionedBatch, empty_batch
+from deltaberg.files.positioned import PositionedBatch
 from deltaberg.files.task import FileTask
+from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey, known_values
 from deltaberg.schema import Field, Struct, arrow_schema
 from deltaberg.schema.projection import plan_projection

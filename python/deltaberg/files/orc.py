@@ -11,7 +11,8 @@ from pyarrow import orc
 
 from deltaberg.expressions import Bound
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
+from deltaberg.files.positioned import PositionedBatch, RowGroup
+from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey
 from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets

@@ -12,8 +12,9 @@ import pyarrow.types as pt
 
 from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
+from deltaberg.files.positioned import PositionedBatch, RowGroup
 from deltaberg.kernels.decimals import exact_decimal
+from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, may_match, stats_key
 from deltaberg.schema import Field, NameMapping, with_mapped_ids
 from deltaberg.schema.convert import convert_leaf, is_promotable

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["PositionedBatch", "RowGroup", "empty_batch"]
+__all__ = ["PositionedBatch", "RowGroup"]
 
 
 class PositionedBatch(NamedTuple):
@@ -23,8 +23,3 @@ class RowGroup(NamedTuple):
     number: int
     start: int
     rows: int
-
-
-def empty_batch(rows: int) -> pa.RecordBatch:
-    """Give a batch of rows without columns."""
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))

@@ -202,7 +202,7 @@ def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
     lowest = pc.min_max(table.column("record_count")).as_py()["min"]
     if lowest is not None and lowest < 0:
         raise CorruptMetadataError(f"a file has {lowest} records")
-    unknown = [name for name in _distinct(table, "file_format") if (name or "").lower() not in _FORMATS]
+    unknown = [name for name in _distinct(table, "file_format") if name.lower() not in _FORMATS]
     if unknown:
         raise UnsupportedFeatureError(
             f"a file is of format {unknown[0]!r}", hint=f"known are {', '.join(_FORMATS)}", feature=unknown[0]

@@ -1,4 +1,4 @@
-"""What kernels give back when it is more than one thing."""
+"""What kernels give back when it is more than an array: some states, and rows without columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "empty_batch"]
+
+
+def empty_batch(rows: int) -> pa.RecordBatch:
+    """Give a batch of rows without columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
 
 
 class Replay(NamedTuple):

@@ -10,7 +10,8 @@ from deltaberg.expressions import Bound
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.schema import arrow_field_of
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.positioned import PositionedBatch, RowGroup, empty_batch
+from deltaberg.files.positioned import PositionedBatch, RowGroup
+from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey
 from deltaberg.schema import NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets

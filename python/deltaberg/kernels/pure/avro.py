@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError, TooLargeError
 from deltaberg.kernels.pure.avro_columns import Column, Cursor, Node, compile_node, least_bytes
+from deltaberg.kernels.results import empty_batch
 
 __all__ = ["decode_avro"]
 
@@ -43,11 +44,12 @@ def decode_avro(
     rows = len(column)
     try:
         arrays = column.children_arrays(rows)
+    except CorruptAvroError as error:
+        raise error.with_context(block=str(len(blocks) - 1)) from None
     except (pa.ArrowInvalid, UnicodeDecodeError, OverflowError) as error:
         raise CorruptAvroError(f"the values do not fit their types: {error}", block=str(len(blocks) - 1)) from error
     if not arrays:
-        empty = pa.Array.from_buffers(pa.struct([]), rows, [None], children=[])
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(empty)])
+        return pa.Table.from_batches([empty_batch(rows)])
     return pa.Table.from_batches([pa.RecordBatch.from_arrays(arrays, schema=schema)] if rows else [], schema)
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError
@@ -187,7 +188,10 @@ class _Record(Column):
         self.valid.append(False)
 
     def children_arrays(self, rows: int) -> list[pa.Array]:
-        return [child.array(rows) for child in self._children]
+        arrays = [child.array(rows) for child in self._children]
+        for field, array in zip(self.type, arrays, strict=True):
+            _check_nulls(field, array, pa.array(self.valid, pa.bool_()))
+        return arrays
 
     def array(self, rows: int) -> pa.Array:
         arrays = self.children_arrays(rows)
@@ -219,6 +223,8 @@ class _Items(Column):
 
     def array(self, rows: int) -> pa.Array:
         items = self._item.array(len(self._item))
+        if pt.is_list(self.type):
+            _check_nulls(self.type.value_field, items)
         validity = pa.array(self.valid, pa.bool_()).buffers()[1] if False in self.valid else None
         offsets = pa.array(self._offsets, pa.int32()).buffers()[1]
         if pt.is_map(self.type):
@@ -248,6 +254,14 @@ class _KeyFilter:
                 leaf.values.pop()
                 leaf.valid.pop()
             pairs.valid.pop()
+
+
+def _check_nulls(child: pa.Field, array: pa.Array, outer: pa.BooleanArray | None = None) -> None:
+    """Refuse a null in a required field, but where what it belongs to is null."""
+    if child.nullable or not array.null_count:
+        return
+    if outer is None or pc.any(pc.and_(array.is_null(), outer)).as_py():
+        raise CorruptAvroError(f"the required field {child.name} is null")
 
 
 def compile_node(node: Node, target: pa.DataType, depth: int) -> Column:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, TooLargeError
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.kernels.pure.values import PrimitiveType
+from deltaberg.kernels.results import empty_batch
 
 __all__ = ["parse_bounds", "parse_counts"]
 
@@ -82,7 +83,7 @@ def _rows(maps: pa.MapArray) -> list[dict[int, Any]]:
 
 def _batch(columns: list[tuple[int, pa.Array]], rows: int) -> pa.RecordBatch:
     if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return empty_batch(rows)
     return pa.RecordBatch.from_arrays([array for _, array in columns], names=[str(number) for number, _ in columns])
 
 

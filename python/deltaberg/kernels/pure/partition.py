@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError
 from deltaberg.kernels.pure.values import PrimitiveType, parse_timestamp
+from deltaberg.kernels.results import empty_batch
 
 __all__ = ["parse_partition_values"]
 
@@ -30,7 +31,7 @@ def parse_partition_values(values: pa.MapArray, columns: Sequence[tuple[str, str
             column.append(_value(row.get(name), name, primitive, number))
     arrays = [_column(column, primitive) for column, (_, primitive) in zip(cells, primitives, strict=True)]
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        return empty_batch(len(rows))
     return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in primitives])
 
 

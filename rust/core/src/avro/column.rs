@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray, make_array,
-    new_null_array,
+    Array, ArrayRef, BooleanArray, ListArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, StructArray,
+    make_array, new_null_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Fields, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::{Error, ErrorKind, Result};
 
+use super::cursor::corrupt;
 use super::plan::{Plan, Step};
 
 /// A column of some type. Every row has a place in `valid`, but where no step of the plan leads to the column.
@@ -172,7 +173,7 @@ impl Column {
 pub fn batch_of(column: Column, schema: &SchemaRef) -> Result<RecordBatch> {
     let rows = column.len();
     let Values::Struct(children) = column.values else { return Err(wrong_type()) };
-    let arrays = children.into_iter().map(|child| child.finish(rows)).collect::<Result<Vec<_>>>()?;
+    let arrays = arrays_of(children, schema.fields(), None, rows)?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
 }
@@ -181,8 +182,24 @@ fn struct_of(fields: &Fields, children: Vec<Column>, nulls: Option<NullBuffer>, 
     if fields.is_empty() {
         return Ok(StructArray::new_empty_fields(rows, nulls));
     }
-    let arrays = children.into_iter().map(|child| child.finish(rows)).collect::<Result<Vec<_>>>()?;
+    let arrays = arrays_of(children, fields, nulls.as_ref(), rows)?;
     Ok(StructArray::try_new(fields.clone(), arrays, nulls)?)
+}
+
+/// The arrays of a struct's children; `nulls` are those of the struct.
+fn arrays_of(children: Vec<Column>, fields: &Fields, nulls: Option<&NullBuffer>, rows: usize) -> Result<Vec<ArrayRef>> {
+    let arrays = children.into_iter().map(|child| child.finish(rows)).collect::<Result<Vec<_>>>()?;
+    fields.iter().zip(&arrays).try_for_each(|(field, array)| check_nulls(field, array, nulls))?;
+    Ok(arrays)
+}
+
+/// Refuses a null in a required field, but where what it belongs to is null.
+fn check_nulls(field: &Field, array: &ArrayRef, outer: Option<&NullBuffer>) -> Result<()> {
+    let inner = if field.is_nullable() { None } else { array.logical_nulls() };
+    if inner.is_none_or(|inner| inner.null_count() == 0 || outer.is_some_and(|outer| outer.contains(&inner))) {
+        return Ok(());
+    }
+    Err(corrupt(format!("the required field {} is null", field.name())))
 }
 
 fn list_of(
@@ -194,7 +211,10 @@ fn list_of(
     let rows = items.len();
     let items = items.finish(rows)?;
     Ok(match data_type {
-        DataType::List(field) => Arc::new(ListArray::try_new(field, offsets, items, nulls)?),
+        DataType::List(field) => {
+            check_nulls(&field, &items, None)?;
+            Arc::new(ListArray::try_new(field, offsets, items, nulls)?)
+        }
         DataType::Map(entries, sorted) => {
             let pairs: &StructArray = items.as_any().downcast_ref().ok_or_else(wrong_type)?;
             Arc::new(MapArray::try_new(entries, offsets, pairs.clone(), nulls, sorted)?)
