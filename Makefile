@@ -52,7 +52,10 @@ java:
 demo: java setup  ## Read tables with deletion vectors, column mapping and partitions on Spark, and check the rows
 	$(RUN) -m tests.demo
 
-test: java setup lint test-rust test-native test-python test-wheels test-grid  ## Run all linters and tests, with both kernels and in the wheels
+# Each kind of kernels leaves half of the processors alone: both take their turns at once.
+test: java setup lint test-rust  ## Run all linters and tests, with both kernels and in the wheels
+	$(MAKE) --jobs=2 test-native test-python
+	$(MAKE) test-wheels test-grid
 
 test-rust: setup
 	cargo test --release --quiet --package deltaberg-core

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import importlib.metadata
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from benches.cases import CASES, SUBJECTS
+from benches.conditions import conditions_of
 from benches.measure import peak_of_processes, take_turns
-from benches.report import OURS, summary, write_report
+from benches.report import OURS, size_written, summary, write_report
 from benches.turns import CaseError, run_sides
-
-_PEERS = ("deltaberg", "deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "pyroaring", "pyspark")
 
 
 def _run_side(case: str, side: str, scale: float) -> None:
@@ -28,22 +23,33 @@ def _run_side(case: str, side: str, scale: float) -> None:
 
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """Run the sides of a case, each round in fresh processes."""
-    CASES[case].prepare(scale)
+    try:
+        CASES[case].prepare(scale)
+    except Exception as error:
+        raise CaseError(f"{case}: its data cannot be made: {error}") from error
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
         for side, found in run_sides(case, results, scale).items():
             results[side].append(found)
-    answers = {side: runs[0]["found"] for side, runs in results.items()}
-    if len({json.dumps(answer) for answer in answers.values()}) > 1:
-        raise CaseError(f"{case}: the sides found different things: {answers}")
+    _check(case, results)
     return results
+
+
+def _check(case: str, results: dict[str, list[dict[str, Any]]]) -> None:
+    """Refuse a case whose sides, or rounds, found different things."""
+    ours = results[OURS][0]["found"]
+    for side, runs in results.items():
+        wanted = ours[:1] if side in CASES[case].counting else ours
+        different = next((run["found"] for run in runs if run["found"] != wanted), wanted)
+        if different != wanted:
+            raise CaseError(f"{case}: {OURS} found {wanted}, and {side} {different}")
 
 
 def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
     found, written = summary(runs), CASES[case].unit.written
     ratio = "" if side == OURS else f"{found.median / ours:6.1f} x"
     spread = f"({written(found.best)} to {written(found.worst)})"
-    return f"  {side:15} {written(found.median):>14}  {spread:32} {found.bytes / (1 << 20):8.1f} MiB  {ratio}"
+    return f"  {side:15} {written(found.median):>14}  {spread:32} {size_written(found.bytes):>10}  {ratio}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,11 +59,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--subject", action="append", choices=list(SUBJECTS), help="only these cases; may be repeated")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs")
     parser.add_argument("--scale", type=float, default=1.0, help="the size of the data; 0.01 for a quick look")
-    parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart into this folder")
+    parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart of all cases into this folder")
     parser.add_argument("--json", type=Path, help="write all measurements here, after each case")
     parser.add_argument("--resume", action="store_true", help="do not repeat the cases that the file of --json has")
     parser.add_argument("--side", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
     return parser
+
+
+def _checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Give the options, refused before anything is measured in vain."""
+    options = parser.parse_args()
+    if options.rounds < 1 or options.scale <= 0:
+        parser.error("--rounds and --scale must be positive")
+    if options.resume and not options.json:
+        parser.error("--resume needs --json")
+    if options.report and (options.only or options.subject):
+        parser.error("--report is of all cases: leave out --only and --subject")
+    for folder in (options.report, options.json and options.json.parent):
+        if folder and not folder.is_dir():
+            parser.error(f"there is no folder {folder}")
+    return options
 
 
 def _measured(options: argparse.Namespace, conditions: dict[str, str]) -> dict[str, Any]:
@@ -98,10 +119,7 @@ def _measure_all(
 
 def main() -> None:
     """Run what was asked for."""
-    parser = _parser()
-    options = parser.parse_args()
-    if options.resume and not options.json:
-        parser.error("--resume needs --json")
+    options = _checked(_parser())
     if options.side:
         case, side = options.side
         _run_side(case, side, options.scale)
@@ -112,17 +130,13 @@ def main() -> None:
         for name in chosen:
             print(f"{name:24} {CASES[name].title}; {', '.join(CASES[name].sides)}")
         return
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PEERS)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    machine = f"{os.cpu_count()} processors, {memory} GiB; CPython {sys.version.split()[0]}; {versions}"
-    times = "once" if options.rounds == 1 else f"{options.rounds} times"
-    how = f"Scale {options.scale}; the sides of a case ran in turns, each in its own process, started {times}"
-    print(f"{machine}\n{how}\n")
-    everything, failed = _measure_all(chosen, options, {"machine": machine, "how": how})
-    if options.report:
-        write_report(options.report, f"{dt.datetime.now(dt.timezone.utc).date()}: {machine}.", f"{how}.", everything)
+    conditions = conditions_of(options.scale, options.rounds)
+    print("\n".join(conditions.values()), end="\n\n")
+    everything, failed = _measure_all(chosen, options, conditions)
     if failed:
-        raise SystemExit(f"{len(failed)} of {len(chosen)} cases failed: {', '.join(failed)}")
+        raise SystemExit(f"{len(failed)} of {len(chosen)} cases failed: {', '.join(failed)}; no report was written")
+    if options.report:
+        write_report(options.report, conditions, everything)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,17 @@ __all__ = ["FOLDER_VARIABLE", "made"]
 
 #: The environment variable that names another folder than ``.cache/benches``.
 FOLDER_VARIABLE = "DELTABERG_BENCHES"
+#: Raised with every change of what is made.
+_VERSION = "2"
 _FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benches"
 
 
 def made(name: str, make: Callable[[Path], Any]) -> Path:
-    """Give a folder of this name, made by a function where it was not made whole before."""
+    """Give a folder of this name, made by a function where it was not made whole before, or by older ones."""
     root = Path(os.environ.get(FOLDER_VARIABLE, _FOLDER)) / name
-    if not (root / ".done").exists():
+    done = root / ".done"
+    if not done.exists() or done.read_text("utf-8") != _VERSION:
         shutil.rmtree(root, ignore_errors=True)
         make(root)
-        (root / ".done").touch()
+        done.write_text(_VERSION, "utf-8")
     return root

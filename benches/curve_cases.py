@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from benches import data, delta_cases, iceberg_cases, iceberg_data
-from benches.measure import Case
+from benches.measure import Case, Made
 
 __all__ = ["CURVE_CASES"]
 
 _FILES = (10, 100, 1000)
 _PERCENTS = (1, 10)
 _DELETE_FILES = (1, 10, 100)
-_TWO = ["id", "w"]
 _PLAN_TIMES = 10
 
 
@@ -28,26 +26,26 @@ def _condition(scale: float) -> str:
     return f"id >= {low} AND id < {high}"
 
 
-def _delta(files: int, percent: int = 0) -> Callable[[float], Path]:
+def _delta(files: int, percent: int = 0) -> Made:
     return lambda scale: data.spread(scale, files, percent)
 
 
-def _iceberg(files: int, percent: int = 0) -> Callable[[float], Path]:
+def _iceberg(files: int, percent: int = 0) -> Made:
     return lambda scale: iceberg_data.spread(scale, files, percent)
 
 
-def _delta_scan(title: str, made: Callable[[float], Path]) -> Case:
-    sides = {"deltaberg": delta_cases.ours_scan(made, _TWO), "polars": delta_cases.polars_scan(made, _TWO)}
+def _delta_scan(title: str, made: Made) -> Case:
+    sides = {"deltaberg": delta_cases.ours_scan(made, data.TWO), "polars": delta_cases.polars_scan(made, data.TWO)}
     return Case(title, made, sides)
 
 
-def _iceberg_scan(title: str, made: Callable[[float], Path]) -> Case:
+def _iceberg_scan(title: str, made: Made) -> Case:
     return Case(
         title, made, {"deltaberg": iceberg_cases.ours_scan(made), "pyiceberg": iceberg_cases.pyiceberg_scan(made)}
     )
 
 
-def _delta_plan(title: str, made: Callable[[float], Path]) -> Case:
+def _delta_plan(title: str, made: Made) -> Case:
     sides = {
         "deltaberg": delta_cases.ours_plan(made, _window, times=_PLAN_TIMES),
         "deltalake": delta_cases.deltalake_plan(made, _window, times=_PLAN_TIMES),
@@ -55,7 +53,7 @@ def _delta_plan(title: str, made: Callable[[float], Path]) -> Case:
     return Case(title, made, sides)
 
 
-def _iceberg_plan(title: str, made: Callable[[float], Path]) -> Case:
+def _iceberg_plan(title: str, made: Made) -> Case:
     sides = {
         "deltaberg": iceberg_cases.ours_plan(made, _condition, _PLAN_TIMES),
         "pyiceberg": iceberg_cases.pyiceberg_plan(made, _condition, _PLAN_TIMES),
@@ -67,8 +65,10 @@ def _key_files(files: int) -> Case:
     def made(scale: float) -> Path:
         return iceberg_data.key_files(scale, files)
 
-    title = f"Iceberg: the same with {files} equality delete files of 1,000 keys; no peer: pyiceberg refuses them"
-    return Case(title, made, {"deltaberg": iceberg_cases.ours_scan(made)})
+    title = f"Iceberg: the same with {files} equality delete files of 1,000 keys, which pyiceberg refuses"
+    return Case(
+        title, made, {"deltaberg": iceberg_cases.ours_scan(made), "iceberg-spark": iceberg_cases.spark_scan(made)}
+    )
 
 
 CURVE_CASES: dict[str, Case] = {
@@ -96,7 +96,7 @@ CURVE_CASES: dict[str, Case] = {
     },
     **{
         f"iceberg-files-scan-{files}": _iceberg_scan(
-            f"Iceberg: read 2 of 4 columns of 2M rows in {files:,} files", _iceberg(files)
+            f"Iceberg: read 2 of 6 columns of 2M rows in {files:,} files", _iceberg(files)
         )
         for files in _FILES
     },

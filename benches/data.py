@@ -15,13 +15,27 @@ import pyarrow as pa
 from benches.cache import made
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["SPREAD", "checkpoint", "commits", "log", "rows", "spread"]
+__all__ = [
+    "SCHEMA",
+    "SPREAD",
+    "TWO",
+    "adds_of",
+    "checkpoint",
+    "columns",
+    "commits",
+    "log",
+    "rows",
+    "rows_of_file",
+    "spread",
+]
 
 _COMMITS = 200
 _FILES = 8
+#: The columns that are read where not all are.
+TWO = ("id", "w")
 #: The rows of a table of the cost curves.
 SPREAD = 2_000_000
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
         ("k", pa.int32()),
@@ -33,16 +47,21 @@ _SCHEMA = pa.schema(
 )
 
 
+def adds_of(scale: float) -> int:
+    """Give the adds of each commit of `log`."""
+    return max(int(5_000 * scale), 10)
+
+
 def log(scale: float) -> Path:
     """Give a table of 200 commits with 5,000 adds and 1,000 removes each, with statistics of 6 columns."""
-    adds = max(int(5_000 * scale), 10)
+    adds = adds_of(scale)
     return made(f"log-{adds}", lambda root: _make_log(root, adds))
 
 
 def _make_log(root: Path, adds: int) -> None:
     rng = random.Random(1)
     builder = DeltaBuilder(root)
-    builder.create(pa.schema([*_SCHEMA, ("p", pa.string())]), partition_by=["p"])
+    builder.create(pa.schema([*SCHEMA, ("p", pa.string())]), partition_by=["p"])
     live: list[tuple[str, str]] = []
     for commit in range(_COMMITS):
         builder.commit_text("".join(_commit(rng, live, commit, adds)))
@@ -81,7 +100,7 @@ def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: 
                 "ts": f"{day}T23:59:59.999Z",
                 "w": 10**12 + rng.randrange(10**12),
             },
-            "nullCount": dict.fromkeys(_SCHEMA.names, 0),
+            "nullCount": dict.fromkeys(SCHEMA.names, 0),
         }
         add = {
             "path": path,
@@ -110,9 +129,27 @@ def _make_checkpoint(root: Path, source: Path) -> None:
         path.unlink()
 
 
+def rows_of_file(scale: float) -> int:
+    """Give the rows of each of the 8 files that have 16,000,000 together."""
+    return max(int(2_000_000 * scale), 1000)
+
+
+def columns(rng: np.random.Generator, first: int, count: int) -> list[pa.Array]:
+    """Give rows of all columns; the ids are those from ``first`` on."""
+    ids = np.arange(first, first + count)
+    return [
+        pa.array(ids),
+        pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
+        pa.array(rng.random(count)),
+        pa.array([f"name-{number % 5000:05d}" for number in range(count)]),
+        pa.array(1_700_000_000_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
+        pa.array(rng.integers(0, 10**12, count)),
+    ]
+
+
 def rows(scale: float, deleted: bool) -> Path:
     """Give a table of 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by deletion vectors."""
-    count = max(int(2_000_000 * scale), 1000)
+    count = rows_of_file(scale)
     name = f"rows-{count}-{'deleted' if deleted else 'whole'}"
     return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
@@ -126,32 +163,21 @@ def spread(scale: float, files: int, percent: int = 0) -> Path:
 def _make_rows(root: Path, files: int, count: int, percent: int) -> None:
     rng, deletes = np.random.default_rng(1), np.random.default_rng(2)
     builder = DeltaBuilder(root)
-    names = pa.array([f"name-{number % 5000:05d}" for number in range(count)])
     adds = []
     for number in range(files):
-        ids = np.arange(number * count, (number + 1) * count)
-        table = pa.table(
-            [
-                pa.array(ids),
-                pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
-                pa.array(rng.random(count)),
-                names,
-                pa.array(1_700_000_000_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
-                pa.array(rng.integers(0, 10**12, count)),
-            ],
-            schema=_SCHEMA,
-        )
+        first = number * count
+        table = pa.table(columns(rng, first, count), schema=SCHEMA)
         gone = np.sort(deletes.choice(count, count * percent // 100, replace=False)).tolist()
         stats = {
             "numRecords": count,
-            "minValues": {"id": int(ids[0])},
-            "maxValues": {"id": int(ids[-1])},
+            "minValues": {"id": first},
+            "maxValues": {"id": first + count - 1},
             "nullCount": {"id": 0},
             "tightBounds": not percent,
         }
         vector = builder.vector(gone) if gone else None
         adds.append(builder.add(table, stats=stats, vector=vector, writer={"row_group_size": 1_000_000}))
-    builder.create(_SCHEMA, *adds, protocol=builder.features("deletionVectors") if percent else None)
+    builder.create(SCHEMA, *adds, protocol=builder.features("deletionVectors") if percent else None)
 
 
 def commits(count: int, rows: int) -> Path:

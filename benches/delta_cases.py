@@ -9,12 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benches import data
-from benches.measure import Case, Outcome, Side, names, repeated, session, timed, warm
+from benches.measure import Case, Made, Outcome, Side, contents, names, repeated, session, timed, warm
 
 __all__ = ["LOG_CASES", "SCAN_CASES", "deltalake_plan", "ours_plan", "ours_scan", "polars_scan"]
 
-#: Gives a table, made at a scale where it is not there yet.
-_Made = Callable[[float], Path]
 #: Gives the first id that is wanted, and the one behind the last.
 _Window = Callable[[float], tuple[int, int]]
 
@@ -22,15 +20,20 @@ _Window = Callable[[float], tuple[int, int]]
 # Opening, and the list of live files
 
 
-def _ours_files(made: _Made) -> Side:
+def _ours_files(made: Made) -> Side:
     def run(scale: float) -> Outcome:
         root, open_table = made(scale), warm()
-        return timed(lambda: open_table(root).live_files["path"], lambda paths: names(paths.to_pylist()))
+
+        def work() -> list[str]:
+            paths: list[str] = open_table(root).live_files["path"].to_pylist()
+            return paths
+
+        return timed(work, names)
 
     return run
 
 
-def _deltalake_files(made: _Made) -> Side:
+def _deltalake_files(made: Made) -> Side:
     def run(scale: float) -> Outcome:
         import deltalake
 
@@ -40,7 +43,7 @@ def _deltalake_files(made: _Made) -> Side:
     return run
 
 
-def _delta_spark_files(made: _Made) -> Side:
+def _delta_spark_files(made: Made) -> Side:
     """Do the same by delta-spark's own snapshot, on a warm JVM: `inputFiles` takes ten times as long."""
 
     def run(scale: float) -> Outcome:
@@ -50,25 +53,40 @@ def _delta_spark_files(made: _Made) -> Side:
         log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - it is reached through the driver
         java_session = spark._jsparkSession  # noqa: SLF001 - likewise
 
-        def work() -> pa.Table:
+        def work() -> list[str]:
             log.clearCache()
             snapshot = log.forTable(java_session, str(root)).unsafeVolatileSnapshot()
-            return DataFrame(snapshot.allFiles().toDF(), spark).select("path").toArrow()
+            paths: list[str] = DataFrame(snapshot.allFiles().toDF(), spark).select("path").toArrow()["path"].to_pylist()
+            return paths
 
-        return repeated(work, lambda files: names(files["path"].to_pylist()), 2)
+        return repeated(work, names, 2)
 
     return run
+
+
+def _pyarrow_files(scale: float) -> Outcome:
+    """Read the column of paths out of the checkpoint: less than any library has to do."""
+    import pyarrow.parquet as pq
+
+    (file,) = (data.checkpoint(scale) / "_delta_log").glob("*.checkpoint.parquet")
+
+    def work() -> list[str]:
+        adds = pq.ParquetFile(file).read(columns=["add.path"]).column("add").combine_chunks()
+        paths: list[str] = pc.struct_field(adds, "path").drop_null().to_pylist()
+        return paths
+
+    return timed(work, names)
 
 
 # Planning
 
 
 def _window(scale: float) -> tuple[int, int]:
-    adds = max(int(5_000 * scale), 10)
+    adds = data.adds_of(scale)
     return 100 * adds * 1000, 101 * adds * 1000
 
 
-def ours_plan(made: _Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+def ours_plan(made: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
     """Open a table, and find the files of a range of ids, and of a partition."""
 
     def run(scale: float) -> Outcome:
@@ -89,7 +107,7 @@ def ours_plan(made: _Made, window: _Window, partition: str | None = None, times:
     return run
 
 
-def deltalake_plan(made: _Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
+def deltalake_plan(made: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
     """Do the same by the actions that deltalake gives with their statistics."""
 
     def run(scale: float) -> Outcome:
@@ -111,16 +129,16 @@ def deltalake_plan(made: _Made, window: _Window, partition: str | None = None, t
 # Scans on this machine
 
 
-def ours_scan(made: _Made, columns: Sequence[str] | None) -> Side:
+def ours_scan(made: Made, columns: Sequence[str] | None) -> Side:
     def run(scale: float) -> Outcome:
         root, open_table = made(scale), warm()
-        work = lambda: open_table(root).scan(columns=columns).to_arrow()  # noqa: E731 - shown beside its peer
-        return repeated(work, lambda table: [table.num_rows, table.num_columns], 3)
+        work = lambda: open_table(root).scan(columns=columns and list(columns)).to_arrow()  # noqa: E731 - shown beside its peer
+        return repeated(work, contents, 3)
 
     return run
 
 
-def polars_scan(made: _Made, columns: Sequence[str] | None) -> Side:
+def polars_scan(made: Made, columns: Sequence[str] | None) -> Side:
     def run(scale: float) -> Outcome:
         import polars as pl
 
@@ -130,12 +148,9 @@ def polars_scan(made: _Made, columns: Sequence[str] | None) -> Side:
             frame = pl.scan_delta(str(root))
             return (frame if columns is None else frame.select(columns)).collect()
 
-        return repeated(work, lambda frame: [frame.height, frame.width], 3)
+        return repeated(work, lambda frame: contents(frame.to_arrow()), 3)
 
     return run
-
-
-_TWO = ["id", "w"]
 
 
 def _whole(scale: float) -> Path:
@@ -163,6 +178,7 @@ LOG_CASES: dict[str, Case] = {
             "deltaberg": _ours_files(data.checkpoint),
             "deltalake": _deltalake_files(data.checkpoint),
             "delta-spark": _delta_spark_files(data.checkpoint),
+            "pyarrow": _pyarrow_files,
         },
     ),
     "plan": Case(
@@ -176,7 +192,7 @@ SCAN_CASES: dict[str, Case] = {
     "scan-2": Case(
         "read 2 of 6 columns of 16M rows on this machine",
         _whole,
-        {"deltaberg": ours_scan(_whole, _TWO), "polars": polars_scan(_whole, _TWO)},
+        {"deltaberg": ours_scan(_whole, data.TWO), "polars": polars_scan(_whole, data.TWO)},
     ),
     "scan-6": Case(
         "read 6 columns of 16M rows on this machine",
@@ -186,6 +202,6 @@ SCAN_CASES: dict[str, Case] = {
     "scan-2-deleted": Case(
         "read 2 columns of 16M rows with 1 % deleted by deletion vectors",
         _deleted,
-        {"deltaberg": ours_scan(_deleted, _TWO), "polars": polars_scan(_deleted, _TWO)},
+        {"deltaberg": ours_scan(_deleted, data.TWO), "polars": polars_scan(_deleted, data.TWO)},
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from benches.cache import made
-from benches.data import SPREAD
+from benches.data import SCHEMA, SPREAD, columns, rows_of_file
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 __all__ = ["FILTER", "deleted_rows", "key_files", "keys", "manifests", "spread"]
 
 _MANIFESTS = 100
 _FILES = 8
-_COLUMNS = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "timestamptz", "w": "long", "p": "string"}
-_ROW = {"id": "long", "k": "int", "v": "double", "w": "long"}
+_ROW = {"id": "long", "k": "int", "v": "double", "s": "string", "ts": "timestamptz", "w": "long"}
 #: The filter of planning: one partition of a hundred.
 FILTER = "p-042"
 
@@ -33,7 +33,7 @@ def manifests(scale: float) -> Path:
 def _make_manifests(root: Path, count: int) -> None:
     rng = random.Random(1)
     spec = [{"source-id": 7, "name": "p", "transform": "identity"}]
-    builder = IcebergBuilder(root, _COLUMNS, specs=[spec])
+    builder = IcebergBuilder(root, {**_ROW, "p": "string"}, specs=[spec])
     rows = []
     for number in range(_MANIFESTS):
         builder.sequence += 1
@@ -70,14 +70,14 @@ def _bytes(number: int, value: Any) -> bytes:
 
 
 def deleted_rows(scale: float, deleted: bool) -> Path:
-    """Give 16,000,000 rows of 4 columns in 8 files; with 1 % of the rows deleted by position deletes."""
-    count = max(int(2_000_000 * scale), 1000)
+    """Give 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by position deletes."""
+    count = rows_of_file(scale)
     name = f"iceberg-{count}-{'deleted' if deleted else 'whole'}"
     return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
 
 def spread(scale: float, files: int, percent: int = 0) -> Path:
-    """Give 2,000,000 rows of 4 columns in some files; with some percent deleted by position deletes."""
+    """Give 2,000,000 rows of 6 columns in some files; with some percent deleted by position deletes."""
     count = max(int(SPREAD * scale) // files, 1)
     return made(f"iceberg-spread-{files}x{count}-{percent}", lambda root: _make_rows(root, files, count, percent))
 
@@ -85,37 +85,35 @@ def spread(scale: float, files: int, percent: int = 0) -> Path:
 def _make_rows(root: Path, files: int, count: int, percent: int) -> None:
     builder = IcebergBuilder(root, _ROW)
     rng = np.random.default_rng(1)
-    whole = [_rows(builder, rng, number * count, count) for number in range(files)]
+    whole = [_data(builder, number * count, columns(rng, number * count, count)) for number in range(files)]
     builder.commit(*whole)
     for file in whole if percent else ():
         gone = np.sort(rng.choice(count, max(count * percent // 100, 1), replace=False)).tolist()
         builder.commit(builder.position_deletes([(file, place) for place in gone]), operation="delete")
 
 
-def _rows(builder: IcebergBuilder, rng: np.random.Generator, first: int, count: int) -> IcebergFile:
-    arrays = [
-        pa.array(np.arange(first, first + count)),
-        pa.array(rng.integers(0, 10**6, count, dtype=np.int32)),
-        pa.array(rng.random(count)),
-        pa.array(rng.integers(0, 10**12, count)),
-    ]
-    fields = [
-        pa.field(child["name"], array.type, metadata={b"PARQUET:field_id": str(child["id"])})
-        for child, array in zip(builder.fields, arrays, strict=True)
-    ]
-    metrics = {"lower_bounds": {1: _bytes(1, first)}, "upper_bounds": {1: _bytes(1, first + count - 1)}}
-    table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+def _data(builder: IcebergBuilder, first: int, arrays: list[pa.Array]) -> IcebergFile:
+    last = first + len(arrays[0]) - 1
+    metrics = {"lower_bounds": {1: _bytes(1, first)}, "upper_bounds": {1: _bytes(1, last)}}
+    table = _table(builder, dict(zip(SCHEMA.names, arrays, strict=True)))
     return builder.data(table, row_group_size=1_000_000, metrics=metrics)
 
 
+def _table(builder: IcebergBuilder, arrays: Mapping[str, pa.Array]) -> pa.Table:
+    """Give columns with the ids of their fields."""
+    ids = {child["name"]: str(child["id"]) for child in builder.fields}
+    fields = [pa.field(name, found.type, metadata={b"PARQUET:field_id": ids[name]}) for name, found in arrays.items()]
+    return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields))
+
+
 def keys(scale: float, count: int) -> Path:
-    """Give 4,000,000 rows of 4 columns, and an equality delete file with some keys of two columns."""
-    rows = max(int(4_000_000 * scale), 1000)
+    """Give 4,000,000 rows of 6 columns, and an equality delete file with the keys of some of them, of two columns."""
+    rows, count = max(int(4_000_000 * scale), 1000), int(count * scale)
     return made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
 
 
 def key_files(scale: float, files: int) -> Path:
-    """Give 2,000,000 rows of 4 columns in 10 files, and some equality delete files of 1,000 keys, a commit each."""
+    """Give 2,000,000 rows of 6 columns in 10 files, and some equality delete files of 1,000 keys, a commit each."""
     rows, count = max(int(SPREAD * scale), 1000), max(int(1000 * scale), 10)
     return made(f"key-files-{rows}-{files}x{count}", lambda root: _make_keys(root, rows, count, files, parts=10))
 
@@ -123,16 +121,14 @@ def key_files(scale: float, files: int) -> Path:
 def _make_keys(root: Path, rows: int, count: int, files: int = 1, parts: int = 1) -> None:
     builder = IcebergBuilder(root, _ROW)
     rng = np.random.default_rng(1)
-    builder.commit(*(_rows(builder, rng, number * rows // parts, rows // parts) for number in range(parts)))
+    arrays = columns(rng, 0, rows)
+    size = rows // parts
+    sliced = [(first, [array.slice(first, size) for array in arrays]) for first in range(0, size * parts, size)]
+    builder.commit(*(_data(builder, first, part) for first, part in sliced))
     for _ in range(files if count else 0):
-        ids = rng.integers(0, 2 * rows, count)
+        gone = pa.array(rng.choice(size * parts, count, replace=False))
+        table = _table(builder, {"id": arrays[0].take(gone), "k": arrays[1].take(gone)})
         fields = [child for child in builder.fields if child["name"] in ("id", "k")]
-        columns = {"id": pa.array(ids), "k": pa.array(rng.integers(0, 10**6, count, dtype=np.int32))}
-        arrow = [
-            pa.field(child["name"], columns[child["name"]].type, metadata={b"PARQUET:field_id": str(child["id"])})
-            for child in fields
-        ]
-        table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(arrow))
         file = builder.data(table, fields=fields)
         file.content, file.equality_ids = 2, [1, 2]
         builder.commit(file, operation="delete")

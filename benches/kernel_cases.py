@@ -15,7 +15,9 @@ __all__ = ["KERNEL_CASES"]
 
 # Deletion vectors
 
-_VECTOR_ROWS = 10_000_000
+
+def _vector_rows(scale: float) -> int:
+    return max(int(10_000_000 * scale), 1000)
 
 
 def _vector(scale: float) -> bytes:
@@ -23,14 +25,14 @@ def _vector(scale: float) -> bytes:
 
     from tests.support.vectors import bitmap_bytes
 
-    count = max(int(_VECTOR_ROWS * scale), 1000)
+    count = _vector_rows(scale)
     return bitmap_bytes(np.sort(np.random.default_rng(1).choice(count, count // 10, replace=False)).tolist())
 
 
 def _ours_mask(scale: float) -> Outcome:
     from deltaberg import kernels
 
-    body, count = _vector(scale), max(int(_VECTOR_ROWS * scale), 1000)
+    body, count = _vector(scale), _vector_rows(scale)
 
     def work() -> pa.BooleanArray:
         bitmap, _ = kernels.unframe_bitmap(body, "delta-inline")
@@ -43,7 +45,7 @@ def _pyroaring_mask(scale: float) -> Outcome:
     import numpy as np
     from pyroaring import BitMap64
 
-    body, count = _vector(scale), max(int(_VECTOR_ROWS * scale), 1000)
+    body, count = _vector(scale), _vector_rows(scale)
 
     def work() -> Any:
         positions = np.array(BitMap64.deserialize(body[4:]).to_array(), dtype=np.uint64)

@@ -7,10 +7,13 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from tests.support.memory import peak_memory
 
@@ -19,11 +22,13 @@ __all__ = [
     "SECONDS",
     "TURN",
     "Case",
+    "Made",
     "Outcome",
     "Side",
     "Subject",
     "Unit",
     "await_turn",
+    "contents",
     "joined",
     "names",
     "peak_of_processes",
@@ -52,6 +57,8 @@ _in_turns = False
 
 #: What one side of a case does, at a scale of its data.
 Side = Callable[[float], Outcome]
+#: Gives a table, made at a scale where it is not there yet.
+Made = Callable[[float], Path]
 
 
 class Unit(NamedTuple):
@@ -66,12 +73,16 @@ REQUESTS = Unit(lambda count: f"{count:.0f} requests", "received")
 
 
 class Case(NamedTuple):
-    """A case: a sentence, the data that it needs, and its sides, ours first."""
+    """A case: a sentence, the data that it needs, and its sides, ours first.
+
+    Sides in ``counting`` tell only how many there are, the first of what ours tells.
+    """
 
     title: str
     prepare: Callable[[float], Any]
     sides: dict[str, Side]
     unit: Unit = SECONDS
+    counting: tuple[str, ...] = ()
 
 
 class Subject(NamedTuple):
@@ -105,20 +116,40 @@ def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
 def repeated(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
     """Time what is shorter than the noise, or runs on a warm engine, several times: the first half only warms up."""
     outcomes = [timed(work, describe) for _ in range(times)]
+    joined(outcomes)
     return joined(outcomes[times // 2 :])
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
     """Give the amounts of several outcomes of the same work as those of one, and the most bytes."""
+    if any(outcome.found != outcomes[0].found for outcome in outcomes):
+        raise ValueError(f"the same work found different things: {[outcome.found for outcome in outcomes]}")
     sizes = [outcome.bytes for outcome in outcomes if outcome.bytes is not None]
     amounts = [amount for outcome in outcomes for amount in outcome.amounts]
-    return Outcome(amounts, outcomes[-1].found, max(sizes, default=None))
+    return Outcome(amounts, outcomes[0].found, max(sizes, default=None))
 
 
 def names(paths: Iterable[str]) -> list[int]:
     """Describe file paths whatever is in front of them."""
     sums = [zlib.crc32(str(path).rsplit("/", 1)[-1].encode()) for path in paths]
     return [len(sums), sum(sums)]
+
+
+def contents(table: pa.Table) -> list[list[str]]:
+    """Describe the values of each column, in whatever order the rows are."""
+    return [[name, *map(str, _values(table.column(name)))] for name in table.column_names]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    counts = [len(column), column.null_count]
+    if pt.is_floating(column.type):
+        # The order decides the last digits of a sum.
+        return [*counts, *pc.min_max(column).as_py().values(), f"{pc.sum(column).as_py():.9g}"]
+    if pt.is_integer(column.type) or pt.is_timestamp(column.type):
+        return [*counts, pc.sum(column.cast(pa.int64())).as_py()]
+    texts = column.cast(pa.string())
+    ends = pc.min_max(texts).as_py().values()
+    return [*counts, *ends, pc.count_distinct(texts).as_py(), pc.sum(pc.binary_length(texts)).as_py()]
 
 
 def warm() -> Any:

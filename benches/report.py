@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from benches.cases import SUBJECTS
 from benches.measure import Subject
 
-__all__ = ["OURS", "Summary", "summary", "write_report"]
+__all__ = ["OURS", "Summary", "size_written", "summary", "write_report"]
 
 #: The side that the others are compared with.
 OURS = "deltaberg"
 _ROW, _LABEL, _WIDTH = 18, 300, 420
+_CAPTION = "How many times as long as deltaberg each peer took, or as many requests"
+_LEGEND = (("#2a7ab0", "the peer took more"), ("#c46a2b", "the peer took less"))
 #: Factors that have a line in the chart.
 _TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
@@ -39,13 +41,13 @@ def summary(runs: _Runs) -> Summary:
     return Summary(statistics.median(amounts), min(amounts), max(amounts), max(run["bytes"] for run in runs))
 
 
-def write_report(folder: Path, machine: str, how: str, results: _Results) -> None:
+def write_report(folder: Path, conditions: Mapping[str, str], results: _Results) -> None:
     """Write ``RESULTS.md`` and ``results.svg``.
 
     Parameters
     ----------
-    machine, how
-        The machine and the versions; the scale and the rounds.
+    conditions
+        Sentences about what the run depends on.
     results
         By case and side, the amounts, bytes and findings of each round.
     """
@@ -55,9 +57,7 @@ def write_report(folder: Path, machine: str, how: str, results: _Results) -> Non
         "Written by `make bench-full`; what the cases are, and how they are run, is in [docs](../docs/benchmarks.md).",
         "The ratio says how many times more a side took than deltaberg: time, or requests.",
         "",
-        machine,
-        "",
-        how,
+        *(f"- {sentence}" for sentence in conditions.values()),
         "",
         "![how many times more the peers took](results.svg)",
     ]
@@ -87,10 +87,10 @@ def _table(subject: Subject, measured: _Results) -> Iterator[str]:
             what = f"`{name}`: {subject.cases[name].title}" if side == OURS else ""
             ratio = "" if side == OURS else f"{found.median / ours:.1f}"
             amounts = f"{unit.written(found.median)} | {unit.written(found.best)}"
-            yield f"| {what} | {side} | {amounts} | {_size(found.bytes)} | {ratio} |"
+            yield f"| {what} | {side} | {amounts} | {size_written(found.bytes)} | {ratio} |"
 
 
-def _size(count: int) -> str:
+def size_written(count: int) -> str:
     return f"{count / (1 << 20):.0f} MiB" if count >= 10 << 20 else f"{count / (1 << 10):.0f} KiB"
 
 
@@ -105,23 +105,33 @@ def _chart(results: _Results) -> str:
     def place(factor: float) -> float:
         return _LABEL + _WIDTH * (math.log(factor) - low) / (high - low)
 
-    height = _ROW * (2 + sum(2 + len(bars) for _, bars in groups))
+    height = _ROW * (6 + sum(2 + len(bars) for _, bars in groups))
+    width, bottom = _LABEL + _WIDTH + 70, height - 2 * _ROW
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     drawn = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LABEL + _WIDTH + 70}" height="{height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="caption" {size}>',
+        f'<title id="caption">{_CAPTION}</title>',
         "<style>text { font: 12px sans-serif } .subject { font-weight: bold }</style>",
         '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="8" y="{_ROW}" class="subject">{_CAPTION}</text>',
     ]
+    for left, (colour, meaning) in zip((8, 158), _LEGEND, strict=True):
+        drawn.append(f'<rect x="{left}" y="{_ROW + 8}" width="10" height="10" fill="{colour}"/>')
+        drawn.append(f'<text x="{left + 15}" y="{2 * _ROW}">{meaning}</text>')
     for tick in ticks:
         at, colour = place(tick), "#888" if tick == 1 else "#ddd"
-        drawn.append(f'<line x1="{at:.1f}" y1="{_ROW}" x2="{at:.1f}" y2="{height - 8}" stroke="{colour}"/>')
-        drawn.append(f'<text x="{at:.1f}" y="{_ROW - 5}" text-anchor="middle" fill="#555">{tick:g}</text>')
-    top = _ROW
+        drawn.append(f'<line x1="{at:.1f}" y1="{3 * _ROW}" x2="{at:.1f}" y2="{bottom}" stroke="{colour}"/>')
+        drawn += [
+            f'<text x="{at:.1f}" y="{y}" text-anchor="middle" fill="#555">{tick:g} x</text>'
+            for y in (3 * _ROW - 5, bottom + _ROW - 2)
+        ]
+    top = 3 * _ROW
     for title, bars in groups:
         top += 2 * _ROW
         drawn.append(f'<text x="8" y="{top - 8}" class="subject">{html.escape(title)}</text>')
         for label, factor in bars:
             start, stop = sorted((place(1), place(factor)))
-            colour = "#2a7ab0" if factor >= 1 else "#c46a2b"
+            colour = _LEGEND[factor < 1][0]
             drawn.append(
                 f'<text x="{_LABEL - 8}" y="{top + 12}" text-anchor="end">{html.escape(label)}</text>'
                 f'<rect x="{start:.1f}" y="{top + 2}" width="{max(stop - start, 1):.1f}" height="{_ROW - 5}"'

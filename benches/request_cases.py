@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from benches import data
-from benches.measure import REQUESTS, Case, Outcome, Side, warm
+from benches.data import TWO
+from benches.measure import REQUESTS, Case, Outcome, Side, contents, names, warm
 from tests.support import moto_s3
 
 __all__ = ["REQUEST_CASES"]
 
 _COMMITS, _ROWS = 5, 100_000
-_TWO = ["id", "w"]
 
 
 class _Counter:
@@ -118,7 +118,7 @@ def _iceberg_table(bucket: _Bucket, scale: float) -> str:
     return table.metadata_location
 
 
-#: What a side does with a table on a bucket: nothing that is found is looked at before the requests are counted.
+#: What a side does with a table on a bucket: no value that is found is looked at before the requests are counted.
 _Work = Callable[[str, _Bucket], Any]
 
 
@@ -138,8 +138,10 @@ def _ours(operation: str) -> _Work:
     def work(place: str, bucket: _Bucket) -> Any:
         table = warm()(place, storage_options=bucket.aws)
         if operation == "open":
-            return table.schema
-        return table.scan().files() if operation == "plan" else table.scan(columns=_TWO).to_arrow()
+            return [child.name for child in table.schema]
+        if operation == "plan":
+            return table.scan().files()["file_path"].to_pylist()
+        return table.scan(columns=list(TWO)).to_arrow()
 
     return work
 
@@ -150,8 +152,8 @@ def _deltalake(operation: str) -> _Work:
 
         table = deltalake.DeltaTable(place, storage_options=bucket.aws)
         if operation == "open":
-            return table.schema()
-        return table.file_uris() if operation == "plan" else table.to_pyarrow_table(columns=_TWO)
+            return [child.name for child in table.schema().fields]
+        return table.file_uris() if operation == "plan" else table.to_pyarrow_table(columns=list(TWO))
 
     return work
 
@@ -159,7 +161,7 @@ def _deltalake(operation: str) -> _Work:
 def _polars(place: str, bucket: _Bucket) -> Any:
     import polars as pl
 
-    return pl.scan_delta(place, storage_options=bucket.aws).select(_TWO).collect()
+    return pl.scan_delta(place, storage_options=bucket.aws).select(TWO).collect().to_arrow()
 
 
 def _pyiceberg(operation: str) -> _Work:
@@ -168,30 +170,23 @@ def _pyiceberg(operation: str) -> _Work:
 
         table = StaticTable.from_metadata(place, properties=bucket.iceberg)
         if operation == "open":
-            return table.schema()
+            return [child.name for child in table.schema().fields]
         if operation == "plan":
-            return list(table.scan().plan_files())
-        return table.scan(selected_fields=tuple(_TWO)).to_arrow()
+            return [task.file.file_path for task in table.scan().plan_files()]
+        return table.scan(selected_fields=TWO).to_arrow()
 
     return work
-
-
-def _columns(schema: Any) -> int:
-    """Count the fields of any library's schema."""
-    return len(schema.fields if hasattr(schema, "fields") else schema)
 
 
 _OPERATIONS = {"open": "open", "plan": "open and list the files of", "read": "open and read 2 columns of"}
 
 
 def _case(operation: str, what: str, made: Callable[[_Bucket, float], str], sides: Mapping[str, _Work]) -> Case:
-    describe = _columns if operation == "open" else len
+    # Each side has pyiceberg write a table of its own, whose files have names of their own.
+    listed: Callable[[Any], Any] = names if made is _delta_table else len
+    describe: Callable[[Any], Any] = {"open": list, "plan": listed, "read": contents}[operation]
     counted = {name: _counted(made, work, describe) for name, work in sides.items()}
-    return Case(f"{_OPERATIONS[operation]} {what}", _prepare, counted, REQUESTS)
-
-
-def _prepare(scale: float) -> Path:
-    return _delta_folder(scale)
+    return Case(f"{_OPERATIONS[operation]} {what}", lambda _: None, counted, REQUESTS)
 
 
 REQUEST_CASES: dict[str, Case] = {

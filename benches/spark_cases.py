@@ -8,29 +8,29 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benches import data, iceberg_data
-from benches.measure import Case, Outcome, Side, repeated, session, warm
+from benches.measure import Case, Made, Outcome, Side, repeated, session, warm
 
 __all__ = ["SPARK_CASES"]
 
 #: How often a side runs in its process: code of the JVM alone gets faster for longer.
-_TIMES = 8
+_TIMES = 6
 _PYTHON_TIMES = 4
-_TWO = ("id", "w")
-_ALL = {"delta": ("id", "k", "v", "s", "ts", "w"), "iceberg": ("id", "k", "v", "w")}
+_ALL = tuple(data.SCHEMA.names)
+_TYPES = "id long, k int, v double, s string, ts timestamp, w long"
 #: True of a thousandth of the rows, in every file.
 _RARE = "w < 1000000000"
-_Made = Callable[[float], Path]
 #: Makes a frame of a table, given what opens ours.
 _Reader = Callable[[Any, Path, Sequence[str]], Any]
 
 
-def _delta(deleted: bool) -> _Made:
+def _delta(deleted: bool) -> Made:
     return lambda scale: data.rows(scale, deleted)
 
 
-def _iceberg(deleted: bool) -> _Made:
+def _iceberg(deleted: bool) -> Made:
     return lambda scale: iceberg_data.deleted_rows(scale, deleted)
 
 
@@ -46,21 +46,35 @@ def _by_connector(name: str) -> _Reader:
 
 
 def _by_parquet(spark: Any, root: Path, columns: Sequence[str]) -> Any:
-    reader = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    """Read the files by Spark alone, which is told their columns, as a format tells them."""
+    reader = spark.read.schema(_TYPES).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
     return reader.parquet(str(root)).select(*columns)
 
 
-def _aggregated(frame: Any) -> list[int]:
+def _by_pyarrow(spark: Any, root: Path, columns: Sequence[str]) -> Any:
+    """Read the files by plain pyarrow in Python workers, as is done without a table format."""
+    names = list(columns)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                yield from pq.ParquetFile(path).iter_batches(columns=names)
+
+    paths = [(str(path),) for path in sorted(root.rglob("*.parquet"))]
+    types = [kind for kind in _TYPES.split(", ") if kind.split()[0] in names]
+    return spark.createDataFrame(paths, "path string").repartition(len(paths)).mapInArrow(read, ", ".join(types))
+
+
+def _aggregated(frame: Any) -> list[str]:
     """Have the JVM look at every value: numbers are summed up, of the others the greatest is found."""
     from pyspark.sql import functions as sf
 
     sums = [sf.sum(name) for name, kind in frame.dtypes if kind == "bigint"]
     others = [sf.max(name) for name, kind in frame.dtypes if kind != "bigint"]
-    row = frame.agg(sf.count("*"), *sums, *others).collect()[0]
-    return [row[number] for number in range(1 + len(sums))]
+    return list(map(str, frame.agg(sf.count("*"), *sums, *others).collect()[0]))
 
 
-def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
+def _scan(made: Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return repeated(lambda: _aggregated(read(spark, root, columns)), list, _TIMES)
@@ -68,7 +82,7 @@ def _scan(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> 
     return run
 
 
-def _scan_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str], deleted: bool) -> Case:
+def _scan_case(format: str, made: Callable[[bool], Made], columns: Sequence[str], deleted: bool) -> Case:
     """Compare our two roads with the connector and, where nothing is deleted, with Spark's own Parquet."""
     place = made(deleted)
     sides = {
@@ -78,6 +92,7 @@ def _scan_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str
     }
     if not deleted:
         sides["spark parquet"] = _scan(place, _by_parquet, columns, engines=False)
+        sides["pyarrow"] = _scan(place, _by_pyarrow, columns, engines=False)
     rest = " with 1 % deleted" if deleted else ""
     return Case(f"{format}: {len(columns)} columns of 16M rows into Spark, aggregated there{rest}", place, sides)
 
@@ -92,9 +107,9 @@ def _filter_case() -> Case:
         return lambda spark, root, columns: read(spark, root, columns).where(_RARE)
 
     sides = {
-        "deltaberg": _scan(place, ours, _TWO, engines=False),
-        "delta-spark": _scan(place, filtered(_by_connector("delta")), _TWO, engines=True),
-        "spark parquet": _scan(place, filtered(_by_parquet), _TWO, engines=False),
+        "deltaberg": _scan(place, ours, data.TWO, engines=False),
+        "delta-spark": _scan(place, filtered(_by_connector("delta")), data.TWO, engines=True),
+        "spark parquet": _scan(place, filtered(_by_parquet), data.TWO, engines=False),
     }
     return Case("delta: a filter that keeps a thousandth of 16M rows, and skips no file", place, sides)
 
@@ -112,16 +127,20 @@ def _collected(frame: Any) -> list[int]:
     return [row["sum(n)"], row["sum(total)"]]
 
 
-def _fused(made: _Made, columns: Sequence[str]) -> Side:
+def _fused(made: Made, columns: Sequence[str]) -> Side:
     def run(scale: float) -> Outcome:
-        root, spark = made(scale), session()
-        scan = warm()(root).scan(columns=list(columns))
-        return repeated(lambda: _collected(scan.map_in_arrow(spark, _sums, "n long, total long")), list, _PYTHON_TIMES)
+        root, spark, open_table = made(scale), session(), warm()
+
+        def work() -> list[int]:
+            scan = open_table(root).scan(columns=list(columns))
+            return _collected(scan.map_in_arrow(spark, _sums, "n long, total long"))
+
+        return repeated(work, list, _PYTHON_TIMES)
 
     return run
 
 
-def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
+def _mapped(made: Made, read: _Reader, columns: Sequence[str], engines: bool) -> Side:
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return repeated(
@@ -131,7 +150,7 @@ def _mapped(made: _Made, read: _Reader, columns: Sequence[str], engines: bool) -
     return run
 
 
-def _function_case(format: str, made: Callable[[bool], _Made], columns: Sequence[str], deleted: bool) -> Case:
+def _function_case(format: str, made: Callable[[bool], Made], columns: Sequence[str], deleted: bool) -> Case:
     place = made(deleted)
     sides = {
         "deltaberg": _fused(place, columns),
@@ -143,7 +162,7 @@ def _function_case(format: str, made: Callable[[bool], _Made], columns: Sequence
     return Case(f"{format}: a Python function over {len(columns)} columns of 16M rows on Spark{rest}", place, sides)
 
 
-_MADE = {"delta": _delta, "iceberg": _iceberg}
+_MAKERS = {"delta": _delta, "iceberg": _iceberg}
 
 
 def _files_case(files: int) -> Case:
@@ -151,19 +170,19 @@ def _files_case(files: int) -> Case:
         return data.spread(scale, files)
 
     sides = {
-        "deltaberg": _scan(place, _by_road("auto"), _TWO, engines=False),
-        "delta-spark": _scan(place, _by_connector("delta"), _TWO, engines=True),
-        "spark parquet": _scan(place, _by_parquet, _TWO, engines=False),
+        "deltaberg": _scan(place, _by_road("auto"), data.TWO, engines=False),
+        "delta-spark": _scan(place, _by_connector("delta"), data.TWO, engines=True),
+        "spark parquet": _scan(place, _by_parquet, data.TWO, engines=False),
     }
     return Case(f"delta: 2 columns of 2M rows in {files:,} files into Spark, aggregated there", place, sides)
 
 
 SPARK_CASES: dict[str, Case] = {
     **{
-        f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MADE[name], columns, deleted)
+        f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MAKERS[name], columns, deleted)
         for what, make in (("spark", _scan_case), ("fused", _function_case))
         for name in ("delta", "iceberg")
-        for columns in (_TWO, _ALL[name])
+        for columns in (data.TWO, _ALL)
         for deleted in (False, True)
     },
     "spark-delta-filtered": _filter_case(),

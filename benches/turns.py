@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,9 @@ from benches.measure import TURN
 __all__ = ["CaseError", "run_sides"]
 
 
+_COMMAND = [sys.executable, "-m", "benches"]
+
+
 class CaseError(Exception):
     """A case did not run, or its sides found different things."""
 
@@ -25,9 +30,14 @@ class _Side:
     def __init__(self, case: str, side: str, scale: float) -> None:
         self._name = f"{case}, {side}"
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - close() closes it
-        command = [sys.executable, "-m", "benches", "--side", case, side, "--scale", str(scale)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [*_COMMAND, "--side", case, side, "--scale", str(scale)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            # A group of its own, which ends with it: Spark's JVM would outlive it.
+            start_new_session=True,
         )
         #: What it measured, when it is done.
         self.result: dict[str, Any] | None = None
@@ -52,18 +62,22 @@ class _Side:
         for line in self._process.stdout:
             if line.strip() == TURN:
                 return
-        if self._process.wait():
+        if ended := self._process.wait():
             self._errors.seek(0)
             # What Java threw is at the top of many lines that say where.
             said = "".join(line for line in self._errors if not line.startswith("\tat "))
-            raise CaseError(f"{self._name}: {said[-2000:]}")
+            raise CaseError(f"{self._name}, ended with {ended}: {said[-2000:]}")
         self.result = json.loads(line)
 
     def close(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
-        self._process.communicate()
-        self._errors.close()
+        """End the process and those that it started, whatever they do."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 def run_sides(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:

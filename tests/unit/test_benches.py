@@ -11,20 +11,24 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import psutil
+import pyarrow as pa
 import pytest
 
 import benches.__main__ as suite
+from benches import iceberg_data, turns
 from benches.cache import FOLDER_VARIABLE
 from benches.cases import CASES, SUBJECTS
-from benches.measure import peak_of_processes
+from benches.measure import contents, peak_of_processes, repeated
 from benches.report import write_report
 from benches.turns import CaseError, run_sides
+from deltaberg import open_table
 
 pytestmark = pytest.mark.one_backend
 
 _SCALE = 0.0005
 #: The session of the tests has no jar; a JVM takes one only when it starts.
-_OWN_JVM = {"delta-spark", "iceberg-java"}
+_OWN_JVM = ("delta-spark", "iceberg-java", "iceberg-spark")
 _ON_SPARK = list(SUBJECTS["spark"].cases)
 _MIB = 1 << 20
 
@@ -34,8 +38,20 @@ def test_the_sides_of_a_case_agree(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     case = CASES[name]
     case.prepare(_SCALE)
-    own = run_sides(name, [side for side in case.sides if side in _OWN_JVM], _SCALE)
-    _agree({side: own[side]["found"] if side in own else work(_SCALE).found for side, work in case.sides.items()})
+    found = {side: work(_SCALE).found for side, work in case.sides.items() if side not in _OWN_JVM}
+    _agree(name, found)
+
+
+@pytest.mark.parametrize("side", _OWN_JVM)
+def test_a_side_with_a_jvm_of_its_own(
+    side: str, rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one of its cases; each of them starts Spark."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    name = rng.choice([name for name, case in CASES.items() if side in case.sides and name not in _ON_SPARK])
+    CASES[name].prepare(_SCALE)
+    runs = run_sides(name, ["deltaberg", side], _SCALE)
+    _agree(name, {ran: run["found"] for ran, run in runs.items()})
 
 
 @pytest.mark.spark
@@ -45,7 +61,7 @@ def test_a_case_on_spark(rng: random.Random, tmp_path: Path, monkeypatch: pytest
     name = rng.choice([name for name in _ON_SPARK if not name.endswith("00")])
     CASES[name].prepare(_SCALE)
     runs = run_sides(name, CASES[name].sides, _SCALE)
-    _agree({side: run["found"] for side, run in runs.items()})
+    _agree(name, {side: run["found"] for side, run in runs.items()})
     # The driver alone takes half of it.
     assert min(run["bytes"] for run in runs.values()) > 300 * _MIB
 
@@ -60,9 +76,8 @@ def test_the_peak_is_that_of_children_too() -> None:
         child.communicate(b"\n")
 
 
-def _agree(found: dict[str, Any]) -> None:
-    assert next(iter(found)) == "deltaberg"
-    assert len({str(answer) for answer in found.values()}) == 1, found
+def _agree(case: str, found: dict[str, Any]) -> None:
+    suite._check(case, {side: [{"found": json.loads(json.dumps(answer))}] for side, answer in found.items()})
 
 
 def test_a_run_goes_on_after_a_case_that_fails(
@@ -81,7 +96,7 @@ def test_a_run_goes_on_after_a_case_that_fails(
     file = tmp_path / "all.json"
     command = ["benches", "--only", "mask", "--only", "bucket-int64", "--scale", "0.0001", "--rounds", "2"]
     monkeypatch.setattr(sys, "argv", [*command, "--json", str(file)])
-    with pytest.raises(SystemExit, match=r"^1 of 2 cases failed: mask$"):
+    with pytest.raises(SystemExit, match=r"^1 of 2 cases failed: mask; no report was written$"):
         suite.main()
     assert "mask: no vector" in capsys.readouterr().out
     assert list(json.loads(file.read_text())["cases"]) == ["bucket-int64"]
@@ -97,8 +112,109 @@ def test_a_run_goes_on_after_a_case_that_fails(
 
 
 def test_a_side_that_fails_says_why() -> None:
-    with pytest.raises(CaseError, match=r"(?s)^mask, nobody: .*KeyError: 'nobody'"):
+    with pytest.raises(CaseError, match=r"(?s)^mask, nobody, ended with 1: .*KeyError: 'nobody'"):
         run_sides("mask", ["deltaberg", "nobody"], _SCALE)
+
+
+@pytest.mark.parametrize("found", [[], [1], [1, "b"], [1, "a", 3], 1, None])
+def test_sides_that_found_different_things(found: Any) -> None:
+    ours = {"found": [1, "a"]}
+    suite._check("iceberg-plan", {"deltaberg": [ours], "same": [ours], "iceberg-java": [{"found": [1]}]})
+    with pytest.raises(CaseError, match=r"^iceberg-plan: deltaberg found"):
+        suite._check("iceberg-plan", {"deltaberg": [ours] * 2, "other": [ours, {"found": found}]})
+    with pytest.raises(CaseError, match=r"^iceberg-plan: deltaberg found"):
+        suite._check("iceberg-plan", {"deltaberg": [ours], "iceberg-java": [{"found": [2]}]})
+
+
+def test_what_a_table_holds_is_told_whatever_the_order() -> None:
+    columns = {
+        "i": pa.array([1, 2, None], pa.int32()),
+        "f": pa.array([0.1, 0.2, 0.3]),
+        "s": ["a", "bc", None],
+        "t": pa.array([1, 2, 3], pa.timestamp("us", "UTC")),
+    }
+    table = pa.table(columns)
+    assert contents(table) == contents(table.take([2, 0, 1])) == contents(table.cast(_other_types(table.schema)))
+    changed = {"i": [1, 3, None], "f": [0.1, 0.25, 0.25], "s": ["a", "bb", None], "t": [1, 2, 4]}
+    for name, values in changed.items():
+        other = pa.table({**columns, name: pa.array(values, table.schema.field(name).type)})
+        assert contents(other) != contents(table), name
+        assert contents(table.set_column(0, "x", pa.nulls(3, pa.int64()))) != contents(table)
+
+
+def _other_types(schema: pa.Schema) -> pa.Schema:
+    others = {pa.int32(): pa.int64(), pa.string(): pa.large_string()}
+    return pa.schema([field.with_type(others.get(field.type, field.type)) for field in schema])
+
+
+def test_work_that_finds_different_things() -> None:
+    numbers = iter(range(9))
+    with pytest.raises(ValueError, match=r"different things: \[0, 1, 2, 3\]"):
+        repeated(lambda: next(numbers), int, 4)
+
+
+@pytest.mark.parametrize("count", [0, 10_000_000])
+def test_equality_deletes_delete(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    table = open_table(iceberg_data.keys(_SCALE / 10, count)).scan().to_arrow()
+    assert len(table) == 1000 - int(count * _SCALE / 10)
+    table = open_table(iceberg_data.key_files(_SCALE, 3)).scan().to_arrow()
+    assert 1000 - 30 <= len(table) <= 1000 - 10
+
+
+def test_older_data_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    root = iceberg_data.keys(_SCALE, 0)
+    (root / ".done").write_text("1")
+    (root / "metadata" / "v1.metadata.json").unlink()
+    assert len(open_table(iceberg_data.keys(_SCALE, 0)).scan().to_arrow()) == 2000
+
+
+def test_an_interrupted_run_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The side has processes of its own, as Spark has; one of them keeps the pipes open."""
+    family: list[psutil.Process] = []
+
+    def interrupted(_: object) -> None:
+        family.extend(psutil.Process().children(recursive=True))
+        raise KeyboardInterrupt
+
+    code = "import subprocess, sys\nsubprocess.Popen(['sleep', '600'])\nprint('@ turn', flush=True)\ninput()"
+    monkeypatch.setattr(turns, "_COMMAND", [sys.executable, "-c", code])
+    monkeypatch.setattr(turns._Side, "go_on", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sides("mask", ["deltaberg", "pyroaring"], _SCALE)
+    assert len(family) == 4
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert not alive
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--rounds", "0"], "must be positive"),
+        (["--resume"], "--resume needs --json"),
+        (["--report", ".", "--only", "mask"], "--report is of all cases"),
+        (["--json", "no/such/folder/all.json"], "there is no folder no/such/folder"),
+    ],
+)
+def test_options_are_refused_before_anything_runs(
+    options: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benches", *options])
+    with pytest.raises(SystemExit):
+        suite.main()
+    assert said in capsys.readouterr().err
+
+
+def test_data_that_cannot_be_made_fails_its_case_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").touch()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "taken"))
+    monkeypatch.setattr(sys, "argv", ["benches", "--only", "scan-2", "--scale", "0.0001"])
+    with pytest.raises(SystemExit, match=r"^1 of 1 cases failed: scan-2"):
+        suite.main()
+    assert "scan-2: its data cannot be made" in capsys.readouterr().out
 
 
 def test_the_list_of_cases() -> None:
@@ -129,7 +245,7 @@ def test_the_report(tmp_path: Path) -> None:
         name: {"deltaberg": runs(2.0, 1.0, 9.0), "slow <one>": runs(8.0)},
         other: {"deltaberg": runs(0.05), "fast": runs(0.02)},
     }
-    write_report(tmp_path, "a machine", "a scale", results)
+    write_report(tmp_path, {"machine": "a machine", "how": "a scale"}, results)
     lines = (tmp_path / "RESULTS.md").read_text().splitlines()
     rows = [line for line in lines if line.startswith("| ")]
     assert [row.split(" | ")[1:] for row in rows] == [
