@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,4 +142,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # The processes of the sides end with this one, also where it is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()

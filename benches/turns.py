@@ -71,7 +71,7 @@ class _Side:
 
     def close(self) -> None:
         """End the process and those that it started, whatever they do."""
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
