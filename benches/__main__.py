@@ -28,7 +28,8 @@ def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, A
     try:
         CASES[case].prepare(scale)
     except Exception as error:
-        raise CaseError(f"{case}: its data cannot be made: {error}") from error
+        # Whatever it is, it fails this case alone.
+        raise CaseError(f"{case}: its data cannot be made: {type(error).__name__}: {error}") from error
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
         for side, found in run_sides(case, results, scale).items():
@@ -42,9 +43,9 @@ def _check(case: str, results: dict[str, list[dict[str, Any]]]) -> None:
     ours = results[OURS][0]["found"]
     for side, runs in results.items():
         wanted = ours[:1] if side in CASES[case].counting else ours
-        different = next((run["found"] for run in runs if run["found"] != wanted), wanted)
-        if different != wanted:
-            raise CaseError(f"{case}: {OURS} found {wanted}, and {side} {different}")
+        for run in runs:
+            if run["found"] != wanted:
+                raise CaseError(f"{case}: {OURS} found {wanted}, and {side} {run['found']}")
 
 
 def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
@@ -83,7 +84,7 @@ def _checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return options
 
 
-def _measured(options: argparse.Namespace, conditions: dict[str, str]) -> dict[str, Any]:
+def _to_resume(options: argparse.Namespace, conditions: dict[str, str]) -> dict[str, Any]:
     """Give the cases that the run to be resumed has, which must be one of the same kind."""
     if not options.resume or not options.json.exists():
         return {}
@@ -99,7 +100,7 @@ def _measure_all(
     chosen: list[str], options: argparse.Namespace, conditions: dict[str, str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Give what was measured, and the cases that failed."""
-    everything = _measured(options, conditions)
+    everything = _to_resume(options, conditions)
     failed = []
     for name in chosen:
         if name in everything:

@@ -51,7 +51,7 @@ def _delta_spark_files(made: Made) -> Side:
 
         root, spark = made(scale), session(engines=True)
         log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # noqa: SLF001 - it is reached through the driver
-        java_session = spark._jsparkSession  # noqa: SLF001 - likewise
+        java_session = spark._jsparkSession  # noqa: SLF001 - it is an argument of the next
 
         def work() -> list[str]:
             log.clearCache()

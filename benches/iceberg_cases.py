@@ -79,7 +79,7 @@ def newest_metadata(root: Path) -> Path:
 def _warm_pyiceberg() -> Callable[[Path], Any]:
     """Import what the first call would import, and give what opens a table."""
     import pyiceberg.expressions.parser
-    import pyiceberg.io.pyarrow  # noqa: F401
+    import pyiceberg.io.pyarrow  # noqa: F401 - the first call would import it
     from pyiceberg.table import StaticTable
 
     return lambda root: StaticTable.from_metadata(str(newest_metadata(root)))

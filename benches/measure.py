@@ -116,8 +116,8 @@ def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
 def repeated(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
     """Time what is shorter than the noise, or runs on a warm engine, several times: the first half only warms up."""
     outcomes = [timed(work, describe) for _ in range(times)]
-    joined(outcomes)
-    return joined(outcomes[times // 2 :])
+    whole = joined(outcomes)
+    return whole._replace(amounts=whole.amounts[times // 2 :])
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:

@@ -181,20 +181,35 @@ def _pyiceberg(operation: str) -> _Work:
 _OPERATIONS = {"open": "open", "plan": "open and list the files of", "read": "open and read 2 columns of"}
 
 
-def _case(operation: str, what: str, made: Callable[[_Bucket, float], str], sides: Mapping[str, _Work]) -> Case:
-    # Each side has pyiceberg write a table of its own, whose files have names of their own.
-    listed: Callable[[Any], Any] = names if made is _delta_table else len
-    describe: Callable[[Any], Any] = {"open": list, "plan": listed, "read": contents}[operation]
-    counted = {name: _counted(made, work, describe) for name, work in sides.items()}
-    return Case(f"{_OPERATIONS[operation]} {what}", lambda _: None, counted, REQUESTS)
+class _Kind(NamedTuple):
+    """How the table of a case is made, from what, and what is told of the list of its files."""
+
+    title: str
+    made: Callable[[_Bucket, float], str]
+    prepare: Callable[[float], Any]
+    listed: Callable[[Any], Any]
+
+
+_DELTA = _Kind(
+    f"a Delta table on S3: {_COMMITS} files, a checkpoint and 3 commits behind it", _delta_table, _delta_folder, names
+)
+#: Each side has a table of its own, whose files have names of their own.
+_ICEBERG = _Kind(
+    f"an Iceberg table on S3: {_COMMITS} files of {_COMMITS} appends by pyiceberg", _iceberg_table, lambda _: None, len
+)
+
+
+def _case(operation: str, kind: _Kind, sides: Mapping[str, _Work]) -> Case:
+    describe = {"open": list, "plan": kind.listed, "read": contents}[operation]
+    counted = {name: _counted(kind.made, work, describe) for name, work in sides.items()}
+    return Case(f"{_OPERATIONS[operation]} {kind.title}", kind.prepare, counted, REQUESTS)
 
 
 REQUEST_CASES: dict[str, Case] = {
     **{
         f"requests-delta-{operation}": _case(
             operation,
-            f"a Delta table on S3: {_COMMITS} files, a checkpoint and 3 commits behind it",
-            _delta_table,
+            _DELTA,
             {
                 "deltaberg": _ours(operation),
                 "deltalake": _deltalake(operation),
@@ -206,8 +221,7 @@ REQUEST_CASES: dict[str, Case] = {
     **{
         f"requests-iceberg-{operation}": _case(
             operation,
-            f"an Iceberg table on S3: {_COMMITS} files of {_COMMITS} appends by pyiceberg",
-            _iceberg_table,
+            _ICEBERG,
             {"deltaberg": _ours(operation), "pyiceberg": _pyiceberg(operation)},
         )
         for operation in _OPERATIONS

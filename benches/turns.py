@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from benches.measure import TURN
@@ -88,8 +88,8 @@ def run_sides(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[s
     CaseError
         Where a side failed.
     """
-    running = {side: _Side(case, side, scale) for side in sides}
-    try:
+    with ExitStack() as stack:
+        running = {side: stack.enter_context(closing(_Side(case, side, scale))) for side in sides}
         for side in running.values():
             side.wait()
         while waiting := [side for side in running.values() if side.result is None]:
@@ -97,6 +97,3 @@ def run_sides(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[s
                 side.go_on()
                 side.wait()
         return {name: side.result for name, side in running.items() if side.result is not None}
-    finally:
-        for side in running.values():
-            side.close()

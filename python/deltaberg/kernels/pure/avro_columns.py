@@ -190,7 +190,7 @@ class _Record(Column):
     def children_arrays(self, rows: int) -> list[pa.Array]:
         arrays = [child.array(rows) for child in self._children]
         for field, array in zip(self.type, arrays, strict=True):
-            _check_nulls(field, array, pa.array(self.valid, pa.bool_()))
+            _check_nulls(field, array, self.valid)
         return arrays
 
     def array(self, rows: int) -> pa.Array:
@@ -256,11 +256,11 @@ class _KeyFilter:
             pairs.valid.pop()
 
 
-def _check_nulls(child: pa.Field, array: pa.Array, outer: pa.BooleanArray | None = None) -> None:
+def _check_nulls(child: pa.Field, array: pa.Array, outer: Sequence[bool] | None = None) -> None:
     """Refuse a null in a required field, but where what it belongs to is null."""
     if child.nullable or not array.null_count:
         return
-    if outer is None or pc.any(pc.and_(array.is_null(), outer)).as_py():
+    if outer is None or pc.any(pc.and_(array.is_null(), pa.array(outer, pa.bool_()))).as_py():
         raise CorruptAvroError(f"the required field {child.name} is null")
 
 
