@@ -72,6 +72,32 @@ def test_large_files_are_split_and_the_rest_is_balanced(builder: DeltaBuilder) -
     assert max(loads) <= 160 << 20
 
 
+_NESTED = pa.struct({"a": pa.int32(), "b": pa.list_(pa.int64()), "c": pa.map_(pa.string(), pa.decimal128(20, 2))})
+
+
+@pytest.mark.parametrize(
+    ("columns", "condition", "groups"),
+    [
+        (None, None, 64),
+        (["id"], None, 18),
+        ([], None, 18),
+        (["nested.a"], None, 18),
+        (["nested"], None, 45),
+        (["id"], "nested.c IS NOT NULL", 38),
+        (["text", "bytes"], None, 22),
+    ],
+)
+def test_tasks_have_as_many_bytes_of_the_wanted_columns(
+    columns: list[str] | None, condition: str | None, groups: int, builder: DeltaBuilder
+) -> None:
+    """A quarter of them at the least, beside what opening costs; how wide a column is, is guessed by its type."""
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("bytes", pa.binary()), ("nested", _NESTED)])
+    scan = _large(builder, [128 << 20] * 64, schema, columns=columns, filter=condition)
+    found = scan.spark_tasks(1)
+    assert sum(batch.num_rows for batch in found) == 64
+    assert len(found) == groups
+
+
 @pytest.mark.spark
 def test_one_large_file_is_read_by_several_tasks(spark: Any, builder: DeltaBuilder) -> None:
     rows = pa.table({"id": range(40_000), "text": [f"{number:0>40}" for number in range(40_000)]})
@@ -97,13 +123,13 @@ def test_every_group_has_a_partition_of_its_own(spark: Any) -> None:
         assert sorted(row["partition"] for row in found) == list(range(count))
 
 
-def _large(builder: DeltaBuilder, sizes: list[int]) -> Scan:
+def _large(builder: DeltaBuilder, sizes: list[int], schema: pa.Schema = _ID, **options: Any) -> Scan:
     """Plan files of these sizes, as the log has them: there are none."""
     adds = [builder.add(path=f"{number}.parquet") for number in range(len(sizes))]
     for add, size in zip(adds, sizes, strict=True):
         add["add"]["size"] = size
-    builder.create(_ID, *adds)
-    scan: Scan = open_table(builder.root).scan()
+    builder.create(schema, *adds)
+    scan: Scan = open_table(builder.root).scan(**options)
     return scan
 
 
@@ -169,12 +195,12 @@ def _importers(batches: Batches) -> Batches:
     import pyspark
 
     list(batches)
-    archive = [path for path in sys.path_importer_cache if "pyspark.zip" in path]
+    archive = [path for path in sys.path_importer_cache if "pyspark.zip" in path or ".jar" in path]
     yield pa.record_batch({"archive": ["pyspark.zip" in pyspark.__file__], "importers": [len(archive)]})
 
 
 @pytest.mark.spark
-def test_no_task_has_the_archive_of_spark_read_again(spark: Any, builder: DeltaBuilder) -> None:
+def test_no_task_has_the_archives_of_spark_read_again(spark: Any, builder: DeltaBuilder) -> None:
     builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(4)])
     frame = open_table(builder.root).scan().map_in_arrow(spark, _importers, "archive boolean, importers bigint")
     for row in frame.collect():

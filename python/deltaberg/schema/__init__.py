@@ -6,6 +6,7 @@ from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_typ
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
 from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.widths import typical_width
 
 __all__ = [
     "FIELD_ID",
@@ -33,5 +34,6 @@ __all__ = [
     "mapping_of",
     "select_columns",
     "split_name",
+    "typical_width",
     "with_mapped_ids",
 ]

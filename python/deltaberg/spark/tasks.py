@@ -99,7 +99,7 @@ class ReadTask:
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """Read the tasks that batches hold or name."""
-        _forget_archive_of_spark()
+        _forget_archives_of_spark()
         for batch in batches:
             for packed in self._packed(batch):
                 yield from read_packed(self.spec, packed, self.limit)
@@ -149,15 +149,17 @@ class FusedTask:
         return _batch(columns, list(self.types), batch)
 
 
-def _forget_archive_of_spark() -> None:
-    """Drop the importers of Spark's own archive, which are made again where they are needed.
+def _forget_archives_of_spark() -> None:
+    """Drop the importers of Spark's own archives, which are made again where they are needed.
 
     A worker has CPython look again at all importers before each task. For one of an archive, CPython before 3.13 reads
-    the archive's whole index: a tenth of a second for the many that import from ``pyspark.zip``.
+    the archive's whole index: a tenth of a second for the many that import from ``pyspark.zip``, and for the two of the
+    jar that Spark puts on the path.
     """
-    archive, zipped, _ = (pyspark.__file__ or "").rpartition(".zip")
-    if zipped:
-        for path in [path for path in sys.path_importer_cache if path.startswith(archive + zipped)]:
+    zipped = "".join((pyspark.__file__ or "").rpartition(".zip")[:2])
+    for path, importer in list(sys.path_importer_cache.items()):
+        archive = getattr(importer, "archive", "")
+        if archive and (archive == zipped or archive.endswith(".jar")):
             del sys.path_importer_cache[path]
 
 

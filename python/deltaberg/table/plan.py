@@ -236,15 +236,16 @@ def split_sizes(tasks: pa.RecordBatch) -> pa.Int64Array:
     return pc.max_element_wise(pc.subtract(stops, tasks.column("start")), 0)
 
 
-def group_tasks(tasks: pa.RecordBatch, target: int, least: int) -> list[pa.RecordBatch]:
+def group_tasks(tasks: pa.RecordBatch, target: int, least: int, share: float = 1) -> list[pa.RecordBatch]:
     """Pack splits into even groups of ``target`` bytes at most, as far as splits allow.
 
-    There are as many groups as are needed, rounded up to a multiple of ``least``, so that as many tasks at a time end
-    together; fewer where there are fewer splits. Neighbours stay together: a group is a slice, and nothing is copied.
+    Of the bytes of a split ``share`` counts: what is in columns that are read. There are as many groups as are needed,
+    rounded up to a multiple of ``least``, so that as many tasks at a time end together; fewer where there are fewer
+    splits. Neighbours stay together: a group is a slice, and nothing is copied.
     """
     if not tasks.num_rows:
         return []
-    costs = pc.add(split_sizes(tasks), _OPEN_COST).cast(pa.float64())
+    costs = pc.add(pc.multiply(split_sizes(tasks), share), float(_OPEN_COST))
     ends = pc.cumulative_sum(costs)
     total = ends[-1].as_py()
     wanted = max(least, 1) * math.ceil(total / target / max(least, 1))

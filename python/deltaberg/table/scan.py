@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.files import DELETED, ReadCounters, ReadSpec, tasks_of
-from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
+from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns, typical_width
 from deltaberg.table.arguments import checked_flag, checked_limit
 from deltaberg.table.execute import read_in_order
 from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
 from deltaberg.table.listing import list_files
 from deltaberg.table.options import ScanOptions
-from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
+from deltaberg.table.plan import Plan, file_formats, group_tasks, make_plan, split_files
 from deltaberg.table.source import DividedSource, ScanSource
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ __all__ = ["Scan", "ScanMetrics"]
 
 _LOCAL_SPLIT = 64 << 20
 _SPARK_SPLIT = 128 << 20
+#: How much more of large files a task of Spark gets at most, where it reads few of their columns.
+_MOST_WIDENED = 4
 #: Bytes of metadata from which on planning is shared out among executors, and how many shares each task slot gets.
 _MUCH_METADATA = 256 << 20
 _PLANNING_SHARES = 4
@@ -312,7 +314,7 @@ class Scan:
         )
 
     def spark_tasks(self, parallelism: int) -> list[pa.RecordBatch]:
-        """Give groups of splits for Spark: large files split, small ones packed.
+        """Give groups of splits for Spark: large files split, small ones packed, to as many bytes of wanted columns.
 
         A limit is kept across tasks: where the number of rows in each file is known it is shared out, else one
         task reads everything.
@@ -323,7 +325,7 @@ class Scan:
             return [tasks] if tasks.num_rows else []
         if limits is not None:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
-        return group_tasks(tasks, _SPARK_SPLIT, parallelism)
+        return group_tasks(tasks, _SPARK_SPLIT, parallelism, self._share_read())
 
     def file_tasks(self) -> pa.RecordBatch:
         """Give one task for each file, without the limit."""
@@ -379,16 +381,30 @@ class Scan:
     def _tasks(self, split_size: int) -> pa.RecordBatch:
         return split_files(self.plan, split_size, self._read_constants())
 
+    def _share_read(self) -> float:
+        """Guess how much of the files' bytes is in the columns that the output or the filter needs."""
+        if pc.any(pc.equal(file_formats(self.plan.files), "avro"), min_count=0).as_py():
+            return 1
+        whole = sum(typical_width(child.type) for child in self._source.schema)
+        # Of the columns of the output, those that are nested may be there in part.
+        filtered = {path[0].name: path[-1] for path in bound_paths(self._condition)}
+        read = {**filtered, **{child.name: child for child in self._output}}
+        wanted = sum(typical_width(child.type) for child in read.values())
+        return min(max(wanted / max(whole, 1), 1 / _MOST_WIDENED), 1)
+
     def _read_constants(self) -> Struct:
         """Give the constant columns that the output or the filter needs."""
-        needed = {child.name for child in self._output} | {path[0].name for path in bound_paths(self._condition)}
-        return Struct(tuple(child for child in self._source.constants if child.name in needed))
+        return Struct(tuple(child for child in self._source.constants if child.name in self._needed))
 
     @property
     def _gives_deleted(self) -> bool:
         """Whether the output or the filter asks which rows are deleted: then those are given too."""
-        wanted = {child.name for child in self._output} | {path[0].name for path in bound_paths(self._condition)}
-        return DELETED in self._source.layout.computed & wanted
+        return DELETED in self._source.layout.computed & self._needed
+
+    @property
+    def _needed(self) -> set[str]:
+        """The names of the columns that the output or the filter needs."""
+        return {child.name for child in self._output} | {path[0].name for path in bound_paths(self._condition)}
 
     @property
     def _threads(self) -> int:

@@ -1,0 +1,34 @@
+"""How many bytes a value takes, about: what a choice of columns costs, where nothing was read yet."""
+
+from __future__ import annotations
+
+from deltaberg.schema.types import DataType, Decimal, Fixed, List, Map, Primitive, Struct
+
+__all__ = ["typical_width"]
+
+_WIDTHS = {
+    **dict.fromkeys(("boolean", "byte", "void"), 1),
+    "short": 2,
+    **dict.fromkeys(("integer", "float", "date"), 4),
+    **dict.fromkeys(("uuid", "decimal"), 16),
+    "string": 20,
+    **dict.fromkeys(("binary", "variant"), 64),
+}
+_WIDTH = 8
+#: Elements of a list, and entries of a map.
+_ELEMENTS = 4
+
+
+def typical_width(kind: DataType) -> int:
+    """Guess the bytes of one value of a type, before compression."""
+    if isinstance(kind, Struct):
+        return sum(typical_width(child.type) for child in kind)
+    if isinstance(kind, List):
+        return _ELEMENTS * typical_width(kind.element.type)
+    if isinstance(kind, Map):
+        return _ELEMENTS * (typical_width(kind.key.type) + typical_width(kind.value.type))
+    if isinstance(kind, Fixed):
+        return kind.length
+    if isinstance(kind, Decimal):
+        return _WIDTHS["decimal"]
+    return _WIDTHS.get(kind.name, _WIDTH) if isinstance(kind, Primitive) else _WIDTH
