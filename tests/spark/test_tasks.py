@@ -23,6 +23,7 @@ from deltaberg.spark.partitions import partition_keys
 from deltaberg.spark.tasks import FusedTask, ReadTask
 from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect
 
 Batches = Iterator[pa.RecordBatch]
@@ -96,6 +97,16 @@ def test_tasks_have_as_many_bytes_of_the_wanted_columns(
     found = scan.spark_tasks(1)
     assert sum(batch.num_rows for batch in found) == 64
     assert len(found) == groups
+
+
+@pytest.mark.parametrize(("format", "groups"), [("parquet", 6), ("avro", 16)])
+def test_formats_of_rows_are_read_whole(format: str, groups: int, tmp_path: Path) -> None:
+    made = IcebergBuilder(tmp_path / "t", {"id": "long", "text": "string"})
+    files = [made.data([{"id": number}], format=format) for number in range(16)]
+    for file in files:
+        file.size = 128 << 20
+    made.commit(*files)
+    assert len(open_table(made.root).scan(columns=["id"]).spark_tasks(1)) == groups
 
 
 @pytest.mark.spark
