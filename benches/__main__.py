@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benches.cache import read_through
 from benches.cases import CASES, SUBJECTS
 from benches.conditions import conditions_of
 from benches.measure import peak_of_processes, take_turns
@@ -26,12 +27,14 @@ def _run_side(case: str, side: str, scale: float) -> None:
 def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, Any]]]:
     """Run the sides of a case, each round in fresh processes."""
     try:
-        CASES[case].prepare(scale)
+        made = CASES[case].prepare(scale)
     except Exception as error:
         # Whatever it is, it fails this case alone.
         raise CaseError(f"{case}: its data cannot be made: {type(error).__name__}: {error}") from error
     results: dict[str, list[dict[str, Any]]] = {side: [] for side in CASES[case].sides}
     for _ in range(rounds):
+        if isinstance(made, Path):
+            read_through(made)
         for side, found in run_sides(case, results, scale).items():
             results[side].append(found)
     _check(case, results)

@@ -1,4 +1,4 @@
-"""Where the data of the benchmarks is kept: it is made once."""
+"""Where the data of the benchmarks is kept: it is made once, and in memory when the sides start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER_VARIABLE", "made"]
+__all__ = ["FOLDER_VARIABLE", "made", "read_through"]
 
 #: The environment variable that names another folder than ``.cache/benches``.
 FOLDER_VARIABLE = "DELTABERG_BENCHES"
@@ -26,3 +26,17 @@ def made(name: str, make: Callable[[Path], Any]) -> Path:
         make(root)
         done.write_text(_VERSION, "utf-8")
     return root
+
+
+def read_through(root: Path) -> int:
+    """Read all files of a folder, so that the system has them in memory as far as it will; give their bytes.
+
+    The side that comes first would read the disk for all others else.
+    """
+    total = 0
+    for path in root.rglob("*"):
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while size := len(file.read(1 << 22)):
+                    total += size
+    return total

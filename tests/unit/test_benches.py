@@ -17,7 +17,7 @@ import pytest
 
 import benches.__main__ as suite
 from benches import iceberg_data, turns
-from benches.cache import FOLDER_VARIABLE
+from benches.cache import FOLDER_VARIABLE, read_through
 from benches.cases import CASES, SUBJECTS
 from benches.measure import contents, peak_of_processes, repeated
 from benches.report import write_report
@@ -169,6 +169,28 @@ def test_older_data_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (root / ".done").write_text("1")
     (root / "metadata" / "v1.metadata.json").unlink()
     assert len(open_table(iceberg_data.keys(_SCALE, 0)).scan().to_arrow()) == 2000
+
+
+def test_the_data_is_read_before_each_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No side reads the disk for the others."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    seen: list[Any] = []
+
+    def read(root: Path) -> int:
+        files = [path for path in root.rglob("*") if path.is_file()]
+        assert read_through(root) == sum(path.stat().st_size for path in files)
+        seen.append(root)
+        return 0
+
+    def run(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
+        seen.append(case)
+        return {side: {"found": [1], "amounts": [1], "bytes": 1} for side in sides}
+
+    monkeypatch.setattr(suite, "read_through", read)
+    monkeypatch.setattr(suite, "run_sides", run)
+    monkeypatch.setattr(sys, "argv", ["benches", "--only", "scan-2", "--rounds", "2", "--scale", str(_SCALE)])
+    suite.main()
+    assert seen == [CASES["scan-2"].prepare(_SCALE), "scan-2"] * 2
 
 
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
