@@ -87,7 +87,7 @@ def _case(rows: pa.Table, names: list[str], rng: random.Random, depth: int) -> F
 
 def _leaf(values: pa.ChunkedArray, name: str, rng: random.Random) -> FilterCase:
     column = col((name,))
-    known = [value for value in values if value.is_valid]
+    known = [value for value in values if value.is_valid and _is_pythons(value)]
     if not known or any(test(values.type) for test in _UNORDERED) or rng.random() < 0.1:
         chosen = rng.random() < 0.5
         test = column.is_null() if chosen else column.is_not_null()
@@ -117,6 +117,15 @@ def _predicate(column: Any, operator: str, literal: Any) -> Expression:
         ">=": column.__ge__,
     }[operator](literal)
     return found
+
+
+def _is_pythons(value: pa.Scalar) -> bool:
+    """Say whether Python can hold a value: its dates begin in the year 1."""
+    try:
+        _python(value)
+    except (OverflowError, ValueError):
+        return False
+    return True
 
 
 def _python(literal: pa.Scalar) -> Any:
