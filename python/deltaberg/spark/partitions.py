@@ -49,7 +49,7 @@ def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
     Parameters
     ----------
     size
-        Bytes that Spark is to expect of what the tasks read.
+        Bytes that Spark is to expect of what the tasks read; it expects up to twice as many.
     """
     _require_pandas()
     # The others of the range are there to be expected: Spark takes a filter that it cannot judge to keep everything.

@@ -21,7 +21,7 @@ from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
 from deltaberg.table.listing import list_files
 from deltaberg.table.options import ScanOptions
-from deltaberg.table.plan import Plan, file_formats, group_tasks, make_plan, split_files
+from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
 from deltaberg.table.source import DividedSource, ScanSource
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ class Scan:
             return [tasks] if tasks.num_rows else []
         if limits is not None:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
-        return group_tasks(tasks, _SPARK_SPLIT, parallelism, self._share_read())
+        return group_tasks(tasks, _SPARK_SPLIT, parallelism, self._share_read(tasks))
 
     def file_tasks(self) -> pa.RecordBatch:
         """Give one task for each file, without the limit."""
@@ -381,9 +381,9 @@ class Scan:
     def _tasks(self, split_size: int) -> pa.RecordBatch:
         return split_files(self.plan, split_size, self._read_constants())
 
-    def _share_read(self) -> float:
-        """Guess how much of the files' bytes is in the columns that the output or the filter needs."""
-        if pc.any(pc.equal(file_formats(self.plan.files), "avro"), min_count=0).as_py():
+    def _share_read(self, tasks: pa.RecordBatch) -> float:
+        """Guess how much of the bytes of tasks is in the columns that the output or the filter needs."""
+        if pc.any(pc.equal(tasks.column("format"), "avro"), min_count=0).as_py():
             return 1
         whole = sum(typical_width(child.type) for child in self._source.schema)
         # Of the columns of the output, those that are nested may be there in part.
@@ -394,7 +394,8 @@ class Scan:
 
     def _read_constants(self) -> Struct:
         """Give the constant columns that the output or the filter needs."""
-        return Struct(tuple(child for child in self._source.constants if child.name in self._needed))
+        needed = self._needed
+        return Struct(tuple(child for child in self._source.constants if child.name in needed))
 
     @property
     def _gives_deleted(self) -> bool:
