@@ -19,7 +19,6 @@ __all__ = ["SPARK_CASES"]
 _TIMES = 6
 _PYTHON_TIMES = 4
 _ALL = tuple(data.SCHEMA.names)
-_TYPES = "id long, k int, v double, s string, ts timestamp, w long"
 #: True of a thousandth of the rows, in every file.
 _RARE = "w < 1000000000"
 #: Makes a frame of a table, given what opens ours.
@@ -45,9 +44,15 @@ def _by_connector(name: str) -> _Reader:
     return lambda spark, root, columns: spark.read.format(name).load(str(root)).select(*columns)
 
 
+def _types(columns: Sequence[str]) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(pa.schema([data.SCHEMA.field(name) for name in columns]))
+
+
 def _by_parquet(spark: Any, root: Path, columns: Sequence[str]) -> Any:
     """Read the files by Spark alone, which is told their columns, as a format tells them."""
-    reader = spark.read.schema(_TYPES).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    reader = spark.read.schema(_types(_ALL)).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
     return reader.parquet(str(root)).select(*columns)
 
 
@@ -61,8 +66,7 @@ def _by_pyarrow(spark: Any, root: Path, columns: Sequence[str]) -> Any:
                 yield from pq.ParquetFile(path).iter_batches(columns=names)
 
     paths = [(str(path),) for path in sorted(root.rglob("*.parquet"))]
-    types = [kind for kind in _TYPES.split(", ") if kind.split()[0] in names]
-    return spark.createDataFrame(paths, "path string").repartition(len(paths)).mapInArrow(read, ", ".join(types))
+    return spark.createDataFrame(paths, "path string").repartition(len(paths)).mapInArrow(read, _types(names))
 
 
 def _aggregated(frame: Any) -> list[str]:

@@ -34,8 +34,8 @@ _TASK_BYTES = 112
 _BARE_BYTES = 4
 #: Rows of a range that stands for a size: Spark counts through it in milliseconds.
 _MOST_STANDING = 1 << 22
-#: The same for each task, as a power of two.
-_MOST_STANDING_BITS = 24
+#: The same for each task that is a number.
+_MOST_STANDING_EACH = 1 << 24
 
 
 def are_few(packed: Sequence[bytes]) -> bool:
@@ -49,13 +49,14 @@ def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
     Parameters
     ----------
     size
-        Bytes that Spark is to expect of what the tasks read; it expects up to twice as many.
+        Bytes that Spark is to expect of what the tasks read.
     """
     _require_pandas()
-    # The others of the range are there to be expected: Spark takes a filter that it cannot judge to keep everything.
-    bits = min((size // (_NUMBER_BYTES * count)).bit_length(), _MOST_STANDING_BITS)
-    numbers = spark.range(0, count << bits, 1, count).where(f"id & {(1 << bits) - 1} = 0")
-    return numbers.selectExpr(f"shiftright(id, {bits}) AS {NUMBER_COLUMN}")
+    each = max(1, min(size // (_NUMBER_BYTES * count), _MOST_STANDING_EACH))
+    # One of each partition's rows is kept. The others are there to be expected: Spark takes a filter that it cannot
+    # judge to keep everything.
+    numbers = spark.range(0, count * each, 1, count).where(f"id = spark_partition_id() * {each}L")
+    return numbers.selectExpr(f"CAST(spark_partition_id() AS BIGINT) AS {NUMBER_COLUMN}")
 
 
 def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int], size: int) -> DataFrame:
