@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.spark import choice
+from deltaberg.spark import choice, exactness
 from tests.spark.doors import needs_native
 from tests.spark.natively import ids, same, setting, why_not
 from tests.support.delta_builder import DeltaBuilder
@@ -243,14 +243,87 @@ def test_computed_columns(tmp_path: Path, spark: Any) -> None:
     assert why_not(table.scan(columns=["id", "_deleted"]), spark) == "the column _deleted is made by our reader"
 
 
-def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any) -> None:
+@pytest.mark.parametrize("version", ["2.4.8", "", "2x", "10.0.0"])
+def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any, version: str) -> None:
+    """Spark tells old versions by comparing texts."""
     schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
-    old = schema.with_metadata({b"org.apache.spark.version": b"2.4.8"})
-    rows = pa.table({"id": [1], "day": [dt.date(1500, 1, 1)]}, schema=old)
-    builder.create(schema, builder.add(rows.replace_schema_metadata(None), path="old.parquet"))
-    pq.write_table(rows, builder.root / "old.parquet")
+    _written_by_spark(builder, schema, version)
     assert why_not(open_table(builder.root).scan(), spark) == "its days count by the calendar before 1582"
     assert ids(same(open_table(builder.root).scan(columns=["id"]), spark)) == [1]
+
+
+@pytest.mark.parametrize("version", ["3.5.1", "4.0.0", "\u00b2", "9" * 5000])
+def test_files_of_newer_calendars(builder: DeltaBuilder, spark: Any, version: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+    _written_by_spark(builder, schema, version)
+    assert same(open_table(builder.root).scan(), spark)["day"].to_pylist() == [dt.date(1500, 1, 1)]
+
+
+def _written_by_spark(builder: DeltaBuilder, schema: pa.Schema, version: str) -> None:
+    rows = pa.table({"id": [1], "day": [dt.date(1500, 1, 1)]}, schema=schema)
+    builder.create(schema, builder.add(rows, path="f.parquet"))
+    noted = rows.replace_schema_metadata({b"org.apache.spark.version": version.encode()})
+    pq.write_table(noted, builder.root / "f.parquet")
+
+
+@pytest.mark.parametrize("said", [100, -5])
+def test_footers_that_contradict_themselves(builder: DeltaBuilder, spark: Any, said: int) -> None:
+    """Nothing but the row groups says how many rows a file has; a vector is laid out for as many."""
+    add = builder.add(pa.table({"id": range(200)}), path="f.parquet", vector=builder.vector([5, 150], "i"))
+    builder.create(_ID, add, protocol=builder.features("deletionVectors"))
+    path = builder.root / "f.parquet"
+    whole = path.read_bytes()
+    footer = whole.index(_number(200), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"))
+    lying = _number(said).ljust(len(_number(200)), b"\0")
+    path.write_bytes(whole[:footer] + lying[: len(_number(200))] + whole[footer + len(_number(200)) :])
+    assert pq.ParquetFile(path).metadata.num_rows == said
+    scan = open_table(builder.root).scan()
+    assert why_not(scan, spark) == "its footer contradicts itself about its rows"
+    assert ids(collect(scan.to_spark(spark))) == [number for number in range(200) if number not in (5, 150)]
+
+
+def _number(value: int) -> bytes:
+    """Give a field of 64 bits as Thrift's compact protocol writes it, in two bytes of a number."""
+    zigzag = (value << 1) ^ (value >> 63)
+    return bytes([0x16, zigzag & 0x7F | 0x80, zigzag >> 7])
+
+
+def test_names_of_another_struct(tmp_path: Path, spark: Any) -> None:
+    """Files whose columns have the same names, one inside of the other in one way or the other, are read apart."""
+
+    def struct(name: str, number: int, inner: str, inside: int) -> dict[str, Any]:
+        fields = [{"id": inside, "name": inner, "required": False, "type": "int"}]
+        return {"id": number, "name": name, "required": False, "type": {"type": "struct", "fields": fields}}
+
+    first = {"id": 1, "name": "id", "required": False, "type": "long"}
+    builder = IcebergBuilder(tmp_path / "t", [first, struct("s", 2, "t", 3)])
+    builder.commit(builder.data([{"id": 1, "s": {"t": 5}}]))
+    builder.schemas.append([first, struct("t", 4, "q", 5)])
+    builder.commit(builder.data([{"id": 2, "t": {"q": 6}}]))
+    builder.schemas.append([first, struct("s", 2, "x", 3), struct("q", 4, "y", 5)])
+    builder.commit()
+    found = same(open_table(builder.root).scan(), spark).to_pylist()
+    expected = [{"id": 1, "s": {"x": 5}, "q": None}, {"id": 2, "s": None, "q": {"y": 6}}]
+    assert sorted(found, key=lambda row: row["id"]) == expected
+
+
+def test_files_of_one_shape_are_judged_once(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file says of itself, as pandas does of its rows, makes it no other shape."""
+    judged = []
+
+    class Judge(exactness._Judge):
+        def __init__(self, *of: Any) -> None:
+            judged.append(of)
+            super().__init__(*of)
+
+    monkeypatch.setattr(exactness, "_Judge", Judge)
+    monkeypatch.setattr(exactness, "_THREADS", 1)
+    builder.create(_ID, *(builder.add(pa.table({"id": [number]}), path=f"{number}.parquet") for number in range(9)))
+    for number in range(9):
+        rows = pa.table({"id": [number]}).replace_schema_metadata({b"pandas": str(number).encode()})
+        pq.write_table(rows, builder.root / f"{number}.parquet")
+    assert choice.choose(open_table(builder.root).scan(), spark).native.to_pylist() == [True] * 9
+    assert len(judged) == 1
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BROTLI"])

@@ -175,6 +175,42 @@ def test_many_small_files_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeyp
     assert "arrow, 5 files: the files are many and small" in scan.explain(spark)
     assert choice.choose(scan, spark).frame is None
     assert ids(collect(scan.to_spark(spark, road="native"))) == ids(collect(scan.to_spark(spark))) == list(range(5))
+    monkeypatch.setattr(choice, "_WORTH_A_STATUS", 0)
+    monkeypatch.setattr(choice, "_MOST_LOOKS", 5 * 21)
+    assert scan.explanation(spark).road == "native, 5 files"
+    monkeypatch.setattr(choice, "_MOST_LOOKS", 5 * 21 - 1)
+    assert "arrow, 5 files: the files are too many for the driver to look at" in scan.explain(spark)
+
+
+def test_one_file_says_whether_a_store_opens(
+    builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all footers would be read for nothing, each time."""
+    builder.create(_ID, *(builder.add(pa.table({"id": [number]})) for number in range(5)))
+    scan = open_table(builder.root).scan()
+    monkeypatch.setattr(choice, "_FEW_FILES", 4)
+    monkeypatch.setattr(choice, "_stores", {})
+    original, tried = native.read_files, []
+
+    def refuse(_: Any, paths: list[str], __: Any) -> Any:
+        tried.append(len(paths))
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "read_files", refuse)
+        patch.setattr(choice, "fit_files", lambda places, *_: [pytest.fail(place) for place in places])
+        for _ in range(2):
+            assert choice.choose(scan, spark, forced=True).reasons == {"Spark cannot open it": 5}
+    assert tried == [1, 1]
+
+    def count(session: Any, paths: list[str], fields: Any) -> Any:
+        tried.append(len(paths))
+        return original(session, paths, fields)
+
+    monkeypatch.setattr(choice, "read_files", count)
+    for _ in range(2):
+        assert ids(collect(scan.to_spark(spark, road="native"))) == list(range(5))
+    assert tried == [1, 1, 1, 5, 5]
 
 
 def test_large_vectors_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,9 @@ from deltaberg.schema import arrow_schema
 from deltaberg.spark.partitions import partition_keys
 from deltaberg.spark.tasks import FusedTask, ReadTask
 from tests.spark.doors import needs_native
+from tests.spark.natively import setting, shown_plan
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 from tests.support.roads import collect
 
 Batches = Iterator[pa.RecordBatch]
@@ -155,12 +156,42 @@ def _as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spark
-def test_spark_expects_the_bytes_of_the_files(spark: Any, builder: DeltaBuilder) -> None:
+@pytest.mark.parametrize("carried", [True, False])
+def test_spark_expects_the_bytes_of_the_files(
+    carried: bool, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else it would take any table for a small one, and broadcast it for a join."""
-    frame = _large(builder, [3 << 30, 1 << 30, 100 << 20]).to_spark(spark, road="arrow")
-    found = re.search(r"MapInArrow.*sizeInBytes=([0-9.]+) GiB", _explained(frame))
-    assert found is not None
-    assert 4.09 < float(found[1]) < 4.11
+    if not carried:
+        _as_rows(monkeypatch)
+    schema = pa.schema([("id", pa.int64()), ("d", pa.decimal128(38, 0)), ("s", pa.string()), ("t", pa.string())])
+    sizes = [300 << 20, 100 << 20, 1 << 20]
+    for name, columns, size in (("all", None, 401), ("some", ["id", "s"], 401 * 28 // 64)):
+        made = DeltaBuilder(builder.root / name)
+        frame = _large(made, sizes, schema, columns=columns).to_spark(spark, road="arrow")
+        found = re.search(r"MapInArrow.*sizeInBytes=([0-9.]+) MiB", _explained(frame))
+        assert found is not None
+        assert float(found[1]) == pytest.approx(size, rel=0.01)
+
+
+@pytest.mark.spark
+@needs_native
+@pytest.mark.parametrize("planning", ["driver", "executors"])
+def test_a_large_table_is_not_broadcast_after_the_shuffle_of_its_tasks(
+    planning: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark plans again when it has seen how few bytes the tasks are."""
+    _as_rows(monkeypatch)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    rows = pa.table({"id": range(1 << 18)}, schema=arrow_of(builder.fields))
+    builder.commit(*(builder.data(rows.slice(start, 1 << 17)) for start in (0, 1 << 17)))
+    scan = open_table(builder.root).scan(planning=planning)
+    wide = spark.range(1 << 18).selectExpr("id", "repeat(CAST(id AS STRING), 9) AS s").repartition(3)
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "200000"):
+        joined = scan.to_spark(spark, road="arrow").join(wide, "id")
+        assert joined.toArrow().num_rows == len(rows)
+        plan = shown_plan(joined)
+    assert "isFinalPlan=true" in plan or "connect" in type(spark).__module__
+    assert "BroadcastHashJoin" not in plan
 
 
 @pytest.mark.spark

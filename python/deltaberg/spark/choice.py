@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions import bound_paths
 from deltaberg.files import constant_column
-from deltaberg.schema import Field
+from deltaberg.schema import Field, arrow_type
+from deltaberg.schema.projection import leaf_count
 from deltaberg.spark.conditions import why_not_in_spark
 from deltaberg.spark.exactness import FileFit, fit_files
 from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, spelled, vector_words
@@ -31,7 +32,9 @@ __all__ = ["RoadChoice", "choose"]
 #: Spark asks for the status of each file, beyond some of them by a job: small files cost more than they give.
 _FEW_FILES = 32
 _WORTH_A_STATUS = 2 << 20
-_MOST_FILES = 100_000
+#: Columns of files whose metadata the driver looks at, 7 microseconds each; opening a file counts as some more.
+_MOST_LOOKS = 1_000_000
+_LOOKS_TO_OPEN = 20
 #: Bytes of deleted rows, as words, that are broadcast; a bit for each row of the files that have any.
 _MOST_WORDS = 32 << 20
 #: Bytes of delete files that the driver reads.
@@ -50,6 +53,8 @@ _FILE_SYSTEM_MISSING = re.compile(r"No FileSystem for scheme|ClassNotFoundExcept
 _RESERVED = ("_metadata", "_tmp_metadata")
 #: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
 _schemes: WeakKeyDictionary[SparkSession, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
+#: The stores that sessions were seen to open files of.
+_stores: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,8 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     verdicts = _Verdicts(tasks.num_rows)
     _judge_tasks(tasks, verdicts, spark)
     fields = _fields_to_read(scan, tasks)
-    _judge_worth(tasks, verdicts, forced)
-    schemes = _judge_schemes(tasks, verdicts, spark)
+    _judge_worth(tasks, fields, verdicts, forced)
+    schemes = _judge_stores(tasks, verdicts, spark)
     fits = _judge_footers(scan, tasks, fields, verdicts)
     _judge_words(tasks, fits, verdicts)
     frames = []
@@ -106,9 +111,9 @@ def _groups(
     schemes: Mapping[int, str], fits: Mapping[int, FileFit], verdicts: _Verdicts
 ) -> list[tuple[str, list[int]]]:
     """Give the files of a scheme that name their columns alike: those of a table have few ways to."""
-    found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    found: dict[tuple[str, tuple[Field, ...]], list[int]] = {}
     for number in verdicts.native:
-        found.setdefault((schemes[number], fits[number].names), []).append(number)
+        found.setdefault((schemes[number], fits[number].fields), []).append(number)
     groups = sorted(((scheme, chosen) for (scheme, _), chosen in found.items()), key=lambda group: -len(group[1]))
     for _, rest in groups[_MOST_GROUPS:]:
         verdicts.refuse(rest, "few other files name their columns as it does")
@@ -126,7 +131,7 @@ def _frame(
     locations = tasks.column("location").to_pylist()
     opened = _opened(spark, scheme, locations, fields)
     if opened is None:
-        return "Spark cannot open it" if _spellings(spark, scheme) else _NO_FILE_SYSTEM
+        return _why_not_opened(spark, scheme)
     rows, spelling = opened
     found = keys_of(locations, spelling)
     if found is None:
@@ -247,22 +252,33 @@ def _judge_deletes(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
         verdicts.refuse_where(has_deletes, "there is too much in delete files for the driver to read")
 
 
-def _judge_worth(tasks: pa.RecordBatch, verdicts: _Verdicts, forced: bool) -> None:
+def _judge_worth(tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts, forced: bool) -> None:
     chosen = verdicts.native
     if forced or len(chosen) <= _FEW_FILES:
         return
     size: int = pc.sum(tasks.column("size").take(pa.array(chosen, pa.int64()))).as_py() or 0
-    if len(chosen) > _MOST_FILES or size < _WORTH_A_STATUS * len(chosen):
+    if size < _WORTH_A_STATUS * len(chosen):
         verdicts.refuse(chosen, "the files are many and small, and Spark asks for the status of each")
+    leaves = sum(leaf_count(arrow_type(child.type)) for child in fields)
+    if len(chosen) * (_LOOKS_TO_OPEN + leaves) > _MOST_LOOKS:
+        verdicts.refuse(chosen, "the files are too many for the driver to look at the footer of each")
 
 
-def _judge_schemes(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSession) -> dict[int, str]:
+def _judge_stores(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSession) -> dict[int, str]:
     """Judge files by the store that they are in, and give their schemes: a clone has files of other stores."""
     locations = tasks.column("location")
-    schemes = {number: parse_location(locations[number].as_py()).scheme for number in verdicts.native}
-    known = {scheme: bool(_spellings(spark, scheme)) for scheme in set(schemes.values())}
-    verdicts.refuse([number for number, scheme in schemes.items() if not known[scheme]], _NO_FILE_SYSTEM)
-    return schemes
+    places = {number: parse_location(locations[number].as_py()) for number in verdicts.native}
+    stores: dict[str, list[int]] = {}
+    for number, place in places.items():
+        stores.setdefault(f"{place.scheme}://{place.authority}", []).append(number)
+    for store, mine in stores.items():
+        scheme = places[mine[0]].scheme
+        # Before many footers are read, one file says whether that is of use.
+        is_known = len(mine) <= _FEW_FILES or store in _stores.get(spark, ())
+        opens = is_known or _opened(spark, scheme, [locations[mine[0]].as_py()], ())
+        if not opens or not _spellings(spark, scheme):
+            verdicts.refuse(mine, _why_not_opened(spark, scheme))
+    return {number: place.scheme for number, place in places.items()}
 
 
 def _judge_footers(
@@ -293,18 +309,24 @@ def _opened(
     """Open files, and give how Spark spells their scheme; None where Spark cannot open them."""
     missing = 0
     known = _spellings(spark, scheme)
+    places = list(map(parse_location, locations))
     for name in known:
         # Whatever goes wrong, the arrow road reads the files, or says what is wrong.
         try:
-            frame = read_files(spark, [spelled(parse_location(location), name) for location in locations], fields)
+            frame = read_files(spark, [spelled(place, name) for place in places], fields)
         except Exception as error:  # noqa: BLE001 - Spark's errors are of many kinds
             missing += _FILE_SYSTEM_MISSING.search(str(error)) is not None
             continue
         _schemes.setdefault(spark, {})[scheme] = (name,)
+        _stores.setdefault(spark, set()).update(f"{scheme}://{place.authority}" for place in places)
         return frame, name
     if missing == len(known):
         _schemes.setdefault(spark, {})[scheme] = ()
     return None
+
+
+def _why_not_opened(spark: SparkSession, scheme: str) -> str:
+    return "Spark cannot open it" if _spellings(spark, scheme) else _NO_FILE_SYSTEM
 
 
 def _spellings(spark: SparkSession, scheme: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from deltaberg.errors import DeltabergError
@@ -42,7 +43,8 @@ _ALIASES = {
 #: What the metadata of a file says where its writer counted days by the calendar before 1582.
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION = b"org.apache.spark.version"
-_FIRST_PROLEPTIC, _FIRST_PROLEPTIC_INT96 = (3, 0), (3, 1)
+#: The first versions of Spark without that calendar; it compares them as texts.
+_FIRST_PROLEPTIC, _FIRST_PROLEPTIC_INT96 = "3.0.0", "3.1.0"
 #: Spark can be told to shift INT96 of other writers than its own by the zone of the session.
 _PARQUET_JAVA = "parquet-mr"
 #: Beyond this precision a decimal is no number of 64 bits; below it Spark reads only that many bytes of one.
@@ -57,14 +59,12 @@ _MAP_LEVELS = ("key_value", "entries")
 class FileFit(NamedTuple):
     """What the footer of a file says: its rows, and why Spark must not read it, if anything does.
 
-    ``fields`` are the wanted ones by the names that they have in the file, at any depth; ``names`` are those names, by
-    which files with the same ones are found.
+    ``fields`` are the wanted ones by the names that they have in the file, at any depth.
     """
 
     rows: int
     misfit: str | None
     fields: tuple[Field, ...] = ()
-    names: tuple[str, ...] = ()
 
 
 def fit_files(
@@ -77,7 +77,7 @@ def fit_files(
     wanted
         Top-level fields, perhaps with a part of their nested fields.
     """
-    known: list[_Judge] = []
+    known: _Judges = {}
 
     def fit(location: str, size: int) -> FileFit:
         try:
@@ -85,11 +85,16 @@ def fit_files(
             source = ParquetSource(store.open(place).open(place.path, size))
             try:
                 judge = _judge(source, wanted, layout, known)
-                misfit = judge.misfit or _encoding(source, judge.leaves) or _calendar(source, judge)
-                return FileFit(source.metadata.num_rows, misfit, judge.fields, tuple(judge.names))
+                groups = [source.metadata.row_group(number) for number in range(source.metadata.num_row_groups)]
+                counts = [group.num_rows for group in groups]
+                misfit = judge.misfit
+                if min(counts, default=0) < 0 or sum(counts) != source.metadata.num_rows:
+                    misfit = "its footer contradicts itself about its rows"
+                misfit = misfit or _encoding(groups, judge.leaves) or _calendar(source, judge)
+                return FileFit(sum(counts), misfit, judge.fields)
             finally:
                 source.close()
-        except (DeltabergError, pa.ArrowException, OSError) as error:
+        except (DeltabergError, pa.ArrowException, OSError, ValueError) as error:
             # Who reads the file will say so.
             return FileFit(0, f"it cannot be opened: {type(error).__name__}")
 
@@ -97,19 +102,21 @@ def fit_files(
         return list(pool.map(fit, locations, sizes))
 
 
-def _judge(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout, known: list[_Judge]) -> _Judge:
+def _judge(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout, known: _Judges) -> _Judge:
     """Judge the columns of a file; most files have those of another one."""
     if layout.by_id:
         source.schema_with(layout.name_mapping)
-    found = next((judge for judge in known if judge.is_of(source)), None)
+    # What a file says of itself may differ from file to file, as the row numbers of pandas.
+    schema = source.schema.remove_metadata()
+    alike = known.setdefault(schema.serialize().to_pybytes(), [])
+    found = next((judge for judge in alike if judge.is_of(source)), None)
     if found is None:
-        found = _Judge(source, wanted, layout.by_id)
-        known.append(found)
+        found = _Judge(schema, source.metadata.schema, wanted, layout.by_id)
+        alike.append(found)
     return found
 
 
-def _encoding(source: ParquetSource, leaves: Sequence[int]) -> str | None:
-    groups = (source.metadata.row_group(number) for number in range(source.metadata.num_row_groups))
+def _encoding(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[int]) -> str | None:
     chunks = [group.column(leaf) for group in groups for leaf in leaves]
     foreign = {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
     foreign |= {chunk.compression for chunk in chunks} - _CODECS
@@ -123,10 +130,9 @@ def _calendar(source: ParquetSource, judge: _Judge) -> str | None:
     if judge.has_int96 and _PARQUET_JAVA not in (source.metadata.created_by or ""):
         return "it has INT96 of another writer than Spark's"
     metadata = source.metadata.metadata or {}
-    parts = metadata.get(_SPARK_VERSION, b"").decode(errors="replace").split(".")[:2]
-    version = tuple(int(part) for part in parts if part.isdigit())
+    version = metadata.get(_SPARK_VERSION)
     first = _FIRST_PROLEPTIC_INT96 if judge.has_int96 else _FIRST_PROLEPTIC
-    is_old = bool(version) and version < first
+    is_old = version is not None and version.decode(errors="replace") < first
     return "its days count by the calendar before 1582" if is_old or any(k in metadata for k in _LEGACY_KEYS) else None
 
 
@@ -134,15 +140,18 @@ class _MisfitError(Exception):
     """Why Spark must not read a file."""
 
 
+#: Those of each Arrow schema.
+_Judges = dict[bytes, "list[_Judge]"]
+
+
 class _Judge:
     """Walks through wanted fields and those of a file, and finds the first reason against Spark's reader."""
 
-    def __init__(self, source: ParquetSource, wanted: Sequence[Field], by_id: bool) -> None:
-        self._schema = source.schema
-        self._leaves = source.metadata.schema
+    def __init__(self, schema: pa.Schema, leaves: pq.ParquetSchema, wanted: Sequence[Field], by_id: bool) -> None:
+        self._schema = schema
+        self._leaves = leaves
         self._by_id = by_id
         self.leaves: list[int] = []
-        self.names: list[str] = []
         self.has_instants = False
         self.has_int96 = False
         self.fields: tuple[Field, ...] = ()
@@ -153,9 +162,8 @@ class _Judge:
             self.misfit = str(misfit)
 
     def is_of(self, source: ParquetSource) -> bool:
-        """Say whether another file has the same columns."""
-        same = self._schema.equals(source.schema, check_metadata=True)
-        return same and bool(self._leaves.equals(source.metadata.schema))
+        """Say whether a file of the same Arrow schema has the same Parquet columns."""
+        return bool(self._leaves.equals(source.metadata.schema))
 
     def _columns(self, wanted: Sequence[Field]) -> tuple[Field, ...]:
         if self._by_id and wanted and not has_ids(self._schema):
@@ -179,12 +187,10 @@ class _Judge:
                 # What has its name in the file is another column.
                 taken = names[want.physical_name.lower()] > 0
                 made.append(replace(want, physical_name=_absent(names, number)) if taken else want)
-                self.names.append(made[-1].physical_name)
                 continue
             child = children.fields[index]
             if names[child.name.lower()] > 1:
                 raise _MisfitError(f"columns of it have the name {child.name} but for the case of letters")
-            self.names.append(child.name)
             kind = self._value(want.type, child.type, offsets[index], f"{path}{child.name}")
             made.append(replace(want, physical_name=child.name, type=kind))
         return tuple(made)

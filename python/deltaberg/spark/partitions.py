@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import MissingDependencyError
@@ -19,23 +18,23 @@ from deltaberg.spark.hashes import murmur3_int
 from deltaberg.spark.session import takes_arrow_tables
 from deltaberg.spark.tasks import NUMBER_COLUMN, SLOT_COLUMN, TASK_COLUMN
 
-__all__ = ["TASK_SCHEMA", "UNKNOWN_SIZE", "are_few", "numbered", "partition_keys", "slotted"]
+__all__ = ["TASK_SCHEMA", "UNKNOWN_SIZE", "are_few", "expected", "numbered", "partition_keys", "slotted"]
 
 TASK_SCHEMA = st.StructType(
     [st.StructField(SLOT_COLUMN, st.IntegerType(), False), st.StructField(TASK_COLUMN, st.BinaryType(), False)]
 )
-#: Bytes to expect where the driver does not know: more than Spark would broadcast.
-UNKNOWN_SIZE = 1 << 40
 #: Bytes of tasks that may travel with the function: each task gets all of them.
 _MOST_CARRIED = 128 << 10
-#: Bytes that Spark expects of a number, of a row of ``TASK_SCHEMA``, and of a row of which no column is used.
-_NUMBER_BYTES = 8
+#: Bytes to expect where the driver does not know: more than Spark would broadcast.
+UNKNOWN_SIZE = 1 << 40
+#: Bytes that Spark expects of an element of a range, of a row beside its columns, of a null of so many fields of bytes,
+#: and of a row of ``TASK_SCHEMA``.
+_RANGE_BYTES, _ROW_BYTES = 8, 8
+_WIDE = f"CAST(NULL AS STRUCT<{', '.join(f'f{number}: BINARY' for number in range(40))}>) AS wide"
+_WIDE_BYTES = 4000
 _TASK_BYTES = 112
-_BARE_BYTES = 4
-#: Rows of a range that stands for a size: Spark counts through it in milliseconds.
-_MOST_STANDING = 1 << 22
-#: The same for each task that is a number.
-_MOST_STANDING_EACH = 1 << 24
+#: Elements of a range that stand for a size: Spark counts through it, 3 nanoseconds each.
+_MOST_STANDING = 1 << 25
 
 
 def are_few(packed: Sequence[bytes]) -> bool:
@@ -49,40 +48,40 @@ def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
     Parameters
     ----------
     size
-        Bytes that Spark is to expect of what the tasks read.
+        Bytes that Spark is to expect of what the tasks read. It would else expect as many as go in, take any table for
+        a small one, and broadcast it for a join.
     """
     _require_pandas()
-    each = max(1, min(size // (_NUMBER_BYTES * count), _MOST_STANDING_EACH))
-    # One of each partition's rows is kept. The others are there to be expected: Spark takes a filter that it cannot
-    # judge to keep everything.
-    numbers = spark.range(0, count * each, 1, count).where(f"id = spark_partition_id() * {each}L")
-    return numbers.selectExpr(f"CAST(spark_partition_id() AS BIGINT) AS {NUMBER_COLUMN}")
+    # One element of each partition is kept: Spark takes a filter that it cannot judge to keep everything.
+    each = max(1, _standing(size, _ROW_BYTES + _RANGE_BYTES + _WIDE_BYTES) // count)
+    numbers = spark.range(0, count * each, 1, count).where(f"id % {each}L = 0")
+    return numbers.selectExpr(f"id div {each}L AS {NUMBER_COLUMN}", _WIDE)
 
 
-def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int], size: int) -> DataFrame:
-    """Give tasks as rows, each in the partition of its slot; ``size`` as for `numbered`."""
+def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int]) -> DataFrame:
+    """Give tasks as rows, each in the partition of its slot."""
     _require_pandas()
     rows: Any = list(zip(slots, packed, strict=True))
     if takes_arrow_tables(spark):
         # Of a list, a session without Connect makes a frame that it expects to be endless.
         rows = pa.table({SLOT_COLUMN: pa.array(slots, pa.int32()), TASK_COLUMN: pa.array(packed, pa.binary())})
-    frame = spark.createDataFrame(rows, TASK_SCHEMA)
-    return _expected(spark, frame.repartition(len(packed), SLOT_COLUMN), _TASK_BYTES * len(packed), size)
+    return spark.createDataFrame(rows, TASK_SCHEMA).repartition(len(packed), SLOT_COLUMN)
 
 
-def _expected(spark: SparkSession, tasks: DataFrame, found: int, size: int) -> DataFrame:
-    """Have Spark expect ``size`` bytes where it would expect ``found``.
+def expected(spark: SparkSession, tasks: DataFrame, size: int) -> DataFrame:
+    """Add a partition without tasks to tasks that are rows, so that Spark expects ``size`` bytes more of them.
 
-    It judges a table that `mapInArrow` reads by the rows that go in, so that it would broadcast the largest table for
-    a join. Of a cross join it expects the product of both sides; here the other side is one row out of a range,
-    found by a hash, since Spark takes a filter that it cannot judge to keep everything.
+    It expects of a union the sum of both sides, also when it plans again by the true bytes of a shuffle before.
     """
-    rows = min(size // (_BARE_BYTES * found), _MOST_STANDING)
-    if rows < 1:
-        return tasks
-    one = sf.xxhash64("id") == sf.xxhash64(sf.lit(0).cast("long"))
-    stand_in = spark.range(0, rows, 1, 1).filter(one)
-    return tasks.crossJoin(sf.broadcast(stand_in)).select(*tasks.columns)
+    count = _standing(size, _TASK_BYTES)
+    kinds = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in TASK_SCHEMA]
+    none = spark.range(0, count, 1, 1).where(f"shiftright(id, {_MOST_STANDING.bit_length()}) = 1")
+    return tasks.union(none.selectExpr(*kinds))
+
+
+def _standing(size: int, row: int) -> int:
+    """Say how long a range is of which Spark expects these bytes, when its rows are made so wide."""
+    return min(size * (_ROW_BYTES + _RANGE_BYTES) // (_RANGE_BYTES * row), _MOST_STANDING)
 
 
 def partition_keys(count: int) -> list[int]:

@@ -17,7 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.choice import choose
-from deltaberg.spark.partitions import TASK_SCHEMA, UNKNOWN_SIZE, are_few, numbered, partition_keys, slotted
+from deltaberg.spark.partitions import (
+    TASK_SCHEMA,
+    UNKNOWN_SIZE,
+    are_few,
+    expected,
+    numbered,
+    partition_keys,
+    slotted,
+)
 from deltaberg.spark.session import parallelism
 from deltaberg.spark.tasks import (
     MARK_COLUMN,
@@ -30,12 +38,14 @@ from deltaberg.spark.tasks import (
 )
 from deltaberg.spark.types import arrow_types, output_schema, spark_schema
 from deltaberg.storage import parse_location
-from deltaberg.table import Scan, split_sizes
+from deltaberg.table import Scan
 
 __all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]
 
-#: Partitions of reading for each task that runs at a time, where the driver does not know how much there is to read.
-_READING_SHARES = 4
+#: Partitions of reading where executors plan, by the bytes of what they plan, and for each task that runs at a time:
+#: a session may not tell how many do.
+_METADATA_SHARE = 64 << 10
+_LEAST_SHARES, _MOST_SHARES = 4, 64
 _ROADS = ("auto", "native", "arrow")
 
 
@@ -138,21 +148,22 @@ def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> 
         return _planned_here(scan, spark, tasks) if tasks else None
     if not parts:
         return None
-    planning = PlanTask(scan, tuple(partition_keys(_READING_SHARES * slots)))
+    metadata = sum(pc.sum(part.column("length")).as_py() or 0 for part in parts)
+    count = min(max(metadata // _METADATA_SHARE, _LEAST_SHARES * slots), _MOST_SHARES * slots)
     packed = [_packed(part) for part in parts]
     # The key of each part is where its groups begin to be dealt out.
-    pieces = slotted(spark, packed, partition_keys(len(packed)), UNKNOWN_SIZE)
-    groups = pieces.mapInArrow(planning, TASK_SCHEMA)
-    return _Planned(groups.repartition(_READING_SHARES * slots, SLOT_COLUMN))
+    pieces = slotted(spark, packed, partition_keys(len(packed)))
+    groups = pieces.mapInArrow(PlanTask(scan, tuple(partition_keys(count))), TASK_SCHEMA)
+    return _Planned(expected(spark, groups.repartition(count, SLOT_COLUMN), UNKNOWN_SIZE))
 
 
 def _planned_here(scan: Scan, spark: SparkSession, tasks: Sequence[pa.RecordBatch]) -> _Planned:
     packed = tuple(pack_tasks(group) for group in tasks)
-    size = sum(pc.sum(split_sizes(group)).as_py() or 0 for group in tasks)
+    size = sum(map(scan.bytes_read, tasks))
     limit = _open_limit(scan, tasks)
     if are_few(packed):
         return _Planned(numbered(spark, len(packed), size), limit, packed)
-    return _Planned(slotted(spark, packed, partition_keys(len(packed)), size), limit)
+    return _Planned(expected(spark, slotted(spark, packed, partition_keys(len(packed))), size), limit)
 
 
 def _packed(pieces: pa.Table) -> bytes:

@@ -6,6 +6,7 @@ Everything here is found by import on the worker; what travels is a `ReadSpec`, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -123,8 +124,12 @@ class FusedTask:
     types: Mapping[str, pa.DataType | None]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the tasks and give what the function makes of their rows."""
-        with contextlib.closing(self.read.rows(batches)) as rows:
+        """Read the tasks and give what the function makes of their rows; without tasks it is not called."""
+        tasks = iter(batches)
+        first = next(tasks, None)
+        if first is None:
+            return
+        with contextlib.closing(self.read.rows(itertools.chain([first], tasks))) as rows:
             made = self.function(rows)
             if not isinstance(made, Iterable):
                 raise InvalidArgumentError(

@@ -14,7 +14,6 @@ from deltaberg.table.arguments import (
     zone_of,
 )
 from deltaberg.table.options import ScanOptions, processors, scan_options
-from deltaberg.table.plan import split_sizes
 from deltaberg.table.scan import Scan, ScanMetrics
 from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
 
@@ -36,6 +35,5 @@ __all__ = [
     "parse_instant",
     "processors",
     "scan_options",
-    "split_sizes",
     "zone_of",
 ]

@@ -21,7 +21,7 @@ from deltaberg.table.explain import Explanation, explain_plan
 from deltaberg.table.extremes import Extremes
 from deltaberg.table.listing import list_files
 from deltaberg.table.options import ScanOptions
-from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files
+from deltaberg.table.plan import Plan, group_tasks, make_plan, split_files, split_sizes
 from deltaberg.table.source import DividedSource, ScanSource
 
 if TYPE_CHECKING:
@@ -326,6 +326,10 @@ class Scan:
         if limits is not None:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
         return group_tasks(tasks, _SPARK_SPLIT, parallelism, self._share_read(tasks))
+
+    def bytes_read(self, tasks: pa.RecordBatch) -> int:
+        """Guess the bytes of tasks that are in the columns to be read."""
+        return int((pc.sum(split_sizes(tasks)).as_py() or 0) * self._share_read(tasks))
 
     def file_tasks(self) -> pa.RecordBatch:
         """Give one task for each file, without the limit."""
