@@ -44,7 +44,6 @@ BY_ARROW = {
         ("void", "mapping_name", "mapping_id", "mapping_upgraded", "old_protocol"),
         "the field .* is younger than the file",
     ),
-    **{name: "the column _metadata is made by our reader" for name in TABLES if name.startswith("rows_tracked")},
     **dict.fromkeys(("variants", "variants_shredded"), "the column v is of type variant"),
     "files": r"it is encoded by DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY|the column tstz is of type timestamp, .* in it",
     "widening": "the column .* is of type .*, .* in it",

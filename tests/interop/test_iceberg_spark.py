@@ -24,7 +24,6 @@ _ON_SPARK = ["parquet_v2", "avro_v3", "orc_v2", "schema_v3", "spec_v2", "lineage
 #: Tables of which Spark's own reader does not give the very rows, and why.
 BY_ARROW = {
     **{name: "it is no Parquet file" for name, table in TABLES.items() if table.other_formats},
-    **dict.fromkeys(("lineage", "lineage_copied", "upgraded"), "the column _row_id is made by our reader"),
     **dict.fromkeys(("schema_v2", "schema_v3"), "it is no Parquet file|the column i is of type long, int32 in it"),
     "schema_v1": "the column i is of type long, int32 in it",
     "metadata_columns": "the column _deleted is made by our reader",

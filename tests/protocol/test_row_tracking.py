@@ -67,6 +67,7 @@ def test_a_fresh_id_is_base_plus_position(builder: DeltaBuilder, road: Road, spl
     builder.create(ID, add, configuration=_NAMES, protocol=_tracking(builder, "deletionVectors"))
     scan = open_table(builder.root).scan(columns=_COLUMNS, split_size=split_size)
     found = _rows(road.rows(scan))
+    road.assert_native()
     assert found == [(10, 4071, 41), (11, 4072, 41), (14, 4075, 41), (15, 4076, 41)]
     # The row group in between is skipped.
     filtered = open_table(builder.root).scan("id < 11 OR id > 13", columns=_COLUMNS, split_size=split_size)
@@ -85,6 +86,7 @@ def test_materialized_values_win(builder: DeltaBuilder, road: Road) -> None:
     add = builder.add(rows, baseRowId=100, defaultRowCommitVersion=41)
     builder.create(ID, add, configuration=_NAMES, protocol=_tracking(builder))
     found = road.rows(open_table(builder.root).scan(columns=_COLUMNS))
+    road.assert_native()
     assert _rows(found) == [(1, 7, 41), (2, 101, 12), (3, 9, 41)]
 
 

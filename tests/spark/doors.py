@@ -12,7 +12,7 @@ import pytest
 import deltaberg
 import deltaberg.spark
 from deltaberg.spark.types import spark_schema
-from tests.support.roads import collect
+from tests.support.roads import Road, collect
 
 __all__ = [
     "DOORS",
@@ -37,12 +37,15 @@ DOORS = ["to_spark", "map_in_arrow", pytest.param("format", marks=needs_data_sou
 
 
 def read(door: str, spark: Any, location: Any, columns: list[str] | None = None, **options: Any) -> pa.Table:
-    """Read a table by a door; options are those of `deltaberg.open_table`."""
+    """Read a table by a door; options are those of `deltaberg.open_table`.
+
+    By ``to_spark`` it is read by the arrow road and by the native one, and must be the same.
+    """
     if door == "format":
         return collect(_source(spark, location, columns, options))
     scan = deltaberg.open_table(location, **options).scan(columns=columns)
     if door == "to_spark":
-        return collect(scan.to_spark(spark))
+        return Road("spark", spark).table(scan)
     return collect(scan.map_in_arrow(spark, unchanged, spark_schema(scan.output)))
 
 

@@ -243,6 +243,60 @@ def test_computed_columns(tmp_path: Path, spark: Any) -> None:
     assert why_not(table.scan(columns=["id", "_deleted"]), spark) == "the column _deleted is made by our reader"
 
 
+def test_row_ids(builder: DeltaBuilder, spark: Any) -> None:
+    """Ids that a file has materialized win over the base of its file and the row's index, in filters, too."""
+    names = (
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+    )
+    configuration = {"delta.enableRowTracking": "true", **dict(zip(names, ("_r", "_v"), strict=True))}
+    plain = pa.table({"id": range(5)})
+    stored = plain.append_column("_r", pa.array([7, None, 9, 8, None], pa.int64()))
+    adds = [
+        builder.add(plain, baseRowId=100, defaultRowCommitVersion=3, vector=builder.vector([1], "i")),
+        builder.add(stored.set_column(0, "id", pa.array(range(10, 15))), baseRowId=200, defaultRowCommitVersion=4),
+    ]
+    protocol = builder.features("deletionVectors", writer_only=["rowTracking", "domainMetadata"])
+    builder.create(_ID, *adds, configuration=configuration, protocol=protocol)
+    table = open_table(builder.root)
+    ids_of = {
+        row["id"]: row["_metadata"]["row_id"]
+        for row in same(table.scan(columns=["id", "_metadata"]), spark).to_pylist()
+    }
+    assert ids_of == {0: 100, 2: 102, 3: 103, 4: 104, 10: 7, 11: 201, 12: 9, 13: 8, 14: 204}
+    for condition in ("_metadata.row_id > 102", "_metadata.row_index = 2", "_metadata.row_commit_version = 4"):
+        for columns in (
+            ["id"],
+            ["id", "_metadata.row_id"],
+            ["id", "_metadata.file_name", "_metadata.row_commit_version"],
+        ):
+            scan = table.scan(condition, columns)
+            assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow()), scan
+    builder.commit(builder.add(plain, defaultRowCommitVersion=5))
+    lacking = choice.choose(open_table(builder.root).scan(columns=["_metadata.row_id"]), spark)
+    assert lacking.reasons == {"its rows have no ids, and those of the table have": 1}
+    builder.commit(builder.add(plain, baseRowId=1 << 62, defaultRowCommitVersion=5))
+    great = choice.choose(open_table(builder.root).scan(columns=["_metadata.row_id"]), spark)
+    assert great.reasons["its base_row_id is too great"] == 1
+
+
+def test_row_lineage(spark: Any, tmp_path: Path) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    lineage = {"id": 2147483540, "name": "_row_id", "required": False, "type": "long"}
+    files = [
+        builder.data([{"id": number} for number in range(4)], first_row_id=10),
+        builder.data(
+            [{"id": 4, "_row_id": 2}, {"id": 5, "_row_id": None}], fields=[*builder.fields, lineage], first_row_id=20
+        ),
+    ]
+    builder.commit(*files)
+    table = open_table(builder.root)
+    scan = table.scan("_row_id > 10", ["id", "_row_id", "_last_updated_sequence_number", "_pos"])
+    found = same(scan, spark)
+    assert rows_of(found) == rows_of(scan.to_arrow())
+    assert sorted(found["_row_id"].to_pylist()) == [11, 12, 13, 21]
+
+
 @pytest.mark.parametrize("version", ["2.4.8", "", "2x", "10.0.0"])
 def test_files_of_old_calendars(builder: DeltaBuilder, spark: Any, version: str) -> None:
     """Spark tells old versions by comparing texts."""

@@ -63,6 +63,16 @@ def test_the_fused_road(table: Any, spark: Any) -> None:
     assert sum(row["n"] for row in frame.collect()) == len(_LEFT)
 
 
+def test_a_function_is_not_called_without_tasks(table: Any, spark: Any) -> None:
+    """Whoever takes the first batch finds one; how many partitions stand empty is our matter."""
+
+    def first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield next(batches).slice(0, 1).select(["id"])
+
+    frame = table.scan("p < 3", planning="executors").map_in_arrow(spark, first, "id long")
+    assert 1 <= len(frame.collect()) <= 3
+
+
 def test_pieces_are_small_and_even(table: Any) -> None:
     """What a task gets to plan is some rows of the manifest list; what all of them get is the schema and the like."""
     scan = table.scan(planning="executors")

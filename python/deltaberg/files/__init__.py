@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from deltaberg.files.bitmaps import RowSelection, load_bitmap
 from deltaberg.files.layout import FileLayout
-from deltaberg.files.metadata import DELETED, LINEAGE_COLUMNS, METADATA, ROW_COLUMNS, metadata_field
+from deltaberg.files.metadata import (
+    DELETED,
+    LINEAGE_COLUMNS,
+    METADATA,
+    ROW_COLUMNS,
+    ROW_IDS,
+    ROW_INDEXES,
+    ROW_VERSIONS,
+    materialized_fields,
+    metadata_field,
+)
 from deltaberg.files.read import ReadCounters, ReadSpec, read_task
 from deltaberg.files.task import (
     BITMAP,
@@ -26,6 +36,9 @@ __all__ = [
     "LINEAGE_COLUMNS",
     "METADATA",
     "ROW_COLUMNS",
+    "ROW_IDS",
+    "ROW_INDEXES",
+    "ROW_VERSIONS",
     "BitmapRef",
     "DeleteFile",
     "FileLayout",
@@ -35,6 +48,7 @@ __all__ = [
     "RowSelection",
     "constant_column",
     "load_bitmap",
+    "materialized_fields",
     "metadata_field",
     "pack_tasks",
     "read_task",

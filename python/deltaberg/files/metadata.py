@@ -8,7 +8,7 @@ and ``row_commit_version``. Iceberg has columns of reserved ids: ``_pos`` (the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,18 @@ from deltaberg.files.layout import FileLayout
 from deltaberg.files.task import FileTask
 from deltaberg.schema import Field, Primitive, Struct, arrow_field
 
-__all__ = ["DELETED", "LINEAGE_COLUMNS", "METADATA", "ROW_COLUMNS", "ComputedColumns", "metadata_field"]
+__all__ = [
+    "DELETED",
+    "LINEAGE_COLUMNS",
+    "METADATA",
+    "ROW_COLUMNS",
+    "ROW_IDS",
+    "ROW_INDEXES",
+    "ROW_VERSIONS",
+    "ComputedColumns",
+    "materialized_fields",
+    "metadata_field",
+]
 
 #: The name of Delta's column.
 METADATA = "_metadata"
@@ -43,13 +54,22 @@ _FILE_FIELDS = (
     Field("row_index", Primitive("long")),
 )
 _ROW_FIELDS = (Field("row_id", Primitive("long")), Field("row_commit_version", Primitive("long")))
-_ROW_ID = frozenset({"row_id", "_row_id"})
-_ROW_VERSION = frozenset({"row_commit_version", "_last_updated_sequence_number"})
+#: The names of the physical position, of the row id and of the version of a row, in both formats.
+ROW_INDEXES = frozenset({"row_index", "_pos"})
+ROW_IDS = frozenset({"row_id", "_row_id"})
+ROW_VERSIONS = frozenset({"row_commit_version", "_last_updated_sequence_number"})
 
 
 def metadata_field(row_tracking: bool) -> Field:
     """Give Delta's column, with row ids and row commit versions only where a table tracks rows."""
     return Field(METADATA, Struct(_FILE_FIELDS + (_ROW_FIELDS if row_tracking else ())))
+
+
+def materialized_fields(parts: Iterable[Field], layout: FileLayout) -> dict[frozenset[str], Field]:
+    """Give the hidden columns of files that computed columns need, by the names of what is materialized in them."""
+    names = {part.name for part in parts}
+    materialized = ((ROW_IDS, layout.row_id), (ROW_VERSIONS, layout.row_version))
+    return {kind: column for kind, column in materialized if column is not None and names & kind}
 
 
 class ComputedColumns:
@@ -67,9 +87,7 @@ class ComputedColumns:
         self._layout = layout
         self._wanted = wanted
         inner = [part for child in wanted for part in (child.type if isinstance(child.type, Struct) else (child,))]
-        names = {part.name for part in inner}
-        materialized = ((_ROW_ID, layout.row_id), (_ROW_VERSION, layout.row_version))
-        self._hidden = {kind: column for kind, column in materialized if column is not None and names & kind}
+        self._hidden = materialized_fields(inner, layout)
 
     @property
     def file_fields(self) -> list[Field]:
@@ -97,15 +115,15 @@ class ComputedColumns:
 
     def _part(self, name: str, start: int, count: int, stored: dict[frozenset[str], pa.Array]) -> pa.Array:
         task = self._task
-        if name in ("row_index", "_pos"):
+        if name in ROW_INDEXES:
             return _range(start, count)
-        if name in _ROW_ID:
+        if name in ROW_IDS:
             base = self._required(task.base_row_id, "baseRowId")
             made = pa.nulls(count, pa.int64()) if base is None else _range(base + start, count)
-            return _coalesce(stored.get(_ROW_ID), made)
-        if name in _ROW_VERSION:
+            return _coalesce(stored.get(ROW_IDS), made)
+        if name in ROW_VERSIONS:
             version = self._required(task.row_commit_version, "defaultRowCommitVersion")
-            return _coalesce(stored.get(_ROW_VERSION), _repeated(pa.scalar(version, pa.int64()), count))
+            return _coalesce(stored.get(ROW_VERSIONS), _repeated(pa.scalar(version, pa.int64()), count))
         if name == "file_modification_time":
             modified = None if task.modified is None else task.modified * 1000
             return _repeated(pa.scalar(modified, pa.int64()).cast(pa.timestamp("us", "UTC")), count)

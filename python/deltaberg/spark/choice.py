@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions import bound_paths
-from deltaberg.files import constant_column
+from deltaberg.files import DELETED, ROW_IDS, ROW_VERSIONS, constant_column
 from deltaberg.schema import Field, arrow_type
 from deltaberg.schema.projection import leaf_count
+from deltaberg.spark.computed import computed_parts, stored_fields
 from deltaberg.spark.conditions import why_not_in_spark
 from deltaberg.spark.exactness import FileFit, fit_files
-from deltaberg.spark.native import POSITION_ID, NativeFiles, keys_of, native_frame, read_files, spelled, vector_words
+from deltaberg.spark.native import NativeFiles, keys_of, native_frame, read_files, spelled, vector_words
 from deltaberg.spark.session import is_remote, takes_arrow_tables
 from deltaberg.spark.types import spark_schema
 from deltaberg.storage import parse_location
@@ -49,6 +50,8 @@ _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
 _NO_FILE_SYSTEM = "the session has no file system for its location"
 #: What Spark says where it knows no file system for a scheme, or knows one that is not installed.
 _FILE_SYSTEM_MISSING = re.compile(r"No FileSystem for scheme|ClassNotFoundException: Class \S*FileSystem not found")
+#: Of what computed columns are made of.
+_MOST = 1 << 53
 #: What Spark names columns of its own.
 _RESERVED = ("_metadata", "_tmp_metadata")
 #: How sessions spell the schemes that they were seen to open; nothing where they do not open them.
@@ -89,6 +92,7 @@ def choose(scan: Scan, spark: SparkSession, *, forced: bool = False) -> RoadChoi
     tasks = scan.file_tasks()
     verdicts = _Verdicts(tasks.num_rows)
     _judge_tasks(tasks, verdicts, spark)
+    _judge_computed(scan, tasks, verdicts)
     fields = _fields_to_read(scan, tasks)
     _judge_worth(tasks, fields, verdicts, forced)
     schemes = _judge_stores(tasks, verdicts, spark)
@@ -172,16 +176,16 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
     if not takes_arrow_tables(spark):
         return f"Spark {spark.version} makes no DataFrame of Arrow tables, with these settings"
     layout = scan.source.layout
-    needed = [*scan.output, *(path[0] for path in bound_paths(scan.read_spec.residual))]
-    computed = next((c for c in needed if c.name in layout.computed and c.id != POSITION_ID), None)
-    if computed is not None:
-        return f"the column {computed.name} is made by our reader"
+    if any(part.name == DELETED for part in computed_parts(scan)):
+        return f"the column {DELETED} is made by our reader"
     why = why_not_in_spark(scan.read_spec.residual)
     if why is not None:
         return why
     known = {child.name: child for child in scan.output}
     for path in bound_paths(scan.read_spec.residual):
         child = known.get(path[0].name)
+        if path[0].name in layout.computed:
+            continue
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more of the column {child.name} than the output has"
     why = _why_not_by_name(_fields_to_read(scan))
@@ -216,7 +220,8 @@ def _fields_to_read(scan: Scan, tasks: pa.RecordBatch | None = None) -> tuple[Fi
         if all(path[0].name != child.name for child in wanted):
             wanted.append(scan.source.schema.get(path[0].name) or path[0])
     computed = scan.source.layout.computed
-    return tuple(child for child in wanted if child.name not in constants and child.name not in computed)
+    read = [child for child in wanted if child.name not in constants and child.name not in computed]
+    return (*read, *stored_fields(scan))
 
 
 def _judge_tasks(tasks: pa.RecordBatch, verdicts: _Verdicts, spark: SparkSession) -> None:
@@ -250,6 +255,20 @@ def _judge_deletes(tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
     if sum(seen.values()) > _MOST_DELETES:
         has_deletes = pc.greater(pc.list_value_length(deletes).fill_null(0), 0)
         verdicts.refuse_where(has_deletes, "there is too much in delete files for the driver to read")
+
+
+def _judge_computed(scan: Scan, tasks: pa.RecordBatch, verdicts: _Verdicts) -> None:
+    parts = {part.name for part in computed_parts(scan)}
+    for names, column in ((ROW_IDS, "base_row_id"), (ROW_VERSIONS, "row_commit_version")):
+        if parts & names and scan.source.layout.all_rows_have_ids:
+            verdicts.refuse_where(tasks.column(column).is_null(), "its rows have no ids, and those of the table have")
+    # No file has as many rows as are left, and no time as many milliseconds.
+    for made, column in ((parts & ROW_IDS, "base_row_id"), (parts & {"file_modification_time"}, "modified")):
+        if made:
+            values = tasks.column(column)
+            verdicts.refuse_where(
+                pc.or_(pc.greater(values, _MOST), pc.less(values, -_MOST)), f"its {column} is too great"
+            )
 
 
 def _judge_worth(tasks: pa.RecordBatch, fields: Sequence[Field], verdicts: _Verdicts, forced: bool) -> None:

@@ -9,7 +9,7 @@ the query.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
@@ -21,15 +21,24 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import SchemaError
-from deltaberg.files import ROW_COLUMNS, FileTask, RowSelection, constant_column, tasks_of
+from deltaberg.files import (
+    ROW_IDS,
+    ROW_INDEXES,
+    FileTask,
+    RowSelection,
+    constant_column,
+    materialized_fields,
+    tasks_of,
+)
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.spark.computed import computed_parts, file_values
 from deltaberg.spark.conditions import spark_condition
 from deltaberg.spark.hashes import xxhash64
 from deltaberg.spark.types import for_spark, spark_schema, spark_type
 from deltaberg.storage import Location, parse_location
 from deltaberg.table import Scan
 
-__all__ = ["POSITION_ID", "NativeFiles", "encoded", "keys_of", "native_frame", "read_files", "spelled", "vector_words"]
+__all__ = ["NativeFiles", "encoded", "keys_of", "native_frame", "read_files", "spelled", "vector_words"]
 
 #: What a file's rows must never depend on: settings of the session are overridden for this read alone.
 _OPTIONS = {
@@ -47,8 +56,6 @@ _ENCODED = re.compile(r"[^A-Za-z0-9/_\-!.~'()*,;:$&+=@\x80-\U0010ffff]")
 _REQUESTS = 16
 _WORD = 64
 _WORD_BITS = 6
-#: The id of Iceberg's column ``_pos``.
-POSITION_ID = ROW_COLUMNS[0].id
 _LOST = "deltaberg: Spark read a row of a file that the plan does not know: "
 
 
@@ -100,8 +107,8 @@ def read_files(spark: SparkSession, paths: Sequence[str], fields: Sequence[Field
 
 def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: NativeFiles) -> DataFrame:
     """Give the wanted rows and columns out of what Spark reads of the files."""
-    columns = _Columns(scan.read_spec.constants, files)
-    if columns.constants or files.words.null_count < len(files.words):
+    columns = _Columns(scan, files)
+    if columns.constants or columns.values or files.words.null_count < len(files.words):
         rows = _joined(spark, rows, files, columns)
     if pc.any(files.tasks.column("filtered"), min_count=0).as_py():
         rows = rows.filter(spark_condition(scan.read_spec.residual, columns.of))
@@ -111,12 +118,17 @@ def native_frame(scan: Scan, spark: SparkSession, rows: DataFrame, files: Native
 class _Columns:
     """The Spark columns of table fields, in the join of rows and files."""
 
-    def __init__(self, constants: Iterable[Field], files: NativeFiles) -> None:
+    def __init__(self, scan: Scan, files: NativeFiles) -> None:
         prefix = "__file_"
         while any(field.physical_name.lower().startswith(prefix) for field in files.fields):
             prefix = f"_{prefix}"
         self.hash, self.key, self.words = f"{prefix}hash", f"{prefix}key", f"{prefix}words"
+        constants = scan.read_spec.constants
         self.constants = {child.name: (f"{prefix}{number}", child) for number, child in enumerate(constants)}
+        #: What computed columns need of each file.
+        values = file_values(computed_parts(scan), files.tasks)
+        self.values = {name: (f"{prefix}of_{name}", *found) for name, found in values.items()}
+        self._layout = scan.source.layout
         self._read = {field.name: field for field in files.fields}
         #: What tells the files apart. To ask for more of the metadata costs time for each row.
         self._by = sf.col(f"_metadata.{files.by}")
@@ -124,8 +136,8 @@ class _Columns:
     def of(self, path: Sequence[Field]) -> Column:
         """Give the column of a path."""
         first, *rest = path
-        if first.id == POSITION_ID:
-            return sf.col("_metadata.row_index")
+        if first.name in self._layout.computed:
+            return self._computed(first, rest)
         if first.name not in self.constants:
             return self._from_file(first, rest)
         name, child = self.constants[first.name]
@@ -136,6 +148,22 @@ class _Columns:
         for inner in rest:
             found = found.getField(inner.name)
         return found
+
+    def _computed(self, first: Field, rest: Sequence[Field]) -> Column:
+        if rest or not isinstance(first.type, Struct):
+            return self._part(rest[0] if rest else first)
+        return _nullable(sf.struct(*(self._part(part).alias(part.name) for part in first.type)))
+
+    def _part(self, part: Field) -> Column:
+        row = _nullable(sf.col("_metadata.row_index"))
+        if part.name in ROW_INDEXES:
+            return row
+        name, child, _ = self.values[part.name]
+        found = self.known(sf.col(name), spark_type(child.type))
+        if part.name in ROW_IDS:
+            found += row
+        stored = materialized_fields([part], self._layout)
+        return sf.coalesce(*(self._from_file(column, []) for column in stored.values()), found)
 
     def _from_file(self, first: Field, rest: Sequence[Field]) -> Column:
         field = self._read[first.name]
@@ -159,10 +187,7 @@ class _Columns:
     def output(self, child: Field) -> Column:
         """Give a wanted column under its own name, and those of the fields in it."""
         found = self.of([child])
-        if child.id == POSITION_ID:
-            # As the other road has it, and Spark's own column does not: it may be null.
-            found = sf.when(found.isNotNull(), found)
-        elif child.name not in self.constants:
+        if child.name not in self.constants and child.name not in self._layout.computed:
             wanted = spark_type(child.type)
             if spark_type(_physical_type(self._read[child.name].type)) != wanted:
                 found = found.cast(wanted)
@@ -177,6 +202,9 @@ def _joined(spark: SparkSession, rows: DataFrame, files: NativeFiles, columns: _
     for name, child in columns.constants.values():
         known[name] = for_spark(files.tasks.column(constant_column(child.name)).take(place), child.type)
         fields.append(Field(name, child.type))
+    for name, child, values in columns.values.values():
+        known[name] = values.take(place)
+        fields.append(Field(name, child.type))
     has_deletes = files.words.null_count < len(files.words)
     if has_deletes:
         known[columns.words] = files.words.take(place)
@@ -186,6 +214,11 @@ def _joined(spark: SparkSession, rows: DataFrame, files: NativeFiles, columns: _
     rows = rows.withColumn(columns.hash, sf.xxhash64(f"_metadata.{files.by}"))
     joined = rows.join(sf.broadcast(table), sf.col(columns.hash) == sf.col(columns.key), "left")
     return joined.filter(columns.known(_kept(columns.words) if has_deletes else sf.lit(True), st.BooleanType()))
+
+
+def _nullable(found: Column) -> Column:
+    """Give a column that may be null for all that Spark knows, as those of the other road are."""
+    return sf.when(found.isNotNull(), found)
 
 
 def _kept(words: str) -> Column:
