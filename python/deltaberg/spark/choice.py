@@ -50,7 +50,7 @@ _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*://"
 _NO_FILE_SYSTEM = "the session has no file system for its location"
 #: What Spark says where it knows no file system for a scheme, or knows one that is not installed.
 _FILE_SYSTEM_MISSING = re.compile(r"No FileSystem for scheme|ClassNotFoundException: Class \S*FileSystem not found")
-#: Of what computed columns are made of.
+#: The greatest row id, and time in milliseconds, that computed columns are made of.
 _MOST = 1 << 53
 #: What Spark names columns of its own.
 _RESERVED = ("_metadata", "_tmp_metadata")
@@ -201,7 +201,7 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
 def _why_not_by_name(fields: Sequence[Field]) -> str | None:
     """Say why Spark cannot find these columns by their names."""
     names = [field.physical_name.lower() for field in fields]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or len({field.name for field in fields}) < len(names):
         return "Spark cannot tell its columns apart by name"
     reserved = next((name for name in names if name.startswith(_RESERVED)), None)
     return None if reserved is None else f"Spark has a column {reserved} of its own"

@@ -43,6 +43,9 @@ NUMBER_COLUMN = "number"
 #: The column that `mark_rows` yields, of booleans.
 MARK_COLUMN = "row"
 
+#: How far from each other the groups of neighbouring pieces begin to be dealt out.
+_STRIDE = 7919
+
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -75,7 +78,7 @@ class PlanTask:
         for batch in batches:
             for number, packed in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 groups = self.scan.of_pieces(pa.ipc.open_stream(packed).read_all()).spark_tasks(1)
-                for place, group in enumerate(groups, start=number):
+                for place, group in enumerate(groups, start=number * _STRIDE):
                     slot = self.slots[place % len(self.slots)]
                     yield pa.record_batch(
                         {SLOT_COLUMN: pa.array([slot], pa.int32()), TASK_COLUMN: pa.array([pack_tasks(group)])}
