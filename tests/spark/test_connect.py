@@ -19,6 +19,7 @@ _HERE = Path(__file__).parent
 _MODULES = [
     "test_random_tables.py",
     "test_native_road.py",
+    "test_native_fit.py",
     "test_tasks.py",
     "test_types.py",
     "test_fused.py",
@@ -31,6 +32,7 @@ _CHOSEN = (
     " or test_every_road or test_hashes_that_collide or test_names_that_are_patterns or test_a_file_that_the_plan"
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping or test_rows_without_columns"
     " or test_a_table_without_rows or test_a_frame_is_used_twice or test_one_file_says"
+    " or test_row_ids or test_row_lineage"
 )
 
 
@@ -50,4 +52,4 @@ def test_the_doors_over_connect() -> None:
     assert finished.returncode == 0, finished.stdout[-4000:] + finished.stderr[-4000:]
     passed = re.search(r"(\d+) passed", finished.stdout)
     assert passed is not None
-    assert int(passed[1]) >= 28
+    assert int(passed[1]) >= 30

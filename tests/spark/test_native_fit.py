@@ -271,13 +271,42 @@ def test_row_ids(builder: DeltaBuilder, spark: Any) -> None:
             ["id", "_metadata.file_name", "_metadata.row_commit_version"],
         ):
             scan = table.scan(condition, columns)
-            assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow()), scan
+            for ansi in ("true", "false"):
+                with setting(spark, "spark.sql.ansi.enabled", ansi):
+                    assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow()), scan
     builder.commit(builder.add(plain, defaultRowCommitVersion=5))
     lacking = choice.choose(open_table(builder.root).scan(columns=["_metadata.row_id"]), spark)
     assert lacking.reasons == {"its rows have no ids, and those of the table have": 1}
     builder.commit(builder.add(plain, baseRowId=1 << 62, defaultRowCommitVersion=5))
     great = choice.choose(open_table(builder.root).scan(columns=["_metadata.row_id"]), spark)
     assert great.reasons["its base_row_id is too great"] == 1
+
+
+def test_a_partition_with_the_name_of_a_hidden_column(builder: DeltaBuilder, spark: Any) -> None:
+    """The protocol forbids it; the log says what the partition's value is all the same."""
+    name = "delta.rowTracking.materializedRowIdColumnName"
+    configuration = {"delta.enableRowTracking": "true", name: "_r"}
+    rows = pa.table({"id": [1], "_r": pa.array([7], pa.int64())})
+    add = builder.add(rows, partition={"_r": None}, baseRowId=0, defaultRowCommitVersion=0)
+    protocol = builder.features("deletionVectors", writer_only=["rowTracking", "domainMetadata"])
+    schema = pa.schema([*_ID, ("_r", pa.string())])
+    builder.create(schema, add, partition_by=["_r"], configuration=configuration, protocol=protocol)
+    scan = open_table(builder.root).scan(columns=["id", "_r", "_metadata.row_id"])
+    assert rows_of(same(scan, spark)) == rows_of(scan.to_arrow())
+
+
+@pytest.mark.parametrize("error", [IndexError("1 out of bounds"), OverflowError(), pa.ArrowInvalid("damaged")])
+def test_what_cannot_be_judged_goes_by_arrow(
+    builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A footer may name more columns than its row groups have, and worse."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    builder.create(_ID, builder.add(pa.table({"id": [1]})))
+    monkeypatch.setattr(exactness, "_encoding", fail)
+    assert why_not(open_table(builder.root).scan(), spark) == f"it cannot be opened: {type(error).__name__}"
 
 
 def test_row_lineage(spark: Any, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from deltaberg.files import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema import arrow_schema
 from deltaberg.spark.partitions import partition_keys
 from deltaberg.spark.tasks import FusedTask, ReadTask
+from deltaberg.spark.types import spark_width
 from tests.spark.doors import needs_native
 from tests.spark.natively import setting, shown_plan
 from tests.support.delta_builder import DeltaBuilder
@@ -156,21 +157,71 @@ def _as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("carried", [True, pytest.param(False, marks=needs_native)])
+@pytest.mark.parametrize("by_rows", ["false", "true"])
 def test_spark_expects_the_bytes_of_the_files(
-    carried: bool, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
+    carried: bool, by_rows: str, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would take any table for a small one, and broadcast it for a join."""
+    """Else it would take any table for a small one, and broadcast it for a join.
+
+    Where it plans by the number of rows, it multiplies that by the width of the columns.
+    """
     if not carried:
         _as_rows(monkeypatch)
     schema = pa.schema([("id", pa.int64()), ("d", pa.decimal128(38, 0)), ("s", pa.string()), ("t", pa.string())])
     sizes = [300 << 20, 100 << 20, 1 << 20]
-    for name, columns, size in (("all", None, 401), ("some", ["id", "s"], 401 * 28 // 64)):
-        made = DeltaBuilder(builder.root / name)
-        frame = _large(made, sizes, schema, columns=columns).to_spark(spark, road="arrow")
-        found = re.search(r"MapInArrow.*sizeInBytes=([0-9.]+) MiB", _explained(frame))
+    with setting(spark, "spark.sql.cbo.enabled", by_rows):
+        for name, columns, size in (
+            ("all", None, 401),
+            ("some", ["id", "s"], 401 * 28 // 64),
+            ("one", ["id"], 401 / 4),
+        ):
+            made = DeltaBuilder(builder.root / name)
+            frame = _large(made, sizes, schema, columns=columns).to_spark(spark, road="arrow")
+            plan = _explained(frame.filter("id IS NOT NULL"))
+            found = [
+                float(text) for text in re.findall(r"(?:MapInArrow|Filter isnotnull).*sizeInBytes=([0-9.]+) MiB", plan)
+            ]
+            assert len(found) == 2
+            # It may expect more, by the width of tasks that are rows, and before it knows which columns are wanted.
+            is_exact = carried and by_rows == "false"
+            assert size * 0.99 < min(found) <= max(found) < size * (1.01 if is_exact else 8.1)
+
+
+@pytest.mark.spark
+def test_widths_are_those_of_spark(spark: Any) -> None:
+    """What it says to expect of a thousand rows of a type."""
+    for text in (
+        *(
+            "boolean",
+            "tinyint",
+            "smallint",
+            "int",
+            "bigint",
+            "float",
+            "double",
+            "string",
+            "binary",
+            "date",
+            "timestamp",
+        ),
+        *("decimal(18, 2)", "decimal(19, 2)", "array<int>", "map<string, bigint>", "struct<a: int, b: array<string>>"),
+        *("timestamp_ntz", "interval day to second", "array<struct<x: decimal(30, 0), y: date>>"),
+    ):
+        frame = spark.sql(f"SELECT CAST(NULL AS {text}) AS x FROM range(1000)")
+        found = re.search(r"Project.*sizeInBytes=([0-9.]+) (K?i?B)", _explained(frame))
         assert found is not None
-        assert float(found[1]) == pytest.approx(size, rel=0.01)
+        wanted = 8000 * (8 + spark_width(frame.schema)) / 16
+        assert float(found[1]) * (1024 if found[2] == "KiB" else 1) == pytest.approx(wanted, rel=0.02), text
+
+
+@pytest.mark.spark
+def test_a_vast_table_is_expected_to_be_vast(spark: Any, builder: DeltaBuilder) -> None:
+    """Whatever a session calls small enough to be broadcast, of which Spark takes 8 GiB at most."""
+    frame = _large(builder, [1 << 34] * 3).to_spark(spark, road="arrow")
+    found = re.search(r"MapInArrow.*sizeInBytes=([0-9.]+) GiB", _explained(frame))
+    assert found is not None
+    assert 47 < float(found[1]) < 60
 
 
 @pytest.mark.spark

@@ -94,7 +94,7 @@ def fit_files(
                 return FileFit(sum(counts), misfit, judge.fields)
             finally:
                 source.close()
-        except (DeltabergError, pa.ArrowException, OSError, ValueError) as error:
+        except (DeltabergError, pa.ArrowException, OSError, ValueError, LookupError, ArithmeticError) as error:
             # Who reads the file will say so.
             return FileFit(0, f"it cannot be opened: {type(error).__name__}")
 

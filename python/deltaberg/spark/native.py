@@ -142,7 +142,7 @@ class _Columns:
             return self._from_file(first, rest)
         name, child = self.constants[first.name]
         found = self.known(sf.col(name), spark_type(child.type))
-        if first.name in self._read:
+        if first.name in self._layout.stored and first.name in self._read:
             # A file holds it itself where no value of it is known.
             found = sf.coalesce(found, self._from_file(first, []))
         for inner in rest:

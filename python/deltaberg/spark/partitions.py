@@ -17,6 +17,7 @@ from deltaberg.errors import MissingDependencyError
 from deltaberg.spark.hashes import murmur3_int
 from deltaberg.spark.session import takes_arrow_tables
 from deltaberg.spark.tasks import NUMBER_COLUMN, SLOT_COLUMN, TASK_COLUMN
+from deltaberg.spark.types import spark_width
 
 __all__ = ["TASK_SCHEMA", "UNKNOWN_SIZE", "are_few", "expected", "numbered", "partition_keys", "slotted"]
 
@@ -27,14 +28,12 @@ TASK_SCHEMA = st.StructType(
 _MOST_CARRIED = 128 << 10
 #: Bytes to expect where the driver does not know: more than Spark would broadcast.
 UNKNOWN_SIZE = 1 << 40
-#: Bytes that Spark expects of an element of a range, of a row beside its columns, of a null of so many fields of bytes,
-#: and of a row of ``TASK_SCHEMA``.
-_RANGE_BYTES, _ROW_BYTES = 8, 8
-_WIDE = f"CAST(NULL AS STRUCT<{', '.join(f'f{number}: BINARY' for number in range(40))}>) AS wide"
-_WIDE_BYTES = 4000
-_TASK_BYTES = 112
-#: Elements of a range that stand for a size: Spark counts through it, 3 nanoseconds each.
+#: Bytes that Spark expects of an element of a range, of a row beside its columns, and of values.
+_RANGE_BYTES, _ROW_BYTES, _BINARY_BYTES, _INT_BYTES = 8, 8, 100, 4
+#: Elements of a range that stand for the rows of a scan, 3 nanoseconds each.
 _MOST_STANDING = 1 << 25
+#: Bytes that each of them may stand for.
+_MOST_WIDE = 4000
 
 
 def are_few(packed: Sequence[bytes]) -> bool:
@@ -42,7 +41,7 @@ def are_few(packed: Sequence[bytes]) -> bool:
     return sum(map(len, packed)) <= _MOST_CARRIED
 
 
-def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
+def numbered(spark: SparkSession, count: int, size: int, schema: st.StructType) -> DataFrame:
     """Give the numbers of tasks, each in a partition of its own.
 
     Parameters
@@ -50,12 +49,15 @@ def numbered(spark: SparkSession, count: int, size: int) -> DataFrame:
     size
         Bytes that Spark is to expect of what the tasks read. It would else expect as many as go in, take any table for
         a small one, and broadcast it for a join.
+    schema
+        The columns of what is made of the tasks.
     """
     _require_pandas()
+    rows, wide = _standing(size, schema)
     # One element of each partition is kept: Spark takes a filter that it cannot judge to keep everything.
-    each = max(1, _standing(size, _ROW_BYTES + _RANGE_BYTES + _WIDE_BYTES) // count)
+    each = max(1, rows // count)
     numbers = spark.range(0, count * each, 1, count).where(f"id % {each}L = 0")
-    return numbers.selectExpr(f"id div {each}L AS {NUMBER_COLUMN}", _WIDE)
+    return numbers.selectExpr(f"id div {each}L AS {NUMBER_COLUMN}", wide)
 
 
 def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int]) -> DataFrame:
@@ -68,20 +70,29 @@ def slotted(spark: SparkSession, packed: Sequence[bytes], slots: Sequence[int]) 
     return spark.createDataFrame(rows, TASK_SCHEMA).repartition(len(packed), SLOT_COLUMN)
 
 
-def expected(spark: SparkSession, tasks: DataFrame, size: int) -> DataFrame:
-    """Add a partition without tasks to tasks that are rows, so that Spark expects ``size`` bytes more of them.
+def expected(spark: SparkSession, tasks: DataFrame, size: int, schema: st.StructType) -> DataFrame:
+    """Add a partition without tasks to tasks that are rows, so that Spark expects ``size`` bytes more of them at least.
 
     It expects of a union the sum of both sides, also when it plans again by the true bytes of a shuffle before.
     """
-    count = _standing(size, _TASK_BYTES)
+    rows, wide = _standing(size, schema)
     kinds = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in TASK_SCHEMA]
-    none = spark.range(0, count, 1, 1).where(f"shiftright(id, {_MOST_STANDING.bit_length()}) = 1")
-    return tasks.union(none.selectExpr(*kinds))
+    none = spark.range(0, rows, 1, 1).where(f"shiftright(id, {_MOST_STANDING.bit_length()}) = 1")
+    return tasks.selectExpr(*TASK_SCHEMA.names, wide).union(none.selectExpr(*kinds, wide))
 
 
-def _standing(size: int, row: int) -> int:
-    """Say how long a range is of which Spark expects these bytes, when its rows are made so wide."""
-    return min(size * (_ROW_BYTES + _RANGE_BYTES) // (_RANGE_BYTES * row), _MOST_STANDING)
+def _standing(size: int, schema: st.StructType) -> tuple[int, str]:
+    """Give how long a range stands for so many bytes, and a column of null, as wide as makes the bytes right.
+
+    Spark expects the elements to go through as rows. Where it is told to plan by the number of rows, it multiplies that
+    by the width of the columns that are left.
+    """
+    rows = min(size // (_ROW_BYTES + min(spark_width(schema), _MOST_WIDE // 2)), _MOST_STANDING)
+    share = size * (_ROW_BYTES + _RANGE_BYTES) // (_RANGE_BYTES * rows) if rows else 0
+    wide = min(max(share - _ROW_BYTES - _RANGE_BYTES, 0), _MOST_WIDE)
+    kinds = ["BINARY"] * (wide // _BINARY_BYTES) + ["INT"] * (wide % _BINARY_BYTES // _INT_BYTES)
+    fields = ", ".join(f"f{number}: {kind}" for number, kind in enumerate(kinds or ["BOOLEAN"]))
+    return rows, f"CAST(NULL AS STRUCT<{fields}>) AS wide"
 
 
 def partition_keys(count: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import pack_tasks
@@ -47,6 +48,7 @@ __all__ = ["explain_roads", "scan_map_in_arrow", "scan_to_spark"]
 _METADATA_SHARE = 64 << 10
 _LEAST_SHARES, _MOST_SHARES = 4, 64
 _ROADS = ("auto", "native", "arrow")
+_MARKED = st.StructType([st.StructField(MARK_COLUMN, st.BooleanType())])
 
 
 def scan_to_spark(scan: Scan, spark: SparkSession, road: str = "auto") -> DataFrame:
@@ -83,15 +85,15 @@ def explain_roads(scan: Scan, spark: SparkSession) -> str:
 
 def _by_arrow(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> DataFrame:
     schema = spark_schema(scan.output)
-    planned = _plan(scan, spark, parts)
+    # Spark takes a batch without columns for an empty one.
+    made = schema if scan.output else _MARKED
+    planned = _plan(scan, spark, parts, made)
     if planned is None:
         return spark.createDataFrame([], schema)
     function = planned.reading(scan)
     if not scan.output:
-        # Spark takes a batch without columns for an empty one.
-        marked = FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()})
-        return planned.tasks.mapInArrow(marked, f"{MARK_COLUMN} boolean").select()
-    return planned.tasks.mapInArrow(function, schema)
+        return planned.tasks.mapInArrow(FusedTask(function, mark_rows, {MARK_COLUMN: pa.bool_()}), made).select()
+    return planned.tasks.mapInArrow(function, made)
 
 
 def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, schema: Any) -> DataFrame:
@@ -100,7 +102,7 @@ def scan_map_in_arrow(scan: Scan, spark: SparkSession, function: BatchFunction, 
         raise InvalidArgumentError(f"{function!r} cannot be called", hint="pass a function of an iterator of batches")
     _check(scan, spark)
     wanted = output_schema(spark, schema)
-    planned = _plan(scan, spark, _parts(scan, spark))
+    planned = _plan(scan, spark, _parts(scan, spark), wanted)
     if planned is None:
         return spark.createDataFrame([], wanted)
     fused = FusedTask(planned.reading(scan), function, arrow_types(wanted))
@@ -140,12 +142,15 @@ def _parts(scan: Scan, spark: SparkSession) -> list[pa.Table] | None:
     return scan.planning_parts(parallelism(spark))
 
 
-def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> _Planned | None:
-    """Plan a scan here, or let the executors plan its parts; None where nothing is to be read."""
+def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None, made: st.StructType) -> _Planned | None:
+    """Plan a scan here, or let the executors plan its parts; None where nothing is to be read.
+
+    ``made`` are the columns of what is made of the tasks.
+    """
     slots = parallelism(spark)
     if parts is None:
         tasks = scan.spark_tasks(slots)
-        return _planned_here(scan, spark, tasks) if tasks else None
+        return _planned_here(scan, spark, tasks, made) if tasks else None
     if not parts:
         return None
     metadata = sum(pc.sum(part.column("length")).as_py() or 0 for part in parts)
@@ -154,16 +159,16 @@ def _plan(scan: Scan, spark: SparkSession, parts: Sequence[pa.Table] | None) -> 
     # The key of each part is where its groups begin to be dealt out.
     pieces = slotted(spark, packed, partition_keys(len(packed)))
     groups = pieces.mapInArrow(PlanTask(scan, tuple(partition_keys(count))), TASK_SCHEMA)
-    return _Planned(expected(spark, groups.repartition(count, SLOT_COLUMN), UNKNOWN_SIZE))
+    return _Planned(expected(spark, groups.repartition(count, SLOT_COLUMN), UNKNOWN_SIZE, made))
 
 
-def _planned_here(scan: Scan, spark: SparkSession, tasks: Sequence[pa.RecordBatch]) -> _Planned:
+def _planned_here(scan: Scan, spark: SparkSession, tasks: Sequence[pa.RecordBatch], made: st.StructType) -> _Planned:
     packed = tuple(pack_tasks(group) for group in tasks)
-    size = sum(map(scan.bytes_read, tasks))
+    size = scan.bytes_read(tasks)
     limit = _open_limit(scan, tasks)
     if are_few(packed):
-        return _Planned(numbered(spark, len(packed), size), limit, packed)
-    return _Planned(expected(spark, slotted(spark, packed, partition_keys(len(packed))), size), limit)
+        return _Planned(numbered(spark, len(packed), size, made), limit, packed)
+    return _Planned(expected(spark, slotted(spark, packed, partition_keys(len(packed))), size, made), limit)
 
 
 def _packed(pieces: pa.Table) -> bytes:

@@ -15,7 +15,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.schema import VARIANT, DataType, Decimal, Fixed, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.convert import list_with_values, struct_of
 
-__all__ = ["arrow_types", "fitted", "for_spark", "output_schema", "spark_schema", "spark_type"]
+__all__ = ["arrow_types", "fitted", "for_spark", "output_schema", "spark_schema", "spark_type", "spark_width"]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
     "boolean": st.BooleanType,
@@ -36,6 +36,17 @@ _PRIMITIVES: dict[str, type[st.DataType]] = {
 }
 _UUID = Primitive("uuid")
 _UUID_PARTS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+#: Bytes that Spark expects of a value where it has no statistics; of elements and entries it expects one.
+_WIDTHS: dict[type[st.DataType], int] = {
+    **dict.fromkeys((st.BooleanType, st.ByteType, st.NullType), 1),
+    st.ShortType: 2,
+    **dict.fromkeys((st.IntegerType, st.FloatType, st.DateType), 4),
+    st.StringType: 20,
+    st.BinaryType: 100,
+}
+_WIDTH, _WIDE_DECIMAL, _VARIANT_WIDTH = 8, 16, 2048
+#: Digits of a decimal that is a number of 64 bits.
+_LONG_DIGITS = 18
 #: Spark reads a variant's children by their place.
 _SPARK_VARIANT = pa.struct(
     [
@@ -100,6 +111,19 @@ def _variant_type() -> st.DataType:
         )
     variant: st.DataType = kind()
     return variant
+
+
+def spark_width(kind: st.DataType) -> int:
+    """Give the bytes that Spark expects of a value of a type."""
+    if isinstance(kind, st.StructType):
+        return sum(spark_width(child.dataType) for child in kind)
+    if isinstance(kind, st.ArrayType):
+        return spark_width(kind.elementType)
+    if isinstance(kind, st.MapType):
+        return spark_width(kind.keyType) + spark_width(kind.valueType)
+    if isinstance(kind, st.DecimalType):
+        return _WIDTH if kind.precision <= _LONG_DIGITS else _WIDE_DECIMAL
+    return _VARIANT_WIDTH if kind.typeName() == "variant" else _WIDTHS.get(type(kind), _WIDTH)
 
 
 def for_spark(array: pa.Array, table_type: DataType | None = None) -> pa.Array:

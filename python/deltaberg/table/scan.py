@@ -290,7 +290,7 @@ class Scan:
         ----------
         fn
             Takes an iterator of record batches of exactly `schema`, and yields record batches of ``schema``. It is
-            called once in each task.
+            called once in each task that has anything to read.
         schema
             What ``fn`` yields: DDL text, a Spark StructType or a pyarrow schema.
         """
@@ -325,11 +325,14 @@ class Scan:
             return [tasks] if tasks.num_rows else []
         if limits is not None:
             tasks = tasks.filter(pc.greater(tasks.column("limit"), 0))
-        return group_tasks(tasks, _SPARK_SPLIT, parallelism, self._share_read(tasks))
+        return group_tasks(tasks, _SPARK_SPLIT, parallelism, 1 if _has_rows(tasks) else self._share)
 
-    def bytes_read(self, tasks: pa.RecordBatch) -> int:
-        """Guess the bytes of tasks that are in the columns to be read."""
-        return int((pc.sum(split_sizes(tasks)).as_py() or 0) * self._share_read(tasks))
+    def bytes_read(self, groups: Iterable[pa.RecordBatch]) -> int:
+        """Guess the bytes of groups of tasks that are in the columns to be read."""
+        share = self._share
+        return int(
+            sum((pc.sum(split_sizes(tasks)).as_py() or 0) * (1 if _has_rows(tasks) else share) for tasks in groups)
+        )
 
     def file_tasks(self) -> pa.RecordBatch:
         """Give one task for each file, without the limit."""
@@ -385,10 +388,9 @@ class Scan:
     def _tasks(self, split_size: int) -> pa.RecordBatch:
         return split_files(self.plan, split_size, self._read_constants())
 
-    def _share_read(self, tasks: pa.RecordBatch) -> float:
-        """Guess how much of the bytes of tasks is in the columns that the output or the filter needs."""
-        if pc.any(pc.equal(tasks.column("format"), "avro"), min_count=0).as_py():
-            return 1
+    @property
+    def _share(self) -> float:
+        """Guess how much of the bytes of files that hold columns is in those that the output or the filter needs."""
         whole = sum(typical_width(child.type) for child in self._source.schema)
         # Of the columns of the output, those that are nested may be there in part.
         filtered = {path[0].name: path[-1] for path in bound_paths(self._condition)}
@@ -472,3 +474,8 @@ def _promoted(table: pa.Table) -> pa.Table:
         if large is not None and table.column(index).nbytes > _INT32_MAX:
             table = table.set_column(index, child.with_type(large), table.column(index).cast(large))
     return table
+
+
+def _has_rows(tasks: pa.RecordBatch) -> bool:
+    """Say whether any task is of a file of rows, of which no column is read alone."""
+    return bool(pc.any(pc.equal(tasks.column("format"), "avro"), min_count=0).as_py())
