@@ -73,6 +73,9 @@ class Road:
         choice = choose(scan, self.spark, forced=True)
         self.by_arrow = list(choice.reasons)
         unexpected = [why for why in self.by_arrow if not _EXPECTED.fullmatch(why)]
+        if self.spark.version.startswith("4.0.") and any(pa.types.is_null(child.type) for child in scan.schema):
+            # Its Parquet reader has no such type.
+            unexpected = [why for why in unexpected if why != "Spark cannot open it"]
         assert not unexpected, f"unexpectedly by the arrow road: {unexpected}"
         if choice.frame is None:
             return
