@@ -183,9 +183,9 @@ def _against_the_scan(scan: Scan, spark: SparkSession) -> str | None:
         return why
     known = {child.name: child for child in scan.output}
     for path in bound_paths(scan.read_spec.residual):
-        child = known.get(path[0].name)
         if path[0].name in layout.computed:
             continue
+        child = known.get(path[0].name)
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more of the column {child.name} than the output has"
     why = _why_not_by_name(_fields_to_read(scan))
