@@ -8,7 +8,17 @@ BIN := $(VENV)/bin
 RUN := $(abspath $(BIN))/python
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 # The tests write what they proved here.
-PROVEN := .cache/requirements.json
+PROVEN := .cache/requirements
+# cargo and maturin would take the jobs of make for their own.
+ALONE := env -u MAKEFLAGS -u MFLAGS
+PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
+# Of what depends on the kernels, `make test` runs this part with the Python ones, and `make test-all` the rest.
+PURE := not one_backend and (both_backends or not (spark or slow or full))
+PURE_REST := not one_backend and not both_backends and (spark or slow or full)
+# Where make can, it prints what a target says in one piece, though others run beside it.
+SIDE_BY_SIDE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+NEEDS_JAVA := command -v java >/dev/null || { echo "java is missing: PySpark 4 runs on a JDK 17 or 21. On Debian: apt-get install openjdk-17-jdk-headless; on macOS: brew install openjdk@17; or get one from adoptium.net and put its bin folder on PATH."; exit 1; }
 
 export PYSPARK_PYTHON := $(RUN)
 export PYSPARK_DRIVER_PYTHON := $(RUN)
@@ -17,95 +27,122 @@ unexport SPARK_HOME PYTHONPATH
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-rust test-native test-python test-wheels test-grid lint fmt bench bench-full wheel requirements grid interop clean java
+.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop clean java
 
 help:  ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+	@echo "Needs CPython 3.10 or newer, cargo 1.88 or newer, a JDK 17 or 21, and the registries of Python, Rust and npm"
+	@echo "packages. With Maven (mvn), the tests against the reference server of the REST protocol run, too."
+	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+##@ From a bare clone
 setup: $(VENV)/.native $(VENV)/.azurite $(VENV)/.rest  ## Make the environment in .venv and build the kernels
 
-$(VENV)/.packages: pyproject.toml
+$(VENV)/.packages: requirements/installer.txt requirements/build.txt requirements/dev.txt tests/support/packages.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "deltaberg needs CPython 3.10 or newer: set PYTHON=python3.x"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "this Python cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(RUN) -m pip install --quiet --group dev
+	@echo "set-up 1 of 3: an environment in $(VENV), and uv to fill it (about 10 seconds)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --require-hashes --requirement requirements/installer.txt
+	@echo "set-up 2 of 3: the Python packages of requirements/dev.txt, PySpark among them (1 to 2 minutes, or seconds where uv has them already)"
+	@$(RUN) -m tests.support.packages dev
 	@touch $@
 
 $(VENV)/.native: $(VENV)/.packages $(RUST)
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or newer (rustup), or use the pure package: pip install ."; exit 1; }
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	@echo "set-up 3 of 3: the kernels, compiled by cargo (about 2 minutes, or seconds after a small change)"
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
-$(VENV)/.azurite: $(VENV)/.packages tests/support/azurite.py
-	$(RUN) -m tests.support.azurite --install
+$(VENV)/.azurite: $(VENV)/.packages tests/support/azurite.py requirements/azurite/package-lock.json
+	@echo "set-up of the tests, 1 of 2: azurite, an emulator of Azure's stores (about half a minute)"
+	@$(RUN) -m tests.support.azurite --install
 	@touch $@
 
 # Without Maven the tests against the reference server of the REST protocol skip.
 $(VENV)/.rest: $(VENV)/.packages tests/support/rest_reference.py
+	@echo "set-up of the tests, 2 of 2: the reference server of Iceberg's REST protocol, by Maven (about half a minute)"
 	@if command -v mvn >/dev/null; then $(RUN) -m tests.support.rest_reference --install; else echo "mvn is missing: tests against the REST reference server will skip"; fi
 	@touch $@
 
 java:
-	@command -v java >/dev/null || { echo "java is missing: PySpark 4 runs on a JDK 17 or 21. On Debian: apt-get install openjdk-17-jdk-headless; on macOS: brew install openjdk@17; or get one from adoptium.net and put its bin folder on PATH."; exit 1; }
+	@$(NEEDS_JAVA)
 
-demo: java setup  ## Read tables with deletion vectors, column mapping and partitions on Spark, and check the rows
+demo: java $(VENV)/.native  ## Read tables with deletes, renamed columns and partitions on Spark, create and append to one, and check the rows
 	$(RUN) -m tests.demo
 
-# Each kind of kernels leaves half of the processors alone: both take their turns at once.
-test: java setup lint test-rust  ## Run all linters and tests, with both kernels and in the wheels
-	$(MAKE) --jobs=2 test-native test-python
-	$(MAKE) test-wheels test-grid
+# Spark's tests, the longest, take one of two processors; all else takes its turns beside them.
+test: java setup  ## Run the linters and the tests, with the Python kernels where they could differ
+	@echo "tests in five parts, two at a time; each prints when it is done, the first after some minutes"
+	@$(MAKE) $(SIDE_BY_SIDE) test-spark lint test-rust test-local test-python
+	$(if $(PYTEST_OPTIONS),,$(RUN) -m tests.requirements --quiet --results $(PROVEN)/spark.json --results $(PROVEN)/local.json)
 
-test-rust: setup
-	cargo test --release --quiet --package deltaberg-core
+test-all: test  ## Also run all other tests, with both kernels, in the built wheels, and on the grid
+	$(MAKE) test-full test-python-rest test-wheels grid
 
-test-native: java setup
-	@mkdir -p .cache
-	DELTABERG_KERNELS=native $(RUN) -m pytest --quiet --requirements=$(PROVEN) $(PYTEST_OPTIONS)
+##@ Parts of the tests
+test-spark: setup  ## Tests that start Spark, with the compiled kernels
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=native $(PYTEST) -m 'spark and not full' --requirements=$(PROVEN)/spark.json $(PYTEST_OPTIONS)
 
-test-python: java setup
-	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet -m 'not one_backend' $(PYTEST_OPTIONS)
+test-local: setup  ## Tests on one machine, with the compiled kernels
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=native $(PYTEST) -m 'not spark and not full' --requirements=$(PROVEN)/local.json $(PYTEST_OPTIONS)
 
-test-wheels: wheel
+test-python: setup  ## Tests that depend on the kernels, with the Python ones: all that are quick
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE)' $(PYTEST_OPTIONS)
+
+test-full: setup  ## The tests with the compiled kernels that `make test` leaves out
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=native $(PYTEST) -m full $(PYTEST_OPTIONS)
+
+test-python-rest: setup  ## The tests with the Python kernels that `make test` leaves out
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' $(PYTEST_OPTIONS)
+
+test-rust: setup  ## Tests of the Rust crates
+	$(ALONE) cargo test --release --locked --quiet --package deltaberg-core
+
+test-wheels: wheel  ## Tests in environments of the built wheels, one of them with the lowest versions
 	$(RUN) -m tests.environments pure lowest
 
-test-grid: java setup
-	$(RUN) -m tests.grid --smoke
+grid: java setup  ## Spark tests on each release of PySpark, and with the lowest and the newest packages (options in ARGS)
+	$(RUN) -m tests.grid $(ARGS)
 
+interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
+	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
+
+requirements: java setup  ## Print the rules of the specifications that no test proves; fail if we claim one (options in ARGS)
+	$(RUN) -m tests.requirements $(ARGS)
+
+##@ Work on the sources
 lint: setup  ## Run ruff, mypy, rustfmt and clippy
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	cargo fmt --check
-	cargo clippy --release --quiet --all-targets -- --deny warnings
+	$(ALONE) cargo clippy --release --locked --quiet --all-targets -- --deny warnings
 
 fmt: setup  ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	cargo fmt
 
-bench: java setup  ## Compare with the peers on a tenth of the data, in minutes (options in ARGS)
-	$(RUN) -m benches --scale 0.1 --rounds 1 $(ARGS)
-
-bench-full: java setup  ## The same on all of the data; writes benches/RESULTS.md and a chart
-	$(RUN) -m benches --report benches $(ARGS)
+lock: setup  ## Renew the lock files in requirements/
+	$(RUN) -m tests.lock
 
 wheel: setup  ## Build the compiled wheel, the pure wheel and the source distribution into dist/
 	@rm -rf dist
-	$(BIN)/maturin build --release --quiet --out dist
+	$(BIN)/maturin build --release --locked --quiet --out dist
 	$(RUN) -m pip wheel --quiet --no-deps --no-build-isolation --config-settings=kernels=python --wheel-dir dist .
 	$(RUN) -c 'import sys; sys.path.insert(0, "build_backend"); import deltaberg_build; deltaberg_build.build_sdist("dist")'
 	@ls dist
 
-requirements: java setup  ## Print the rules of the specifications that no passing test proves (options in ARGS)
-	$(RUN) -m tests.requirements $(ARGS)
+bench: java $(VENV)/.native  ## Compare with the peers on a tenth of the data, in minutes (options in ARGS)
+	$(RUN) -m benches --scale 0.1 --rounds 1 $(ARGS)
 
-grid: java setup  ## Run the Spark tests on other minors of PySpark, in environments of their own
-	$(RUN) -m tests.grid $(ARGS)
-
-interop: java setup  ## Compare with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
-	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
+bench-full: java $(VENV)/.native  ## The same on all of the data; writes benches/RESULTS.md and a chart
+	$(RUN) -m benches --report benches $(ARGS)
 
 clean:  ## Remove environments and what was built
 	rm -rf .venv* .cache dist target build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,11 +1,11 @@
 """The build backend of deltaberg (PEP 517 and 660).
 
-With cargo it builds the abi3 wheel by maturin. Where no usable cargo is found it builds a ``py3-none-any`` wheel of
-the Python kernels by hatchling instead of failing, and writes into that wheel why (``deltaberg/_build.json``):
-pip hides what a backend prints, so the installed package has to say it. A compilation that fails is an error, never a
-silent fallback.
+If there is a usable cargo, maturin builds the abi3 wheel. Otherwise hatchling builds a ``py3-none-any`` wheel with only
+the Python kernels, and writes the reason into it (``deltaberg/_build.json``), because pip hides what a backend prints.
+A compilation that fails is an error, never a silent fallback.
 
-``DELTABERG_BUILD`` or ``--config-settings=kernels=`` chooses: ``auto`` (the default), ``native`` or ``python``.
+``DELTABERG_BUILD`` or ``--config-settings=kernels=`` overrides the choice: ``auto`` (the default), ``native`` or
+``python``.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Settings = Mapping[str, Any] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Name the packages that building a wheel takes."""
+    """Return the packages that are needed to build a wheel."""
     return [_MATURIN] if _why_pure(config_settings) is None else [_HATCHLING]
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    """Name the packages that an editable install takes."""
+    """Return the packages that are needed for an editable install."""
     return get_requires_for_build_wheel(config_settings)
 
 
 def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
-    """Name the packages that building a source distribution takes: no cargo is among them."""
+    """Return the packages that are needed to build a source distribution, which does not need cargo."""
     return [_HATCHLING]
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    """Build the wheel: compiled where cargo is, pure elsewhere."""
+    """Build a wheel, with compiled kernels if there is a usable cargo."""
     return _build("build_wheel", wheel_directory, config_settings)
 
 
@@ -56,7 +56,7 @@ def build_editable(
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Build the source distribution, which holds both kinds of kernels."""
+    """Build the source distribution, which contains both kinds of kernels."""
     from hatchling import build
 
     return str(build.build_sdist(sdist_directory))
@@ -70,21 +70,21 @@ def _build(hook: str, directory: str, settings: Settings) -> str:
         return str(getattr(maturin, hook)(directory, {}))
     from hatchling import build
 
-    print(f"deltaberg: a wheel of the Python kernels alone: {reason}")
+    print(f"deltaberg: building a wheel without compiled kernels: {reason}")
     with _environment(_REASON, reason):
         return str(getattr(build, hook)(directory))
 
 
 def _why_pure(settings: Settings) -> str | None:
-    """Say why the wheel has to be pure; None where it can be compiled."""
+    """Return why the wheel cannot have compiled kernels, or None."""
     chosen = str((settings or {}).get("kernels") or os.environ.get(_VARIABLE) or "auto").strip().lower()
     if chosen not in ("auto", "native", "python"):
-        raise SystemExit(f"kernels={chosen!r}: use auto, native or python")
+        raise SystemExit(f"kernels={chosen!r} is not a valid choice; use auto, native or python")
     if chosen == "python":
-        return "the build was asked for Python kernels"
+        return "the build was configured to use the Python kernels"
     problem = _cargo_problem()
     if problem is not None and chosen == "native":
-        raise SystemExit(f"native kernels were asked for, but {problem}; install Rust from its official installer")
+        raise SystemExit(f"native kernels were required, but {problem}; install Rust, for example with rustup")
     return problem
 
 
@@ -92,16 +92,16 @@ def _cargo_problem() -> str | None:
     needed = re.search(r'^rust-version = "(\d+)\.(\d+)', (_ROOT / "Cargo.toml").read_text("utf-8"), re.MULTILINE)
     cargo = os.environ.get("CARGO") or shutil.which("cargo")
     if cargo is None:
-        return "no cargo was found when it was built"
+        return "no cargo was found at build time"
     try:
         finished = subprocess.run([cargo, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
-        return "the cargo found when it was built does not run"
+        return "the cargo found at build time does not run"
     found = re.match(r"cargo (\d+)\.(\d+)", finished.stdout)
     if found is None or needed is None:
-        return "the cargo found when it was built does not say its version"
+        return "the cargo found at build time does not report its version"
     if (int(found[1]), int(found[2])) < (int(needed[1]), int(needed[2])):
-        return f"cargo {found[1]}.{found[2]} was too old when it was built: {needed[1]}.{needed[2]} is needed"
+        return f"cargo {found[1]}.{found[2]}, found at build time, is too old: {needed[1]}.{needed[2]} is needed"
     return None
 
 
