@@ -1,5 +1,5 @@
-//! Metrics of Iceberg manifests: maps from field id to a bound or a count, as one column for each
-//! field that is wanted (Iceberg, "Manifests" and "Appendix D: Single-value serialization").
+//! The metrics in Iceberg manifests are maps from a field id to a bound or a count. They become one
+//! column per wanted field (Iceberg, "Manifests" and "Appendix D: Single-value serialization").
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub enum BoundType {
     String,
     /// `binary`
     Binary,
-    /// `fixed(length)`, and `uuid` as one of 16
+    /// `fixed[length]`, and `uuid` as `fixed[16]`
     Fixed(i32),
 }
 
@@ -59,7 +59,7 @@ impl BoundType {
     /// The type of this name.
     ///
     /// # Errors
-    /// `InvalidArgument` where no type with bounds has the name.
+    /// `InvalidArgument` if there is no type of this name, or it has no bounds.
     pub fn from_name(name: &str) -> Result<Self> {
         Ok(match name {
             "boolean" => Self::Boolean,
@@ -81,7 +81,7 @@ impl BoundType {
                     Ok(PrimitiveType::Decimal(precision, scale)) => Some(Self::Decimal(precision, scale)),
                     _ => None,
                 };
-                let unknown = || Error::new(ErrorKind::InvalidArgument, format!("{name:?} is no type with bounds"));
+                let unknown = || Error::new(ErrorKind::InvalidArgument, format!("{name:?} is not a type with bounds"));
                 return fixed_of(name).or_else(decimal).ok_or_else(unknown);
             }
         })
@@ -89,24 +89,24 @@ impl BoundType {
 }
 
 fn fixed_of(name: &str) -> Option<BoundType> {
-    let digits = name.strip_prefix("fixed(")?.strip_suffix(')')?;
+    let digits = name.strip_prefix("fixed[")?.strip_suffix(']')?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= 10;
     let length: i32 = digits.parse().ok().filter(|_| plain)?;
     (length > 0).then_some(BoundType::Fixed(length))
 }
 
-/// The bounds of `fields` (id, type) in every row of a map of int32 to bytes, each column under the
-/// id as its name.
+/// Returns the bounds of `fields` (id, type) from a map of int32 to bytes, as a typed column per
+/// field, named by its id.
 ///
-/// A missing key, a null, bytes that are no value of the type, and NaN are null: a bound that is not
-/// known is always safe. What was written before the column's type was promoted is read by its
-/// length.
+/// A missing key, a null, bytes that are not a value of the type, and NaN become null, because an
+/// unknown bound is always safe. The length of a value tells whether it was written before the
+/// column's type was promoted.
 ///
 /// # Errors
-/// `InvalidArgument` where the map is not one of int32 to bytes; `TooLarge` where the nulls alone of
-/// a column of fixed length would not fit into memory.
+/// `InvalidArgument` if the map is not one of int32 to bytes; `TooLarge` if a
+/// column of fixed length would not fit into memory.
 pub fn parse_bounds(maps: &MapArray, fields: &[(i32, BoundType)], threads: usize) -> Result<RecordBatch> {
-    let values: &BinaryArray = maps.values().as_any().downcast_ref().ok_or_else(|| not_a_map("bytes as its values"))?;
+    let values: &BinaryArray = maps.values().as_any().downcast_ref().ok_or_else(|| not_a_map("bytes as values"))?;
     let columns = fields.iter().map(|(id, kind)| {
         let cells = members(maps, *id, threads, |place| values.is_valid(place).then(|| values.value(place)))?;
         Ok((*id, column(*kind, &cells)?))
@@ -114,13 +114,13 @@ pub fn parse_bounds(maps: &MapArray, fields: &[(i32, BoundType)], threads: usize
     batch(maps.len(), columns.collect::<Result<_>>()?)
 }
 
-/// The counts of `ids` in every row of a map of int32 to int64, each column under the id as its
-/// name. A missing key is null.
+/// Returns the counts of `ids` from a map of int32 to int64, as a column per field, named by its id.
+/// A missing key becomes null.
 ///
 /// # Errors
-/// `InvalidArgument` where the map is not one of int32 to int64.
+/// `InvalidArgument` if the map is not one of int32 to int64.
 pub fn parse_counts(maps: &MapArray, ids: &[i32], threads: usize) -> Result<RecordBatch> {
-    let values: &Int64Array = maps.values().as_any().downcast_ref().ok_or_else(|| not_a_map("int64 as its values"))?;
+    let values: &Int64Array = maps.values().as_any().downcast_ref().ok_or_else(|| not_a_map("int64 as values"))?;
     let columns = ids.iter().map(|id| {
         let cells = members(maps, *id, threads, |place| values.is_valid(place).then(|| values.value(place)))?;
         Ok((*id, Arc::new(Int64Array::from(cells)) as ArrayRef))
@@ -128,14 +128,14 @@ pub fn parse_counts(maps: &MapArray, ids: &[i32], threads: usize) -> Result<Reco
     batch(maps.len(), columns.collect::<Result<_>>()?)
 }
 
-/// What `read` finds at the place of a key in every row; where a row has the key twice, the last counts.
+/// What `read` finds under a key in every row. If a row has the key twice, the last entry counts.
 fn members<T: Copy + Send>(
     maps: &MapArray,
     id: i32,
     threads: usize,
     read: impl Fn(usize) -> Option<T> + Sync,
 ) -> Result<Vec<Option<T>>> {
-    let keys: &Int32Array = maps.keys().as_any().downcast_ref().ok_or_else(|| not_a_map("int32 as its keys"))?;
+    let keys: &Int32Array = maps.keys().as_any().downcast_ref().ok_or_else(|| not_a_map("int32 as keys"))?;
     let (keys, offsets) = (keys.values(), maps.value_offsets());
     Ok(parallel::fill(maps.len(), threads, |first, cells: &mut [Option<T>]| {
         for (row, cell) in (first..).zip(cells) {
@@ -222,7 +222,7 @@ fn double(bytes: &[u8]) -> Option<f64> {
     bytes.try_into().ok().map(f64::from_le_bytes).filter(|value| !value.is_nan())
 }
 
-/// A date that became a timestamp, which has so many units in a day.
+/// A date whose column was promoted to a timestamp with `units` per day.
 fn days(bytes: &[u8], units: i64) -> Option<i64> {
     int(bytes).and_then(|days| i64::from(days).checked_mul(units))
 }

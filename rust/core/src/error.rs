@@ -1,15 +1,14 @@
-//! What a kernel says when its input is wrong.
+//! The error that kernels return when their input is wrong.
 //!
-//! One opaque error: a [`ErrorKind`] that the binding maps, by an exhaustive match, onto an
-//! exception class defined in Python; a sentence; and named context (version, line, offset).
+//! It consists of an [`ErrorKind`], which the binding maps by an exhaustive match to an exception
+//! class that is defined in Python; a message; and named facts such as the version or the line.
 
 use std::fmt;
 
 /// The class of a failure. Each kind is one Python exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum ErrorKind {
-    /// A log entry is not what the Delta protocol allows there.
+    /// A log entry is not one that the Delta protocol allows.
     CorruptLog,
     /// A deletion vector's bytes are damaged or not in a known format.
     CorruptDeletionVector,
@@ -17,16 +16,16 @@ pub enum ErrorKind {
     InvalidZ85,
     /// A partition value cannot be read as its column's type.
     InvalidPartitionValue,
-    /// Blocks of an Avro file are damaged or are not what its schema says.
+    /// Blocks of an Avro file are damaged or do not match its schema.
     CorruptAvro,
-    /// The caller passed something that the kernel does not take.
+    /// The caller passed an argument that the kernel does not accept.
     InvalidArgument,
-    /// The result would not fit into the Arrow type that holds it.
+    /// The result does not fit into the Arrow type that holds it.
     TooLarge,
 }
 
 impl ErrorKind {
-    /// Every kind, for the test that proves each one is mapped.
+    /// Every kind, for the test that each one has its Python class.
     pub const ALL: [Self; 7] = [
         Self::CorruptLog,
         Self::CorruptDeletionVector,
@@ -38,7 +37,7 @@ impl ErrorKind {
     ];
 }
 
-/// A kernel's error: kind, sentence and named context.
+/// A kernel's error: kind, message and named facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -50,12 +49,12 @@ pub struct Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` with a sentence that names what was found and what was expected.
+    /// Creates an error whose message names what was found and what was expected.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), context: Vec::new() }
     }
 
-    /// The same error with one more named fact, such as the version of the log entry.
+    /// Adds a named fact, such as the version of the log entry.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.context.push((name, value.to_string()));
@@ -68,7 +67,7 @@ impl Error {
         self.kind
     }
 
-    /// The sentence, without context.
+    /// The message, without the facts.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

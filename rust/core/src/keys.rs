@@ -1,4 +1,4 @@
-//! Sets of rows: which rows of a batch equal one of some keys, null equal to null (Iceberg spec, "Equality Delete Files").
+//! Sets of keys that rows are looked up in, where a null equals a null (Iceberg spec, "Equality Delete Files").
 
 use std::hash::BuildHasher;
 
@@ -10,10 +10,10 @@ use hashbrown::HashTable;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Rows that are encoded at a time.
+/// How many rows are encoded at a time.
 const CHUNK: usize = 8192;
 
-/// Distinct keys, to be looked up.
+/// The distinct keys of some rows, made once and looked up for many batches.
 pub struct KeyIndex {
     converter: RowConverter,
     keys: Rows,
@@ -22,13 +22,13 @@ pub struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// The index of the rows of a batch.
+    /// Indexes the rows of a batch as keys.
     ///
     /// # Errors
-    /// `InvalidArgument` where the batch has no columns, or a column of a type that does not compare.
+    /// `InvalidArgument` if the batch has no columns, or a column of a type that cannot be compared.
     pub fn new(batch: &RecordBatch) -> Result<Self> {
         if batch.num_columns() == 0 {
-            return Err(Error::new(ErrorKind::InvalidArgument, "keys have at least one column"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "a key needs at least one column"));
         }
         let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
         let converter = RowConverter::new(fields).map_err(|error| refuse(&error))?;
@@ -50,16 +50,16 @@ impl KeyIndex {
         self.places.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Says of each row of a batch whether it equals a key in all columns.
+    /// Returns a mask of the rows that equal a key in all columns.
     ///
     /// # Errors
-    /// `InvalidArgument` where the columns are not of the keys' types.
+    /// `InvalidArgument` if the rows and the keys have columns of different types.
     pub fn contains(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut found = BooleanBufferBuilder::new(batch.num_rows());
         let mut rows = self.converter.empty_rows(0, 0);

@@ -1,8 +1,8 @@
-//! The kernels of deltaberg: what runs once for each action, row or file of a table.
+//! The hot loops of deltaberg: whatever runs once per action, row or file of a table.
 //!
-//! Pure functions, bytes or Arrow in and Arrow or bytes out. No I/O, no Python, no global state,
-//! and no thread that outlives a call. Every one of them has a twin in Python with the same
-//! results, in `deltaberg.kernels.pure`.
+//! Kernels are pure functions from bytes or Arrow data to Arrow data or bytes. They do no I/O, know
+//! nothing of Python, hold no global state, and leave no thread running when they return. Each has a
+//! Python twin with the same results in `deltaberg.kernels.pure`.
 
 pub mod avro;
 pub mod bitmap;

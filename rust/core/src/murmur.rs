@@ -1,5 +1,5 @@
-//! Hashes of values and their buckets: murmur3 for x86 in 32 bits with the seed 0 (Iceberg, "Appendix
-//! B: 32-bit Hash Requirements" and "Bucket Transform Details").
+//! Hashes and buckets of values: 32-bit murmur3 for x86 with seed 0 (Iceberg, "Appendix B: 32-bit
+//! Hash Requirements" and "Bucket Transform Details").
 
 use std::num::NonZero;
 
@@ -15,23 +15,23 @@ use arrow_schema::{DataType, TimeUnit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
-/// The hash of every value; of null it is null.
+/// Returns the hash of every value. The hash of null is null.
 ///
 /// Integers, dates, times and timestamps are hashed as eight bytes, timestamps in microseconds;
-/// decimals as the fewest bytes that hold the unscaled value, highest first. Booleans and numbers of
-/// floating point have a hash, too, but no bucket.
+/// decimals as the fewest bytes that hold the unscaled value, highest first. Booleans and floating
+/// point numbers have hashes too, but no buckets.
 ///
 /// # Errors
-/// `InvalidArgument` where values of the type are not hashed.
+/// `InvalidArgument` if values of the type cannot be hashed.
 pub fn hash32(values: &dyn Array, threads: usize) -> Result<Int32Array> {
     each(values, hasher_of(values).or_else(|| hasher_without_buckets(values)), threads, |_| {})
 }
 
-/// The bucket of every value, from 0 to `buckets` - 1; of null it is null.
+/// Returns the bucket of every value, from 0 to `buckets` - 1. The bucket of null is null.
 ///
 /// # Errors
-/// `InvalidArgument` where values of the type are not hashed, and where `buckets` is no positive
-/// number of 32 bits.
+/// `InvalidArgument` if values of the type cannot be hashed, or if `buckets` is not a positive 32-bit
+/// number.
 pub fn bucket(values: &dyn Array, buckets: i64, threads: usize) -> Result<Int32Array> {
     let count = i32::try_from(buckets).ok().and_then(|count| NonZero::new(u64::try_from(count).ok()?));
     let count = count.ok_or_else(|| {
@@ -41,13 +41,13 @@ pub fn bucket(values: &dyn Array, buckets: i64, threads: usize) -> Result<Int32A
     let remainder = remainder_of(count);
     each(values, hasher_of(values), threads, |hashes| {
         for hash in hashes {
-            // The bit of the sign goes first: neither abs nor a signed remainder gives the same.
+            // The sign bit is cleared first: neither abs nor a signed remainder has the same result.
             *hash = remainder(hash.cast_unsigned() & 0x7fff_ffff);
         }
     })
 }
 
-/// A remainder by multiplication: division takes as long as the hash (Lemire, Kaser and Kurz, "Faster
+/// Computes a remainder by multiplication, since division takes as long as the hash (Lemire, Kaser and Kurz, "Faster
 /// Remainder by Direct Computation", 2019). Exact for all divisors and dividends of 32 bits.
 fn remainder_of(divisor: NonZero<u64>) -> impl Fn(u32) -> i32 {
     let inverse = (u64::MAX / divisor).wrapping_add(1);
@@ -60,7 +60,7 @@ fn remainder_of(divisor: NonZero<u64>) -> impl Fn(u32) -> i32 {
     }
 }
 
-/// Hashes every value, and lets `finish` change the hashes of each piece while they are at hand.
+/// Hashes every value, and lets `finish` change the hashes of each piece while they are in the cache.
 fn each(
     values: &dyn Array,
     by: Option<Hasher<'_>>,
@@ -68,7 +68,7 @@ fn each(
     finish: impl Fn(&mut [i32]) + Sync,
 ) -> Result<Int32Array> {
     let hash = by.ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, format!("values of type {} are not hashed", values.data_type()))
+        Error::new(ErrorKind::InvalidArgument, format!("values of type {} cannot be hashed", values.data_type()))
     })?;
     let hashes = parallel::fill(values.len(), threads, |start, piece| {
         hash(start, piece);
@@ -77,7 +77,7 @@ fn each(
     Ok(Int32Array::try_new(hashes.into(), values.nulls().cloned())?)
 }
 
-/// Writes the hashes of the values from an index on.
+/// Writes the hashes of the values from `first` on.
 type Hasher<'a> = Box<dyn Fn(usize, &mut [i32]) + Sync + 'a>;
 
 fn hasher_of(values: &dyn Array) -> Option<Hasher<'_>> {
@@ -100,7 +100,7 @@ fn hasher_of(values: &dyn Array) -> Option<Hasher<'_>> {
     }
 }
 
-/// The types that no table is bucketed by.
+/// Hashes the types that have hashes but no buckets.
 fn hasher_without_buckets(values: &dyn Array) -> Option<Hasher<'_>> {
     match values.data_type() {
         DataType::Boolean => booleans(values),
@@ -155,19 +155,19 @@ fn fixed(values: &dyn Array) -> Option<Hasher<'_>> {
     }))
 }
 
-/// The hash of a number as its eight bytes, lowest first.
+/// Hashes a number as its eight bytes, lowest first.
 fn hash_long(value: i64) -> i32 {
     hash_bytes(&value.to_le_bytes())
 }
 
-/// The hash of the bits of a number, of which both zeros and all NaN have the same.
+/// Hashes the bits of a number; both zeros have the same hash, and so have all NaN.
 fn hash_double(value: f64) -> i32 {
     // The sum of -0 and 0 is 0.
     let bits = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { (value + 0.0).to_bits() };
     hash_long(bits.cast_signed())
 }
 
-/// The hash of a number as the fewest bytes that hold it and its sign, highest first.
+/// Hashes a number as the fewest bytes that hold it and its sign, highest first.
 fn hash_unscaled(value: i128) -> i32 {
     // All bits of `value` that are not copies of the sign are in `magnitude`.
     let magnitude = if value < 0 { !value } else { value };

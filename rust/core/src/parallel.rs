@@ -1,4 +1,4 @@
-//! Work shared among threads that end with the call: a pool would outlive it and die in a fork.
+//! Threads that end with the call: those of a pool would outlive it, and would be missing after a fork.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,9 +6,9 @@ use std::thread;
 
 use crate::error::Error;
 
-/// `work` of every item, in the order of the items, on up to `threads` threads.
+/// Maps `work` over the items on up to `threads` threads, and keeps their order.
 ///
-/// A panic in one of them goes on in the caller.
+/// A panic in a thread continues in the caller.
 pub fn map<I: Sync, T: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let threads = threads.min(items.len());
     if threads <= 1 {
@@ -35,12 +35,12 @@ pub fn map<I: Sync, T: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> T
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The values that are computed at once: enough to make a thread worth its start.
+/// How many values are computed at a time: enough to make starting a thread worth it.
 const PIECE: usize = 1 << 16;
 
-/// A column of `length` values that `work` computes piece by piece, on up to `threads` threads.
+/// Builds a column of `length` values that `work` computes piece by piece on up to `threads` threads.
 ///
-/// `work` gets the index of the first value of a piece, and the piece.
+/// `work` takes the index of the first value of a piece, and the piece.
 pub fn fill<T: Clone + Default + Send>(length: usize, threads: usize, work: impl Fn(usize, &mut [T]) + Sync) -> Vec<T> {
     let mut values = vec![T::default(); length];
     let starts = (0..length).step_by(PIECE);
@@ -53,7 +53,7 @@ pub fn fill<T: Clone + Default + Send>(length: usize, threads: usize, work: impl
 /// Pulls items until each batch holds about `enough` bytes, and processes one batch on another
 /// thread while the next is pulled on this one. The last batch is processed on this one.
 ///
-/// `next` gives an item and its bytes. An error of `process` comes before one of a later pull.
+/// `next` returns an item and its size in bytes. An error of `process` takes precedence over one of a later pull.
 pub fn pipeline<T: Send + Sync, E: From<Error>>(
     mut next: impl FnMut() -> Result<Option<(T, usize)>, E>,
     enough: usize,

@@ -1,4 +1,4 @@
-//! Partition values: strings in the log, typed columns for a scan (Delta protocol, "Partition Value
+//! Partition values: strings in the log, typed columns in a scan (Delta protocol, "Partition Value
 //! Serialization").
 
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::values::{ColumnBuilder, Offset, PrimitiveType};
 
-/// The values of `columns` (name in the map, type) in every row of a map of string to string.
+/// Returns the values of `columns` (name in the map, type) from a map of string to string.
 ///
-/// A missing key, a null and an empty string are null. A `timestamp` column comes as a struct of
-/// `value` (microseconds) and `zoned`: whether the text named a zone, and the value is in UTC; else
-/// it is local time of a zone that the table does not record.
+/// A missing key, a null and an empty string become null. A `timestamp` column becomes a struct of
+/// `value` (microseconds) and `zoned`. If the text names a zone, `zoned` is true and the value is in
+/// UTC; otherwise it is local time in a zone that the table does not record.
 ///
 /// # Errors
-/// `InvalidPartitionValue` where a text is no value of its column's type; `InvalidArgument` where
+/// `InvalidPartitionValue` if a text is not a value of its column's type; `InvalidArgument` if
 /// the map is not one of string to string.
 pub fn parse_partition_values(maps: &MapArray, columns: &[(String, PrimitiveType)]) -> Result<RecordBatch> {
     let keys: &StringArray = maps.keys().as_any().downcast_ref().ok_or_else(|| not_strings("keys"))?;
@@ -85,7 +85,8 @@ impl<'a> PartitionColumn<'a> {
 
     fn refuse(&self, text: &str, row: usize) -> Error {
         let shown: String = text.chars().take(100).collect();
-        let message = format!("partition value {shown:?} of column {:?} is no {}", self.name, self.primitive.name());
+        let message =
+            format!("partition value {shown:?} of column {:?} is not a valid {}", self.name, self.primitive.name());
         Error::new(ErrorKind::InvalidPartitionValue, message).with("column", self.name).with("row", row)
     }
 

@@ -1,4 +1,4 @@
-//! Per-file statistics: JSON text to typed columns, for the columns that a filter names (Delta
+//! Per-file statistics: from JSON text to typed columns, for the columns that a filter names (Delta
 //! protocol, "Per-file Statistics").
 
 mod columns;
@@ -14,21 +14,20 @@ use crate::parallel;
 use columns::{Row, StatsColumns};
 use tree::{Part, Tree};
 
-/// Rows that are worth a turn of their own.
+/// How many rows are parsed at a time.
 const ROWS_PER_PART: usize = 8_192;
-/// Commits are taken together until each thread has about this much to read.
+/// Commits are batched until each thread has about this many bytes to read.
 const BATCH_BYTES_PER_THREAD: usize = 8 << 20;
 
-/// Parses a column of statistics into columns, some batches of consecutive rows: `numRecords`,
-/// `tightBounds`, and for leaf `i` the columns `min.i`, `max.i` (absent where it has no type) and
-/// `nullCount.i`.
+/// Parses a column of statistics into batches of consecutive rows. Their columns are `numRecords`,
+/// `tightBounds`, and for leaf `i` `min.i`, `max.i` (unless the leaf has no type) and `nullCount.i`.
 ///
-/// Statistics are hints: text that is not valid JSON, and a value that its type cannot hold, are
-/// null, which means unknown, and never an error. `min.i` and `max.i` hold whatever rounding the
-/// writer did to the offset of a timestamp's zone; timestamps cut to milliseconds are the caller's.
+/// Statistics are hints: text that is not valid JSON and values that do not fit their type become
+/// null, which means unknown. They are never an error. `min.i` and `max.i` allow for zone offsets
+/// that a writer cut to minutes. That timestamps may be cut to milliseconds is left to the caller.
 ///
 /// # Errors
-/// `TooLarge` where a column of the result would be.
+/// `TooLarge` if a column of the result would exceed the limit of its Arrow type.
 pub fn parse_stats(texts: &StringArray, leaves: &[StatsLeaf], threads: usize) -> Result<Vec<RecordBatch>> {
     let parser = Parser::new(leaves);
     let parts = parts_of(0, texts.len());
@@ -38,14 +37,14 @@ pub fn parse_stats(texts: &StringArray, leaves: &[StatsLeaf], threads: usize) ->
     batches.into_iter().collect()
 }
 
-/// Parses the statistics that lie in the bytes of commits, at the places that a replay gives.
+/// Parses statistics from the bytes of commits, at the places that a replay returned.
 ///
-/// `next` is asked for the bytes of each run of equal `versions` in turn; none stands for a commit
-/// that is gone, whose statistics are then unknown. The result is that of [`parse_stats`].
+/// `next` returns the bytes for each run of equal `versions` in turn, or none if a commit is gone and
+/// its statistics are unknown. The result has the columns of [`parse_stats`].
 ///
 /// # Errors
-/// `InvalidArgument` where `next` gives another commit, or a place lies outside of it; whatever
-/// `next` fails with.
+/// `InvalidArgument` if `next` returns the wrong commit or a place lies outside it, and any error of
+/// `next`.
 pub fn parse_log_stats<B, E>(
     versions: &Int64Array,
     places: &StructArray,
@@ -109,7 +108,7 @@ fn parts_of(from: usize, to: usize) -> Vec<(usize, usize)> {
     starts.map(|start| (start, start.saturating_add(ROWS_PER_PART).min(to))).collect()
 }
 
-/// Where the statistics of each file lie in its commit.
+/// The places of statistics in their commits.
 struct Places<'a> {
     whole: &'a StructArray,
     offsets: &'a Int64Array,
@@ -122,7 +121,7 @@ impl<'a> Places<'a> {
         let lengths = whole.column_by_name("length").and_then(|column| column.as_any().downcast_ref());
         match (offsets, lengths) {
             (Some(offsets), Some(lengths)) => Ok(Self { whole, offsets, lengths }),
-            _ => Err(bad("places have other columns than offset and length")),
+            _ => Err(bad("places must have the columns offset and length")),
         }
     }
 
@@ -130,7 +129,7 @@ impl<'a> Places<'a> {
         let Some(data) = data.filter(|_| self.whole.is_valid(row)) else { return Ok(None) };
         let start = usize::try_from(self.offsets.value(row)).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(self.lengths.value(row)).unwrap_or(usize::MAX));
-        let raw = data.get(start..end).ok_or_else(|| bad("a place lies outside of its commit"))?;
+        let raw = data.get(start..end).ok_or_else(|| bad("a place lies outside its commit"))?;
         Ok(Some(Text::new(raw, memchr::memchr(b'\\', raw).is_some())))
     }
 }
@@ -139,7 +138,7 @@ fn bad(what: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("statistics in the log: {what}"))
 }
 
-/// The columns that are wanted, ready to be read.
+/// The wanted columns, prepared for reading.
 struct Parser<'a> {
     leaves: &'a [StatsLeaf],
     tree: Tree,
@@ -195,6 +194,6 @@ fn read<'a>(text: &'a [u8], tree: &Tree, row: &mut Row<'a>) -> Result<(), JsonEr
 fn end(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
     match cursor.skip_blanks() {
         None => Ok(()),
-        Some(_) => cursor.fail("something follows the JSON object"),
+        Some(_) => cursor.fail("unexpected text after the JSON object"),
     }
 }

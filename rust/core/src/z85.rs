@@ -23,7 +23,7 @@ const fn digits() -> [u8; 256] {
 /// Encodes `data`, whose length must be a multiple of 4, as Z85 text.
 ///
 /// # Errors
-/// `InvalidZ85` where the length is not a multiple of 4.
+/// `InvalidZ85` if the length is not a multiple of 4.
 pub fn encode(data: &[u8]) -> Result<String> {
     let (words, rest) = data.as_chunks::<4>();
     if !rest.is_empty() {
@@ -46,8 +46,8 @@ pub fn encode(data: &[u8]) -> Result<String> {
 /// Decodes Z85 text to bytes.
 ///
 /// # Errors
-/// `InvalidZ85` where the length is not a multiple of 5, a character is outside the alphabet, or a
-/// group stands for more than 32 bits.
+/// `InvalidZ85` if the length is not a multiple of 5, a character is outside the alphabet, or a
+/// group encodes more than 32 bits.
 pub fn decode(text: &str) -> Result<Vec<u8>> {
     let (groups, rest) = text.as_bytes().as_chunks::<5>();
     if !rest.is_empty() {
@@ -64,7 +64,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>> {
             }
             value = value.saturating_mul(85).saturating_add(u64::from(digit));
         }
-        let word = u32::try_from(value).map_err(|_| bad_group(index, "stands for more than 32 bits"))?;
+        let word = u32::try_from(value).map_err(|_| bad_group(index, "encodes more than 32 bits"))?;
         data.extend_from_slice(&word.to_be_bytes());
     }
     Ok(data)

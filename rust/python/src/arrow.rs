@@ -1,5 +1,5 @@
-//! Arrow data across the boundary by the `PyCapsule` interface, without a copy. The only place with
-//! pointers.
+//! Moving Arrow data across the boundary through the `PyCapsule` interface, without a copy. This is
+//! the only module with pointers.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ use crate::error;
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 
-/// An Arrow array of any type, taken from an object with `__arrow_c_array__`.
+/// An Arrow array of any type, from an object with `__arrow_c_array__`.
 pub struct InArray(pub ArrayRef);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for InArray {
@@ -29,8 +29,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InArray {
     }
 }
 
-/// An Arrow array whose values are read as bytes alone, between offsets that the kernel checks:
-/// whether texts are UTF-8, which takes longer than to hash them, is not asked.
+/// An Arrow array whose values are only read as bytes, so that text is not checked to be UTF-8: that
+/// would take longer than hashing it. Offsets are checked.
 pub struct InBytes(pub ArrayRef);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for InBytes {
@@ -41,7 +41,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InBytes {
     }
 }
 
-/// A record batch, taken likewise.
+/// A record batch, from an object with `__arrow_c_array__`.
 pub struct InBatch(pub RecordBatch);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for InBatch {
@@ -57,7 +57,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InBatch {
     }
 }
 
-/// A schema, taken likewise.
+/// A schema, from an object with `__arrow_c_schema__`.
 pub struct InSchema(pub SchemaRef);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for InSchema {
@@ -77,7 +77,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InSchema {
     }
 }
 
-/// Takes over an array and checks it, as a rule all of it: text read from files need not be UTF-8.
+/// Imports an array and checks it, usually in full, since text that was read from files may not be UTF-8.
 fn import(object: &Bound<'_, PyAny>, check: fn(&ArrayData) -> Result<(), ArrowError>) -> PyResult<ArrayRef> {
     let py = object.py();
     let pair = object
@@ -95,23 +95,23 @@ fn import(object: &Bound<'_, PyAny>, check: fn(&ArrayData) -> Result<(), ArrowEr
     Ok(make_array(checked.map_err(|error| refuse(py, &error.to_string()))?))
 }
 
-/// An array as `pyarrow.Array`.
+/// Exports an array as `pyarrow.Array`.
 pub fn array_to_python<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyAny>> {
     export(py, array, "Array")
 }
 
-/// A batch as `pyarrow.RecordBatch`.
+/// Exports a batch as `pyarrow.RecordBatch`.
 pub fn batch_to_python(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_, PyAny>> {
     export(py, &StructArray::from(batch), "RecordBatch")
 }
 
-/// Batches of one schema as `pyarrow.Table`.
+/// Exports batches, of which there is at least one, as `pyarrow.Table`.
 pub fn table_to_python(py: Python<'_>, batches: Vec<RecordBatch>) -> PyResult<Bound<'_, PyAny>> {
     let batches: Vec<_> = batches.into_iter().map(|batch| batch_to_python(py, batch)).collect::<PyResult<_>>()?;
     py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches,))
 }
 
-/// Batches as `pyarrow.Table` of a schema, of which there may be none.
+/// Exports any number of batches as `pyarrow.Table` with a given schema.
 pub fn table_of_schema<'py>(
     py: Python<'py>,
     batches: Vec<RecordBatch>,
@@ -121,7 +121,7 @@ pub fn table_of_schema<'py>(
     py.import("pyarrow")?.getattr("Table")?.call_method1("from_batches", (batches, schema))
 }
 
-/// Masks as one `pyarrow.ChunkedArray`.
+/// Exports masks as one `pyarrow.ChunkedArray`.
 pub fn masks_to_python<'py>(py: Python<'py>, masks: &[BooleanArray]) -> PyResult<Bound<'py, PyAny>> {
     let pyarrow = py.import("pyarrow")?;
     let chunks: Vec<_> = masks.iter().map(|mask| array_to_python(py, mask)).collect::<PyResult<_>>()?;
@@ -140,7 +140,7 @@ fn refuse(py: Python<'_>, what: &str) -> PyErr {
     error::to_python(py, &Error::new(ErrorKind::InvalidArgument, what))
 }
 
-/// The column types that a kernel takes, from the array that was given.
+/// Downcasts an array to the type that a kernel takes.
 pub fn downcast<'a, T: 'static>(py: Python<'_>, array: &'a ArrayRef, what: &str) -> PyResult<&'a T> {
     array.as_any().downcast_ref().ok_or_else(|| {
         let error = ArrowError::CastError(format!("{what} was expected, not {}", array.data_type()));

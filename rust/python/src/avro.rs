@@ -7,7 +7,7 @@ use pyo3::pybacked::PyBackedBytes;
 use crate::arrow::{self, InSchema};
 use crate::enter::{enter, threads as thread_count};
 
-/// A node as a tuple: kind, size, slot, children, keys.
+/// A node, from a tuple of kind, size, slot, children and keys.
 pub struct InNode(Node);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for InNode {

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use crate::arrow::{self, InArray};
 use crate::enter::enter;
 
-/// Takes a bitmap out of its framing: portable bytes and cardinality.
+/// Takes a bitmap out of its framing; returns its portable bytes and the number of its positions.
 #[pyfunction]
 #[pyo3(signature = (data, framing))]
 pub fn unframe_bitmap<'py>(py: Python<'py>, data: &[u8], framing: &str) -> PyResult<(Bound<'py, PyBytes>, u64)> {
@@ -17,7 +17,7 @@ pub fn unframe_bitmap<'py>(py: Python<'py>, data: &[u8], framing: &str) -> PyRes
     Ok((PyBytes::new(py, &bitmap), cardinality))
 }
 
-/// All positions of a portable bitmap.
+/// Returns all positions of a portable bitmap.
 #[pyfunction]
 #[pyo3(signature = (bitmap))]
 pub fn bitmap_positions<'py>(py: Python<'py>, bitmap: &[u8]) -> PyResult<Bound<'py, PyAny>> {
@@ -39,7 +39,7 @@ pub fn encode_bitmap<'py>(py: Python<'py>, positions: InArray, framing: &str) ->
     Ok(PyBytes::new(py, &data))
 }
 
-/// Which rows of a range the bitmap lacks.
+/// Returns a mask of the rows of a range that the bitmap does not contain.
 #[pyfunction]
 #[pyo3(signature = (bitmap, start, length))]
 pub fn keep_mask<'py>(py: Python<'py>, bitmap: &[u8], start: u64, length: usize) -> PyResult<Bound<'py, PyAny>> {

@@ -1,4 +1,4 @@
-//! Bounds and counts of columns in manifests.
+//! Bounds and counts of columns, from manifests.
 
 use arrow_array::MapArray;
 use deltaberg_core::Result;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::arrow::{self, InArray};
 use crate::enter::{enter, threads as thread_count};
 
-/// Typed columns from maps of field id to bytes.
+/// Parses typed columns from maps of field id to bytes.
 #[pyfunction]
 #[pyo3(signature = (bounds, fields, threads=0))]
 pub fn parse_bounds(
@@ -26,7 +26,7 @@ pub fn parse_bounds(
     arrow::batch_to_python(py, batch)
 }
 
-/// Columns from maps of field id to count.
+/// Parses columns from maps of field id to count.
 #[pyfunction]
 #[pyo3(signature = (counts, ids, threads=0))]
 pub fn parse_counts(py: Python<'_>, counts: InArray, ids: Vec<i32>, threads: usize) -> PyResult<Bound<'_, PyAny>> {

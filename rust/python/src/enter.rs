@@ -1,4 +1,4 @@
-//! The one way into a kernel.
+//! The one way into every kernel.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// Why a kernel did not finish: by itself, or in Python code that it called.
+/// Why a kernel did not finish: an error of its own, or one of the Python code that it called.
 pub enum Failure {
     /// The kernel's own error.
     Kernel(deltaberg_core::Error),
-    /// What a Python iterator raised, `KeyboardInterrupt` among it.
+    /// What a Python iterator raised, which may be `KeyboardInterrupt`.
     Python(PyErr),
 }
 
@@ -24,8 +24,8 @@ impl From<deltaberg_core::Error> for Failure {
     }
 }
 
-/// Runs `work` detached from the interpreter: other Python threads go on, a panic becomes an
-/// exception, and a signal that came meanwhile is handled before the result is given.
+/// Runs `work` without the interpreter lock, so that other Python threads can run. A panic becomes an
+/// exception, and a signal that arrives meanwhile is handled before the result is returned.
 pub fn enter<T: Send, E: Into<Failure> + Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, E> + Send,
@@ -47,9 +47,9 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("a kernel panicked").to_owned()
 }
 
-/// The number of threads that a caller asked for; 0 means as many as there are processors.
+/// The number of threads to use. Asking for 0 means one per processor.
 pub fn threads(asked: usize) -> usize {
-    // To ask the system costs as much as a small kernel.
+    // Asking the system takes as long as a small kernel.
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     if asked > 0 { asked } else { *PROCESSORS.get_or_init(|| available_parallelism().map_or(1, NonZero::get)) }
 }

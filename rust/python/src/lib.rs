@@ -1,6 +1,6 @@
 //! `deltaberg._native`: the kernels of `deltaberg-core` for Python.
 //!
-//! One thin function for each kernel, under the name, the parameters and the results of its twin in
+//! It has one thin function per kernel, with the name, parameters and results of its twin in
 //! `deltaberg.kernels.pure`. Nothing is decided here.
 
 #![allow(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
@@ -20,7 +20,7 @@ mod z85;
 
 use pyo3::prelude::*;
 
-/// The compiled kernels; `deltaberg.kernels` is the door to them.
+/// The compiled kernels. Use them through `deltaberg.kernels`.
 #[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

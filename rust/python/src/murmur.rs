@@ -1,4 +1,4 @@
-//! Hashes and buckets.
+//! Hashes and buckets of values.
 
 use deltaberg_core::murmur;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::arrow::{self, InBytes};
 use crate::enter::{enter, threads as thread_count};
 
-/// Hashes of values.
+/// Returns the hash of every value.
 #[pyfunction]
 #[pyo3(signature = (values, threads=0))]
 pub fn hash32(py: Python<'_>, values: InBytes, threads: usize) -> PyResult<Bound<'_, PyAny>> {
@@ -14,7 +14,7 @@ pub fn hash32(py: Python<'_>, values: InBytes, threads: usize) -> PyResult<Bound
     arrow::array_to_python(py, &hashes)
 }
 
-/// Buckets of values.
+/// Returns the bucket of every value.
 #[pyfunction]
 #[pyo3(signature = (values, buckets, threads=0))]
 pub fn bucket(py: Python<'_>, values: InBytes, buckets: i64, threads: usize) -> PyResult<Bound<'_, PyAny>> {

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::arrow::{self, InArray};
 use crate::enter::enter;
 
-/// Typed columns from maps of string to string.
+/// Parses typed columns from maps of string to string.
 #[pyfunction]
 #[pyo3(signature = (values, columns))]
 pub fn parse_partition_values(

@@ -37,7 +37,7 @@ fn next_commit(commits: &Py<PyIterator>) -> PyResult<Option<(i64, PyBackedBytes)
     })
 }
 
-/// Which rows of an older state no newer action replaces or removes.
+/// Returns masks of the rows of an older state that no newer action replaces or removes.
 #[pyfunction]
 #[pyo3(signature = (adds, removes, older, role, threads=0))]
 pub fn reconcile<'py>(

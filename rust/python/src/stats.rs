@@ -10,10 +10,10 @@ use pyo3::types::PyIterator;
 use crate::arrow::{self, InArray};
 use crate::enter::{Failure, enter, threads as thread_count};
 
-/// A column that is wanted: physical names from the root, and its primitive type.
+/// A wanted column: the physical names on the path from the root, and the primitive type.
 type Leaf = (Vec<String>, Option<String>);
 
-/// Parses the statistics of the columns that are named.
+/// Parses the statistics of some columns.
 #[pyfunction]
 #[pyo3(signature = (stats, leaves, threads=0))]
 pub fn parse_stats(py: Python<'_>, stats: InArray, leaves: Vec<Leaf>, threads: usize) -> PyResult<Bound<'_, PyAny>> {
@@ -22,7 +22,7 @@ pub fn parse_stats(py: Python<'_>, stats: InArray, leaves: Vec<Leaf>, threads: u
     arrow::table_to_python(py, batches)
 }
 
-/// Parses the statistics that lie in the bytes of commits.
+/// Parses statistics from the bytes of commits.
 #[pyfunction]
 #[pyo3(signature = (versions, places, commits, leaves, threads=0))]
 pub fn parse_log_stats<'py>(

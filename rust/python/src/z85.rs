@@ -6,7 +6,7 @@ use pyo3::types::PyBytes;
 
 use crate::enter::enter;
 
-/// Encodes bytes, a multiple of 4 of them, as Z85 text.
+/// Encodes bytes, whose number must be a multiple of 4, as Z85 text.
 #[pyfunction]
 #[pyo3(signature = (data))]
 pub fn z85_encode(py: Python<'_>, data: &[u8]) -> PyResult<String> {

@@ -9,17 +9,17 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::cursor::corrupt;
 
-/// Bytes of a block at most, once it is decompressed.
+/// The most bytes that a block may decompress to.
 const MOST: u64 = 1 << 30;
 
 /// How blocks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// They are not.
+    /// Not at all.
     Null,
     /// Raw deflate (RFC 1951).
     Deflate,
-    /// Snappy, and the CRC-32 of what was compressed.
+    /// Snappy, followed by the CRC-32 of the uncompressed bytes.
     Snappy,
     /// Zstandard.
     Zstandard,
@@ -29,18 +29,18 @@ impl Codec {
     /// The codec of this name.
     ///
     /// # Errors
-    /// `InvalidArgument` where none has it.
+    /// `InvalidArgument` if there is no such codec.
     pub fn from_name(name: &str) -> Result<Self> {
         match name {
             "null" => Ok(Self::Null),
             "deflate" => Ok(Self::Deflate),
             "snappy" => Ok(Self::Snappy),
             "zstandard" => Ok(Self::Zstandard),
-            _ => Err(Error::new(ErrorKind::InvalidArgument, format!("there is no Avro codec {name:?}"))),
+            _ => Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro codec {name:?}"))),
         }
     }
 
-    /// A block as it was before it was compressed.
+    /// Decompresses a block.
     pub(super) fn decompress<'a>(self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Result<Cow<'a, [u8]>> {
         match self {
             Self::Null => Ok(Cow::Borrowed(bytes)),
@@ -62,7 +62,7 @@ impl Codec {
     }
 }
 
-/// Inflates into the front of the buffer, which grows until all is there: the format does not tell the size.
+/// Inflates into the front of the buffer, which grows as needed: the format does not record the size.
 fn inflate(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
     let most = usize::try_from(MOST).unwrap_or(usize::MAX);
     let guess = bytes.len().saturating_mul(8).clamp(1 << 16, most);
@@ -73,7 +73,9 @@ fn inflate(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
     loop {
         match decompressor.deflate_decompress(bytes, buffer) {
             Ok(size) => return Ok(size),
-            Err(DecompressionError::BadData) => return Err(corrupt("a block cannot be decompressed: it is damaged")),
+            Err(DecompressionError::BadData) => {
+                return Err(corrupt("a block cannot be decompressed: the data is damaged"));
+            }
             Err(DecompressionError::InsufficientSpace) if buffer.len() >= most => {
                 return check_size(u64::MAX).map(|()| 0);
             }
@@ -92,25 +94,25 @@ fn read_all(source: impl Read, buffer: &mut Vec<u8>) -> Result<()> {
 
 fn snappy(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
     let (compressed, checksum) =
-        bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("a snappy block has no checksum"))?;
+        bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("a Snappy block has no checksum"))?;
     let size = snap::raw::decompress_len(compressed).map_err(|error| broken(&error))?;
     check_size(u64::try_from(size).unwrap_or(u64::MAX))?;
-    // Snappy copies at most 64 bytes for each 3 of input: a length beyond that is a lie.
+    // Three bytes of Snappy input produce at most 64 bytes, so a greater length cannot be true.
     if size / 32 > compressed.len() {
-        return Err(corrupt("a snappy block is shorter than its length says"));
+        return Err(corrupt("a Snappy block is too short for the length that it declares"));
     }
     buffer.resize(size, 0);
     let written = snap::raw::Decoder::new().decompress(compressed, buffer).map_err(|error| broken(&error))?;
     buffer.truncate(written);
     if crc32fast::hash(buffer) != u32::from_be_bytes(*checksum) {
-        return Err(corrupt("the checksum of a snappy block is wrong"));
+        return Err(corrupt("the checksum of a Snappy block is wrong"));
     }
     Ok(())
 }
 
 fn check_size(size: u64) -> Result<()> {
     if size > MOST {
-        return Err(Error::new(ErrorKind::TooLarge, "an Avro block has more than 1 GiB"));
+        return Err(Error::new(ErrorKind::TooLarge, "an Avro block decompresses to more than 1 GiB"));
     }
     Ok(())
 }

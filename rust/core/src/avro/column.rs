@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::cursor::corrupt;
 use super::plan::{Plan, Step};
 
-/// A column of some type. Every row has a place in `valid`, but where no step of the plan leads to the column.
+/// A column of some type. `valid` has an entry for every row, unless no step of the plan fills the column.
 pub struct Column {
     pub data_type: DataType,
     pub valid: NullBufferBuilder,
@@ -24,7 +24,7 @@ pub struct Column {
 
 /// The values of a column.
 pub enum Values {
-    /// All of them are null: the writer has no such field.
+    /// Only nulls, because the writer has no such field.
     Absent,
     Boolean(BooleanBufferBuilder),
     Int32(Vec<i32>),
@@ -48,7 +48,7 @@ pub enum Values {
 }
 
 impl Column {
-    /// A column that a plan fills; without one, or with one that gives nulls alone, it has no values.
+    /// Creates the column that a plan fills. Without a plan, or with one that yields only nulls, it holds no values.
     pub fn new(plan: Option<&Plan>, data_type: &DataType) -> Self {
         let values = match (plan, data_type) {
             (Some(Plan::Optional { plan, .. }), _) => Self::new(Some(plan), data_type).values,
@@ -104,7 +104,7 @@ impl Column {
         self.valid.len()
     }
 
-    /// Appends a null, with whatever stands below it.
+    /// Appends a null, to nested columns too.
     pub fn push_null(&mut self) {
         self.valid.append_null();
         match &mut self.values {
@@ -123,7 +123,7 @@ impl Column {
         }
     }
 
-    /// The bytes that the values take, roughly.
+    /// Roughly how many bytes the values take.
     pub fn bytes(&self) -> usize {
         match &self.values {
             Values::Absent => 0,
@@ -140,7 +140,7 @@ impl Column {
         }
     }
 
-    /// The array of the column's rows.
+    /// Builds the array of the column's rows.
     pub fn finish(mut self, rows: usize) -> Result<ArrayRef> {
         let nulls = self.valid.finish();
         Ok(match self.values {
@@ -169,7 +169,7 @@ impl Column {
     }
 }
 
-/// The columns of a struct as a batch.
+/// Builds a batch of the columns of a struct.
 pub fn batch_of(column: Column, schema: &SchemaRef) -> Result<RecordBatch> {
     let rows = column.len();
     let Values::Struct(children) = column.values else { return Err(wrong_type()) };
@@ -186,14 +186,14 @@ fn struct_of(fields: &Fields, children: Vec<Column>, nulls: Option<NullBuffer>, 
     Ok(StructArray::try_new(fields.clone(), arrays, nulls)?)
 }
 
-/// The arrays of a struct's children; `nulls` are those of the struct.
+/// Builds the arrays of a struct's children; `nulls` are those of the struct.
 fn arrays_of(children: Vec<Column>, fields: &Fields, nulls: Option<&NullBuffer>, rows: usize) -> Result<Vec<ArrayRef>> {
     let arrays = children.into_iter().map(|child| child.finish(rows)).collect::<Result<Vec<_>>>()?;
     fields.iter().zip(&arrays).try_for_each(|(field, array)| check_nulls(field, array, nulls))?;
     Ok(arrays)
 }
 
-/// Refuses a null in a required field, but where what it belongs to is null.
+/// Refuses a null in a required field, unless its parent is null.
 fn check_nulls(field: &Field, array: &ArrayRef, outer: Option<&NullBuffer>) -> Result<()> {
     let inner = if field.is_nullable() { None } else { array.logical_nulls() };
     if inner.is_none_or(|inner| inner.null_count() == 0 || outer.is_some_and(|outer| outer.contains(&inner))) {
@@ -223,7 +223,7 @@ fn list_of(
     })
 }
 
-/// An array of one buffer of values, or of offsets and bytes.
+/// Builds an array from one buffer of values, or from offsets and bytes.
 fn plain(data_type: DataType, rows: usize, nulls: Option<NullBuffer>, buffers: Vec<Buffer>) -> Result<ArrayRef> {
     Ok(make_array(ArrayData::builder(data_type).len(rows).nulls(nulls).buffers(buffers).build()?))
 }
@@ -237,5 +237,5 @@ pub fn push_offset(offsets: &mut Vec<i32>, length: usize) -> Result<()> {
 }
 
 pub fn wrong_type() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "a column is of another type than its plan")
+    Error::new(ErrorKind::InvalidArgument, "a column and its plan have different types")
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The rest of a block.
+/// What is left of a block.
 pub struct Cursor<'a> {
     rest: &'a [u8],
 }
@@ -16,7 +16,7 @@ impl<'a> Cursor<'a> {
         self.rest.len()
     }
 
-    /// A zigzag varint of up to 64 bits.
+    /// Reads a zigzag varint of up to 64 bits.
     #[inline]
     pub fn long(&mut self) -> Result<i64> {
         if let Some((first, rest)) = self.rest.split_first()
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
         Err(corrupt("an integer has more than 64 bits"))
     }
 
-    /// Passes over a varint without making its value, yet refuses what [`Self::long`] refuses.
+    /// Skips a varint without computing its value, yet refuses what [`Self::long`] refuses.
     #[inline]
     pub fn skip_long(&mut self) -> Result<()> {
         if let Some((first, rest)) = self.rest.split_first()
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
         Ok(*taken)
     }
 
-    /// Bytes with their length in front.
+    /// Reads bytes that their length precedes.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.long()?;
@@ -86,8 +86,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The number of items in the next part of an array or a map, and the bytes of them where they are told; None at
-    /// its end. `least` is how many bytes an item takes at the least.
+    /// Reads the header of the next part of an array or a map: the number of its items and, if the writer recorded it,
+    /// their size in bytes. Returns none at the end. `least` is how many bytes an item takes at least.
     #[inline]
     pub fn items(&mut self, least: usize) -> Result<Option<(usize, Option<usize>)>> {
         let count = self.long()?;
@@ -118,5 +118,5 @@ pub fn corrupt(message: impl Into<String>) -> Error {
 }
 
 fn ends() -> Error {
-    corrupt("the block ends inside of a value")
+    corrupt("the block ends inside a value")
 }

@@ -1,8 +1,8 @@
-//! Avro blocks straight into Arrow columns: manifests, manifest lists and Avro data files.
+//! Decoding Avro blocks straight into Arrow columns: manifests, manifest lists and Avro data files.
 //!
-//! The caller has read the header and found the blocks, and has resolved the writer's schema against the wanted
-//! columns by field id: what arrives here is a tree of [`Node`]s, in the order in which the writer wrote, each of
-//! which says where its values go, or that they are skipped. No object is made for a row.
+//! The caller reads the header, finds the blocks, and resolves the writer's schema against the wanted columns by field
+//! id. The result is a tree of [`Node`]s in the writer's order: each says which column takes its values, or that they
+//! are skipped. No row ever becomes an object.
 
 mod codec;
 mod column;

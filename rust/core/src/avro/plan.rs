@@ -1,4 +1,4 @@
-//! From the writer's schema and the wanted columns to the steps that a block is read by.
+//! The steps by which a block is read, compiled from the writer's schema and the wanted columns.
 
 use arrow_schema::DataType;
 
@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::cursor::{Cursor, corrupt};
 
-/// Levels of nesting at most.
+/// The most levels of nesting.
 const DEEPEST: usize = 100;
 
 /// A type of the writer's schema, and where its values go.
@@ -15,17 +15,17 @@ pub struct Node {
     /// `null`, `boolean`, `int` (32 bits), `long`, `float`, `double`, `bytes`, `string`, `fixed`, `record`, `array`,
     /// `map` or `union`; `pairs` is an array of records of a key and a value that stands for a map.
     pub kind: String,
-    /// The bytes of a `fixed`.
+    /// The number of bytes of a `fixed`.
     pub size: usize,
-    /// The number of the wanted child of the parent that takes the values; None skips them.
+    /// Which of the wanted children of the parent takes the values; none skips them.
     pub slot: Option<usize>,
-    /// The parts, in the order of the writer: fields, the element, the value of a `map`, the branches.
+    /// The parts in the writer's order: the fields, the element, the value of a `map`, or the branches.
     pub children: Vec<Node>,
-    /// Of a `pairs` with integer keys those that are wanted; all by default.
+    /// The wanted keys of a `pairs` with integer keys; none means all.
     pub keys: Option<Vec<i64>>,
 }
 
-/// How values of an unwanted type are passed over.
+/// How values that are not wanted are skipped.
 #[derive(Debug)]
 pub enum Skip {
     Nothing,
@@ -35,11 +35,11 @@ pub enum Skip {
     Boolean,
     Record(Vec<Skip>),
     Union(Vec<Skip>),
-    /// An array, with how many bytes an item takes at the least.
+    /// An array, and how many bytes an item takes at least.
     Items(Box<Skip>, usize),
 }
 
-/// How values of a wanted type are read; each step has its column.
+/// How wanted values are read; each step has its column.
 #[derive(Debug)]
 pub enum Plan {
     Null,
@@ -56,14 +56,14 @@ pub enum Plan {
     DecimalFixed(usize),
     Record(Vec<Step>),
     List(Box<Plan>, usize),
-    /// Keys are wanted only where they are among these.
+    /// A map whose entries are kept if their key is among `keys`.
     Pairs {
         fields: Vec<Step>,
         keys: Option<Vec<i64>>,
         least: usize,
     },
     Map(Box<Plan>),
-    /// A union with null: the number of its other branch.
+    /// A union of null and one other type, with the numbers of both branches.
     Optional {
         null: i64,
         value: i64,
@@ -138,11 +138,11 @@ fn optional(node: &Node, target: &DataType, depth: usize) -> Result<Plan> {
         [null, value] if is_null(&null) => Ok(Plan::Optional { null: 0, value: 1, plan: plan(value)? }),
         [value, null] if is_null(&null) => Ok(Plan::Optional { null: 1, value: 0, plan: plan(value)? }),
         [value] => Ok(Plan::Optional { null: -1, value: 0, plan: plan(value)? }),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, "a wanted union has other branches than null and one type")),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, "only a union of null and one other type can be read")),
     }
 }
 
-/// A key is never null, even where its type allows it.
+/// A key is never null, even if its type allows it.
 fn require_key(step: &mut Step) {
     if let Step::Read(0, Plan::Optional { null, .. }) = step {
         *null = i64::MIN;
@@ -155,14 +155,14 @@ fn steps(children: &[Node], types: &[&DataType], depth: usize) -> Result<Vec<Ste
         Some(slot) => {
             let target = types
                 .get(slot)
-                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("there is no wanted column {slot}")))?;
+                .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, format!("slot {slot} is not a wanted column")))?;
             Ok(Step::Read(slot, compile(child, target, depth)?))
         }
     };
     children.iter().map(step).collect()
 }
 
-/// Compiles a node whose values nobody wants.
+/// Compiles a node whose values are not wanted.
 pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
     if depth > DEEPEST {
         return Err(corrupt("the schema is nested too deeply"));
@@ -187,11 +187,11 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
             let value = skip(only_child(node)?, inner)?;
             Skip::Items(Box::new(Skip::Record(vec![Skip::Bytes, value])), 1)
         }
-        _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("there is no Avro type {:?}", node.kind))),
+        _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro type {:?}", node.kind))),
     })
 }
 
-/// How many bytes a value takes at the least.
+/// Returns how many bytes a value takes at least.
 pub fn least_bytes(node: &Node, depth: usize) -> usize {
     let inner = depth.saturating_add(1);
     match node.kind.as_str() {
@@ -206,10 +206,10 @@ pub fn least_bytes(node: &Node, depth: usize) -> usize {
     }
 }
 
-/// Items without bytes could be told to be endless in number.
+/// Refuses items that take no bytes, since a file could claim any number of them.
 fn least_of_items(element: &Node, depth: usize) -> Result<usize> {
     match least_bytes(element, depth) {
-        0 => Err(corrupt("the items of an array have no bytes")),
+        0 => Err(corrupt("the items of an array take no bytes")),
         least => Ok(least),
     }
 }
@@ -217,12 +217,12 @@ fn least_of_items(element: &Node, depth: usize) -> Result<usize> {
 fn only_child(node: &Node) -> Result<&Node> {
     match node.children.as_slice() {
         [child] => Ok(child),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("a node of kind {:?} has one child", node.kind))),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("a node of kind {:?} must have one child", node.kind))),
     }
 }
 
 fn mismatch(node: &Node, target: &DataType) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("an Avro {} is not read as {target}", node.kind))
+    Error::new(ErrorKind::InvalidArgument, format!("an Avro {} cannot be read as {target}", node.kind))
 }
 
 impl Skip {

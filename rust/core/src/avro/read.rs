@@ -1,4 +1,4 @@
-//! Blocks to batches, on several threads.
+//! Decoding blocks into record batches, on several threads.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
@@ -11,30 +11,30 @@ use super::column::{Column, Values, batch_of, push_offset, wrong_type};
 use super::cursor::{Cursor, corrupt};
 use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch};
 
-/// Rows of a block at most, where a row has no bytes that bound them.
+/// The most rows of a block whose rows take no bytes, which would otherwise bound their number.
 const MOST_EMPTY_ROWS: usize = 1 << 24;
-/// Bytes of values from which on a new batch begins.
+/// Once its values take this many bytes, a batch is complete and the next one begins.
 const BATCH_BYTES: usize = 256 << 20;
 
-/// Where a block is: the place of its data in the file, their bytes, and how many rows they hold.
+/// Where the data of a block lies in the file, and how many rows it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The first byte of the data.
+    /// The offset of the first byte.
     pub offset: usize,
-    /// The bytes of the data, as they are compressed.
+    /// The number of bytes, as compressed.
     pub size: usize,
-    /// The rows of the block.
+    /// The number of rows.
     pub rows: usize,
 }
 
 /// Decodes blocks into batches of `schema`, in the order of the blocks.
 ///
-/// `node` is the record of the writer's schema; the slots of its fields are columns of `schema`, and so on inside.
-/// Columns that no node names are null.
+/// `node` is the record of the writer's schema. The slots of its fields are columns of `schema`, and the slots of nested
+/// fields are children of those columns. Columns that no node fills are null.
 ///
 /// # Errors
-/// `CorruptAvro` where a block is damaged or does not fit the node, with the number of the block; `TooLarge` where one
-/// exceeds 1 GiB; `InvalidArgument` where node and schema do not fit each other.
+/// `CorruptAvro`, with the number of the block, if a block is damaged or does not match the node; `TooLarge` if one
+/// exceeds 1 GiB; `InvalidArgument` if the node and the schema do not match.
 pub fn decode_avro(
     data: &[u8],
     blocks: &[Block],
@@ -44,7 +44,7 @@ pub fn decode_avro(
     threads: usize,
 ) -> Result<Vec<RecordBatch>> {
     if node.kind != "record" {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the rows of an Avro file are records"));
+        return Err(Error::new(ErrorKind::InvalidArgument, "the rows of an Avro file must be records"));
     }
     let plan = compile(node, &DataType::Struct(schema.fields().clone()), 0)?;
     let job = Job { data, codec, plan, least: least_bytes(node, 0), schema };
@@ -54,7 +54,7 @@ pub fn decode_avro(
     Ok(batches.into_iter().flatten().collect())
 }
 
-/// Neighbouring blocks with about as many bytes as each other, each share with the number of its first block.
+/// Splits the blocks into shares of neighbours of about the same size, each with the number of its first block.
 fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
     let total = blocks.iter().fold(0_usize, |sum, block| sum.saturating_add(block.size));
     let target = total.checked_div(threads).unwrap_or(total).max(1);
@@ -103,7 +103,7 @@ impl Job<'_> {
     fn block(&self, block: Block, root: &mut Column, buffer: &mut Vec<u8>) -> Result<()> {
         let end = block.offset.checked_add(block.size);
         let bytes = end.and_then(|end| self.data.get(block.offset..end));
-        let bytes = bytes.ok_or_else(|| corrupt("the file ends inside of a block"))?;
+        let bytes = bytes.ok_or_else(|| corrupt("the file ends inside a block"))?;
         let raw = self.codec.decompress(bytes, buffer)?;
         let needed = block.rows.checked_mul(self.least);
         if needed.is_none_or(|needed| needed > raw.len()) || (self.least == 0 && block.rows > MOST_EMPTY_ROWS) {
@@ -114,7 +114,7 @@ impl Job<'_> {
             read(&self.plan, root, &mut cursor)?;
         }
         if cursor.remaining() > 0 {
-            return Err(corrupt(format!("{} bytes are left behind the last row of a block", cursor.remaining())));
+            return Err(corrupt(format!("{} bytes follow the last row of a block", cursor.remaining())));
         }
         Ok(())
     }
@@ -202,10 +202,10 @@ fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()>
     Ok(())
 }
 
-/// Reads a record of key and value, and keeps it only where its key is wanted.
+/// Reads a record of a key and a value, and keeps it only if its key is wanted.
 fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
     let Some(wanted) = keys else { return record(fields, pairs, cursor) };
-    // Keys come first in what writers make of maps, so that the value of another key can be passed over.
+    // Writers put the key of a map entry first, so the value of an unwanted key can be skipped.
     if let [Step::Read(0, Plan::Int32 | Plan::Int64), Step::Read(1, value)] = fields {
         let key = cursor.long()?;
         let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type()) };
@@ -223,10 +223,13 @@ fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut 
         pairs.valid.append_non_null();
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "keys can be chosen where a key and a value are all of a pair"))
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        "keys can be selected only if a pair has a key and a value and nothing else",
+    ))
 }
 
-/// Passes over a value that would have been read.
+/// Skips a value that would have been read if its key were wanted.
 fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Result<()> {
     match plan {
         Plan::Int32 | Plan::Int64 => cursor.skip_long(),
@@ -241,7 +244,9 @@ fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Result<()> {
                 Err(no_branch(branch))
             }
         }
-        _ => Err(Error::new(ErrorKind::InvalidArgument, "keys can be chosen where values are integers or bytes")),
+        _ => {
+            Err(Error::new(ErrorKind::InvalidArgument, "keys can be selected only if the values are integers or bytes"))
+        }
     }
 }
 
@@ -258,7 +263,7 @@ fn int32(value: i64) -> Result<i32> {
     i32::try_from(value).map_err(|_| corrupt(format!("{value} does not fit into 32 bits")))
 }
 
-/// A big-endian integer in two's complement, of no more digits than the type has.
+/// Reads a big-endian integer in two's complement that has no more digits than the type allows.
 fn unscaled(bytes: &[u8], data_type: &DataType) -> Result<i128> {
     let DataType::Decimal128(precision, _) = data_type else { return Err(wrong_type()) };
     let (first, rest) = bytes.split_first().ok_or_else(|| corrupt("a decimal has no bytes"))?;

@@ -1,18 +1,18 @@
-//! Positions to bytes.
+//! Encoding positions.
 
 use roaring::RoaringTreemap;
 
 use super::frame::{Framing, MAGIC};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Encodes ascending row positions as a bitmap in `framing`, runs compressed where that is smaller.
+/// Encodes ascending row positions as a bitmap in `framing`; containers hold runs wherever that is smaller.
 ///
 /// # Errors
-/// `InvalidArgument` where positions are not strictly ascending or one is past 2^63 - 1, `TooLarge`
-/// where the bitmap does not fit into the 31-bit length of its framing.
+/// `InvalidArgument` if positions are not strictly ascending or one is greater than 2^63 - 1, `TooLarge`
+/// if the bitmap does not fit into the 31-bit length of its framing.
 pub fn encode(positions: &[u64], framing: Framing) -> Result<Vec<u8>> {
     if let Some(last) = positions.last().filter(|last| i64::try_from(**last).is_err()) {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("row position {last} is past 2^63 - 1")));
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("row position {last} is greater than 2^63 - 1")));
     }
     let mut bitmap = RoaringTreemap::from_sorted_iter(positions.iter().copied())
         .ok()
@@ -21,7 +21,7 @@ pub fn encode(positions: &[u64], framing: Framing) -> Result<Vec<u8>> {
     bitmap.optimize();
     let length = bitmap.serialized_size().saturating_add(4);
     let dv_length = i32::try_from(length).map_err(|_| {
-        Error::new(ErrorKind::TooLarge, format!("a deletion vector of {length} bytes is past the format's limit"))
+        Error::new(ErrorKind::TooLarge, format!("a deletion vector of {length} bytes exceeds the limit of the format"))
     })?;
     let mut data = Vec::with_capacity(length.saturating_add(8));
     if framing.has_checksum() {

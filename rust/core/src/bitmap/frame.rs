@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use super::{legacy, portable};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Marks the portable 64-bit format, little endian (Delta and Puffin).
+/// The magic number of the portable 64-bit format, in little endian (Delta and Puffin).
 pub(super) const MAGIC: u32 = 1_681_511_377;
-/// Marks the two older formats that hold bare 32-bit bitmaps.
+/// The magic number of the two older formats, which hold bare 32-bit bitmaps.
 pub(super) const NATIVE_MAGIC: u32 = 1_681_511_376;
 const LENGTH_BYTES: usize = 4;
 const CHECKSUM_BYTES: usize = 4;
 
-/// How a bitmap is wrapped where it is stored.
+/// How a stored bitmap is wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// In the Delta log (`storageType` `i`, after Z85): magic and bitmap.
     DeltaInline,
     /// In a Delta deletion vector file: length, magic and bitmap, CRC-32.
     DeltaFile,
-    /// A Puffin `deletion-vector-v1` blob: the same bytes, the portable format only.
+    /// A Puffin `deletion-vector-v1` blob: as in a Delta file, but only in the portable format.
     Puffin,
 }
 
@@ -34,9 +34,8 @@ impl Framing {
             "delta-file" => Ok(Self::DeltaFile),
             "puffin" => Ok(Self::Puffin),
             _ => {
-                let message = format!(
-                    "unknown bitmap framing {name:?}; known are \"delta-inline\", \"delta-file\" and \"puffin\""
-                );
+                let message =
+                    format!("unknown bitmap framing {name:?}; use \"delta-inline\", \"delta-file\" or \"puffin\"");
                 Err(Error::new(ErrorKind::InvalidArgument, message))
             }
         }
@@ -47,12 +46,12 @@ impl Framing {
     }
 }
 
-/// Takes a bitmap out of its wrapper and checks all of it.
+/// Takes a bitmap out of its framing and checks all of it.
 ///
-/// Returns the bytes of the portable 64-bit Roaring format and the number of positions in it.
+/// Returns the bitmap in the portable 64-bit Roaring format, and the number of its positions.
 ///
 /// # Errors
-/// `CorruptDeletionVector` where lengths, the checksum, the magic number or any container is wrong.
+/// `CorruptDeletionVector` if a length, the checksum, the magic number or a container is wrong.
 pub fn unframe(data: &[u8], framing: Framing) -> Result<(Cow<'_, [u8]>, u64)> {
     let body = if framing.has_checksum() { checked_body(data)? } else { data };
     let (magic, bitmap) = body
@@ -71,7 +70,7 @@ pub fn unframe(data: &[u8], framing: Framing) -> Result<(Cow<'_, [u8]>, u64)> {
     Ok((bitmap, cardinality))
 }
 
-/// The bytes between the length and the checksum, both of them checked.
+/// Returns the bytes between the length and the checksum, and checks both.
 fn checked_body(data: &[u8]) -> Result<&[u8]> {
     let parts = data
         .split_first_chunk::<LENGTH_BYTES>()
@@ -81,7 +80,7 @@ fn checked_body(data: &[u8]) -> Result<&[u8]> {
     };
     let length = i32::from_be_bytes(*length);
     if usize::try_from(length) != Ok(body.len()) {
-        let message = format!("the deletion vector says that it has {length} bytes, {} were expected", body.len());
+        let message = format!("the deletion vector declares {length} bytes, but {} were expected", body.len());
         return Err(corrupt(message));
     }
     let (expected, found) = (u32::from_be_bytes(*sum), crc32fast::hash(body));

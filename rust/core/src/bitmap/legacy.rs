@@ -1,8 +1,8 @@
-//! Two formats that writers no longer produce, brought into the portable one on read.
+//! Two formats that writers no longer produce. They are converted to the portable format on read.
 //!
-//! Both hold bare 32-bit bitmaps, bucket after bucket from key 0: the *native* format in little
-//! endian (magic, count, then length and bitmap of each), and the inline example of the protocol
-//! document, the same numbers in big endian.
+//! Both hold bare 32-bit bitmaps, bucket after bucket from key 0. The *native* format is little
+//! endian: magic number, count, then the length and the bitmap of each bucket. The inline example
+//! of the protocol document has the same numbers in big endian.
 
 use super::frame::corrupt;
 use crate::error::Result;

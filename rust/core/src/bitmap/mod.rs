@@ -1,9 +1,8 @@
 //! Row position bitmaps: the 64-bit Roaring format of Delta deletion vectors and of Iceberg v3
 //! deletion vectors (Delta protocol, "Deletion Vector Format"; Iceberg Puffin, `deletion-vector-v1`).
 //!
-//! A bitmap travels as the bytes of the *portable* 64-bit Roaring format, checked once by
-//! [`unframe`]; every other function here walks those bytes in place and decodes nothing that it
-//! does not need.
+//! A bitmap is passed around in the *portable* 64-bit Roaring format, which [`unframe`] checks once.
+//! Every other function walks those bytes in place and decodes only what it needs.
 
 mod encode;
 mod frame;

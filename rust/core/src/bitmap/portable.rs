@@ -1,8 +1,8 @@
-//! A view of the portable 64-bit Roaring format: buckets by the upper 32 bits of a position, in
-//! each a 32-bit bitmap of containers by the next 16 bits.
+//! A view of the portable 64-bit Roaring format: the upper 32 bits of a position choose a bucket,
+//! and the next 16 bits choose a container in the 32-bit bitmap of that bucket.
 //!
-//! Nothing is copied. A bucket gives its containers by number at constant cost where the header
-//! holds offsets, so that a mask of a few rows need not walk the whole vector.
+//! Nothing is copied. If the header holds offsets, a container is found by its number at constant
+//! cost, so that a mask of a few rows does not walk the whole vector.
 
 use super::frame::corrupt;
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub(super) enum Container<'a> {
 /// A 32-bit Roaring bitmap at the start of some bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket<'a> {
-    /// The bytes from the bitmap's first on, perhaps more than it owns.
+    /// The bytes from the start of the bitmap; there may be more than belong to it.
     data: &'a [u8],
     /// (upper 16 bits, cardinality - 1) of each container.
     headers: &'a [[u8; 4]],
@@ -51,10 +51,10 @@ impl<'a> Bucket<'a> {
             at = 8;
             (usize::try_from(count).unwrap_or(usize::MAX), false)
         } else {
-            return Err(corrupt(format!("{cookie} is no cookie of a 32-bit Roaring bitmap")));
+            return Err(corrupt(format!("{cookie} is not a cookie of a 32-bit Roaring bitmap")));
         };
         if count > MAX_CONTAINERS {
-            return Err(corrupt(format!("a 32-bit bitmap says that it has {count} containers")));
+            return Err(corrupt(format!("a 32-bit bitmap declares {count} containers, more than the format allows")));
         }
         let run_flags = if has_runs { take(data, &mut at, count.div_ceil(8))? } else { &[] };
         let (headers, _) = take(data, &mut at, count.saturating_mul(4))?.as_chunks::<4>();
@@ -81,7 +81,7 @@ impl<'a> Bucket<'a> {
         self.headers.partition_point(|[low, high, _, _]| u16::from_le_bytes([*low, *high]) < key)
     }
 
-    /// How many positions the header gives container `index`.
+    /// How many positions container `index` has, according to the header.
     fn cardinality(&self, index: usize) -> u32 {
         self.headers
             .get(index)
@@ -92,7 +92,7 @@ impl<'a> Bucket<'a> {
         self.run_flags.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
     }
 
-    /// Container `index` where it begins at `at`, and where it ends.
+    /// Container `index`, which begins at `at`, and where it ends.
     fn container_at(&self, index: usize, at: usize) -> Result<(Container<'a>, usize)> {
         let mut at = at;
         let container = if self.is_run(index) {
@@ -108,7 +108,7 @@ impl<'a> Bucket<'a> {
         Ok((container, at))
     }
 
-    /// Where container `index` begins: from the offset header, else by walking the ones before it.
+    /// Where container `index` begins: read from the offset header, or found by walking the ones before it.
     fn start(&self, index: usize) -> Result<usize> {
         if let Some(offsets) = self.offsets {
             let offset = offsets.get(index).map(|offset| u32::from_le_bytes(*offset));
@@ -130,7 +130,7 @@ impl<'a> Bucket<'a> {
         }
     }
 
-    /// Checks order, offsets and cardinalities of every container; gives positions and bytes.
+    /// Checks the order, offset and cardinality of every container; returns the number of positions and of bytes.
     fn check(&self) -> Result<(u64, usize)> {
         let (mut at, mut total) = (self.body, 0_u64);
         let mut previous = None;
@@ -141,13 +141,15 @@ impl<'a> Bucket<'a> {
             }
             previous = key;
             if self.start(index)? != at && self.offsets.is_some() {
-                return Err(corrupt(format!("the offset of container {index} does not fit the containers before it")));
+                return Err(corrupt(format!(
+                    "the offset of container {index} does not match the containers before it"
+                )));
             }
             let (container, end) = self.container_at(index, at)?;
             let found = container.check()?;
             if found != self.cardinality(index) {
                 let said = self.cardinality(index);
-                return Err(corrupt(format!("container {index} says {said} positions and holds {found}")));
+                return Err(corrupt(format!("container {index} declares {said} positions but holds {found}")));
             }
             total = total.saturating_add(u64::from(found));
             at = end;
@@ -256,7 +258,7 @@ fn take<'a>(data: &'a [u8], at: &mut usize, bytes: usize) -> Result<&'a [u8]> {
     let end = at.saturating_add(bytes);
     let part = data
         .get(*at..end)
-        .ok_or_else(|| corrupt(format!("the bitmap ends after {} bytes, {end} were expected at least", data.len())))?;
+        .ok_or_else(|| corrupt(format!("the bitmap ends after {} bytes; at least {end} were expected", data.len())))?;
     *at = end;
     Ok(part)
 }

@@ -6,13 +6,13 @@ use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 use super::portable::{Bucket, Buckets, Container, run_bounds};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Bits of a position below its container key.
+/// How many bits of a position are below its container key.
 const CONTAINER_BITS: u32 = 16;
 
-/// All positions of a portable bitmap, ascending.
+/// Returns all positions of a portable bitmap in ascending order.
 ///
 /// # Errors
-/// `CorruptDeletionVector` where the bytes are not those that `unframe` gave.
+/// `CorruptDeletionVector` if the bytes do not come from `unframe`.
 pub fn positions(data: &[u8]) -> Result<UInt64Array> {
     let mut values = Vec::new();
     let mut buckets = Buckets::new(data)?;
@@ -49,18 +49,21 @@ fn push_positions(container: Container<'_>, base: u64, values: &mut Vec<u64>) {
     }
 }
 
-/// One bit for each of `length` rows from row `start` on, set where the bitmap lacks the row.
+/// Returns a bit for each of `length` rows from row `start` on, set if the bitmap does not contain the row.
 ///
-/// The cost follows the bits written and the positions inside the range, not the size of the
-/// bitmap: buckets and containers outside it are passed over by their headers.
+/// The cost depends on the bits written and the positions in the range, not on the size of the
+/// bitmap: buckets and containers outside the range are skipped by their headers.
 ///
 /// # Errors
-/// `CorruptDeletionVector` where the bytes are not those that `unframe` gave, `InvalidArgument`
-/// where the range runs past 2^63 rows.
+/// `CorruptDeletionVector` if the bytes do not come from `unframe`, `InvalidArgument`
+/// if the range goes beyond 2^63 rows.
 pub fn keep_mask(data: &[u8], start: u64, length: usize) -> Result<BooleanBuffer> {
     let end = u64::try_from(length).ok().and_then(|length| start.checked_add(length));
     let end = end.filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, format!("rows {start} and {length} more are past the last row number"))
+        Error::new(
+            ErrorKind::InvalidArgument,
+            format!("the {length} rows from row {start} go beyond the last row number"),
+        )
     })?;
     let mut mask =
         Mask { bits: MutableBuffer::new(length.div_ceil(8)).with_bitset(length.div_ceil(8), true), start, end };
@@ -103,7 +106,7 @@ impl Mask {
         Ok(())
     }
 
-    /// The part of a block that lies in the mask, as positions within the block: first and one past the last.
+    /// The part of a block that the mask covers, as positions in the block: the first and one past the last.
     fn window(&self, base: u64) -> (u32, u32) {
         let first = u32::try_from(self.start.saturating_sub(base)).unwrap_or(u32::MAX);
         let past = self.end.saturating_sub(base).min(1 << CONTAINER_BITS);

@@ -1,10 +1,10 @@
-//! One spelling for each file: paths in the log are URIs, and a writer may name a file by its bare
-//! path in one action and by a `file:` URI in another (DL-REC-10).
+//! One spelling per file: paths in the log are URIs, and a writer may name a file by its bare path in
+//! one action and by a `file:` URI in another (DL-REC-10).
 
 use std::borrow::Cow;
 
-/// The bytes under which a path is compared: the scheme of local files taken off, Hadoop's names
-/// for S3 brought to `s3:`, percent escapes decoded once.
+/// Returns the bytes by which a path is compared: without the scheme of local files, with `s3:` for
+/// Hadoop's names of S3, and with percent escapes decoded once.
 pub(super) fn canonical(path: &str) -> Cow<'_, [u8]> {
     let path = local_part(path);
     let bytes = path.as_bytes();
@@ -26,7 +26,7 @@ fn hadoop_s3(path: &str) -> Option<&str> {
     path.strip_prefix("s3a://").or_else(|| path.strip_prefix("s3n://"))
 }
 
-/// Percent escapes decoded once; what is no escape stays as it is.
+/// Decodes percent escapes once, and leaves everything else as it is.
 fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut rest = bytes;

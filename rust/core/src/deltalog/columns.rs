@@ -1,7 +1,7 @@
 //! Surviving file actions as Arrow columns, named as in the protocol.
 //!
-//! Columns that nearly no table uses (deletion vectors, row ids, tags) take no memory until a row
-//! has a value: a column of nulls is a view of zeros that all such columns share.
+//! Columns that few tables use (deletion vectors, row ids, tags) take no memory until a row has a
+//! value: all columns of nulls share one buffer of zeros.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
-use super::action::{DeletionVector, FileAction, Span};
+use super::action::{DeletionVector, FileAction};
+use super::fields::Span;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Cursor, Kind};
 
@@ -29,7 +30,7 @@ pub(super) struct Place<'a> {
     pub data: &'a [u8],
 }
 
-/// The adds of one piece of a log entry that are live. `paths` are theirs, in the same order.
+/// Builds the batch of a piece's live adds, whose paths are `paths`.
 pub(super) fn add_batch(actions: &[&FileAction], place: &Place<'_>, paths: StringArray) -> Result<RecordBatch> {
     let columns = Columns::new(actions, place);
     batch(vec![
@@ -48,7 +49,7 @@ pub(super) fn add_batch(actions: &[&FileAction], place: &Place<'_>, paths: Strin
     ])
 }
 
-/// The removes of one piece of a log entry that are tombstones.
+/// Builds the batch of a piece's tombstones.
 pub(super) fn remove_batch(actions: &[&FileAction], place: &Place<'_>, paths: StringArray) -> Result<RecordBatch> {
     let columns = Columns::new(actions, place);
     batch(vec![
@@ -66,7 +67,7 @@ pub(super) fn remove_batch(actions: &[&FileAction], place: &Place<'_>, paths: St
     ])
 }
 
-/// The same batch of removes with the column `pathAdded`, which is known only at the end of a replay.
+/// Adds the column `pathAdded` to a batch of removes; it is known only at the end of a replay.
 pub(super) fn with_path_added(removes: &RecordBatch, path_added: BooleanArray) -> Result<RecordBatch> {
     let schema = removes.schema();
     let columns = schema.fields().iter().zip(removes.columns());
@@ -227,7 +228,7 @@ fn push_vector(builder: &mut StructBuilder, vector: Option<&DeletionVector>) -> 
 }
 
 fn child<B: arrow_array::builder::ArrayBuilder>(builder: &mut StructBuilder, index: usize) -> Result<&mut B> {
-    builder.field_builder::<B>(index).ok_or_else(|| inconsistent("a struct builder has another child"))
+    builder.field_builder::<B>(index).ok_or_else(|| inconsistent("a struct builder lacks the expected child"))
 }
 
 /// Appends the members of a JSON object that `string_map` has checked.

@@ -1,4 +1,4 @@
-//! Which logical files newer actions have named: one hash probe for each file action.
+//! Which logical files newer actions have named, at one hash probe per file action.
 
 use std::hash::BuildHasher;
 
@@ -39,17 +39,17 @@ impl KeyHasher {
 
 const NONE: u32 = u32::MAX;
 
-/// What is known of one data file.
+/// What is known about a data file.
 struct Entry {
     hash: u32,
     place: Place,
-    /// The newest commit seen that adds the path, counted from the newest one, or [`NONE`].
+    /// The newest commit that adds the path, counted from the newest of all, or [`NONE`].
     added_in: u32,
-    /// Whether the path was named without a deletion vector, which is nearly always the only case.
+    /// Whether the path was named without a deletion vector, as nearly all paths are.
     plain: bool,
 }
 
-/// A deletion vector with which the path at a place was named.
+/// A deletion vector that was named together with the path at a place.
 struct Vector {
     hash: u32,
     place: Place,
@@ -59,9 +59,9 @@ struct Vector {
 /// The result of showing an action to [`Keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// No newer action speaks of it.
+    /// No newer action names the logical file.
     First,
-    /// A newer action replaces or removes it.
+    /// A newer action replaces or removes the logical file.
     Newer,
     /// The same commit adds the path with another deletion vector.
     Conflict,
@@ -118,17 +118,17 @@ impl Keys {
         self.find(path, paths).is_none_or(|entry| entry.added_in == NONE && !self.vectors.knows(entry, vector))
     }
 
-    /// Whether no action seen so far speaks of this logical file.
+    /// Whether no action seen so far names this logical file.
     pub(super) fn keeps_remove(&self, path: &[u8], vector: &str, paths: &impl Paths) -> bool {
         self.find(path, paths).is_none_or(|entry| !self.vectors.knows(entry, vector))
     }
 
-    /// The places of all paths that some commit added.
+    /// The places of all paths that a commit added.
     pub(super) fn added_places(&self) -> impl Iterator<Item = Place> + '_ {
         self.files.iter().filter(|entry| entry.added_in != NONE).map(|entry| entry.place)
     }
 
-    /// Notes that some commit adds the path, with a vector that need not be known.
+    /// Notes that a commit adds the path, with whatever deletion vector.
     pub(super) fn note_added(&mut self, key: Key<'_>, paths: &impl Paths) {
         if let Some(entry) = find_mut(&mut self.files, key, paths) {
             entry.added_in = 0;
@@ -147,7 +147,7 @@ impl Keys {
     }
 }
 
-/// The deletion vectors by which files were named; the empty id stands for none.
+/// The deletion vectors that files were named with; an empty id stands for none.
 #[derive(Default)]
 struct Vectors {
     table: HashTable<Vector>,
@@ -181,7 +181,7 @@ fn find_mut<'t>(table: &'t mut HashTable<Entry>, key: Key<'_>, paths: &impl Path
     table.find_mut(spread(key.hash), |entry| entry.hash == key.hash && paths.path(entry.place) == key.path)
 }
 
-/// The table wants its bits at both ends of a 64-bit hash.
+/// The hash table takes bits from both ends of a 64-bit hash.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -1,6 +1,7 @@
-//! A piece of a log entry, line by line, to the actions in it.
+//! Parsing a piece of a log entry line by line.
 
-use super::action::{self, Domain, FileAction, FileActionKind, Met, Transaction};
+use super::action::{self, Domain, FileAction, FileActionKind, Transaction};
+use super::fields::{self, Met};
 use crate::error::{Error, ErrorKind};
 use crate::json::{Cursor, JsonError, Kind};
 
@@ -21,21 +22,21 @@ pub(super) struct Lines<'a> {
     pub count: usize,
 }
 
-/// What went wrong, and in which line of the piece (from 0).
+/// What is wrong, and in which line of the piece (counted from 0).
 pub(super) struct LineError {
     pub line: usize,
     pub what: String,
 }
 
 impl LineError {
-    /// The error as the caller sees it: `lines_before` lines of the entry come before this piece.
+    /// The error for the caller, given how many lines of the entry come before this piece.
     pub(super) fn locate(self, version: i64, lines_before: usize) -> Error {
         let line = lines_before.saturating_add(self.line).saturating_add(1);
         Error::new(ErrorKind::CorruptLog, self.what).with("version", version).with("line", line)
     }
 }
 
-/// Reads all lines of `data`, which begins and ends at line borders.
+/// Reads all lines of `data`, which begins and ends at the border of a line.
 pub(super) fn parse(data: &[u8]) -> Result<Lines<'_>, LineError> {
     let mut lines = Lines { data, ..Lines::default() };
     let mut start = 0;
@@ -65,16 +66,16 @@ pub(super) fn parse(data: &[u8]) -> Result<Lines<'_>, LineError> {
 fn end_of_line(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
     match cursor.skip_blanks() {
         None | Some(b'\n') => Ok(()),
-        Some(_) => cursor.fail("something follows the JSON object"),
+        Some(_) => cursor.fail("unexpected text after the JSON object"),
     }
 }
 
-/// Reads the object of a line; an action in it is kept only by a caller that sees the line end well.
+/// Reads the object of a line. The caller keeps its actions only if nothing else follows in the line.
 fn read_line<'a>(cursor: &mut Cursor<'a>, lines: &mut Lines<'a>) -> Result<(), JsonError> {
     const KNOWN: [&[u8]; 6] = [b"add", b"remove", b"txn", b"domainMetadata", b"protocol", b"metaData"];
     let mut met = Met::default();
-    action::expect(cursor, Kind::Object, "an action line")?;
-    action::each_field(cursor, |cursor, key| {
+    fields::expect(cursor, Kind::Object, "an action line")?;
+    fields::each_field(cursor, |cursor, key| {
         let Some(index) = (0_u32..).zip(KNOWN).find_map(|(index, known)| (known == key).then_some(index)) else {
             return cursor.skip(1);
         };
@@ -82,7 +83,7 @@ fn read_line<'a>(cursor: &mut Cursor<'a>, lines: &mut Lines<'a>) -> Result<(), J
         if cursor.kind()? == Kind::Null {
             return cursor.null();
         }
-        action::expect(cursor, Kind::Object, "an action")?;
+        fields::expect(cursor, Kind::Object, "an action")?;
         match index {
             0 => lines.adds.push(action::file_action(cursor, FileActionKind::Add)?),
             1 => lines.removes.push(action::file_action(cursor, FileActionKind::Remove)?),

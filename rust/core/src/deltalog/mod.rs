@@ -1,12 +1,15 @@
-//! Delta log replay (Delta protocol, "Action Reconciliation"): commits, newest first, become the
-//! live files, the tombstones and the newest of every other action.
+//! Delta log replay (Delta protocol, "Action Reconciliation"): from commits, newest first, to the live
+//! files, the tombstones and the newest of every other action.
 
 mod action;
 mod canonical;
 mod columns;
+mod fields;
 mod keys;
 mod line;
+mod newest;
 mod paths;
+mod pieces;
 mod reconcile;
 mod replay;
 

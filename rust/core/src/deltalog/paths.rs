@@ -1,4 +1,4 @@
-//! The paths of surviving actions: the columns that a replay gives out, and what its keys compare with.
+//! The paths of surviving actions: the columns that a replay returns, and what its keys are compared with.
 
 use arrow_array::StringArray;
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
@@ -47,12 +47,12 @@ pub(super) struct PathColumns {
     closed: Vec<StringArray>,
     open: Vec<OpenColumn>,
     aside: OpenColumn,
-    /// For each path aside, the row of removes that it stands for.
+    /// The row of removes that each canonical spelling kept aside stands for.
     aside_rows: Vec<Option<Place>>,
 }
 
 impl PathColumns {
-    /// Opens the two columns of a further piece.
+    /// Opens the two columns of the next piece.
     pub(super) fn open_piece(&mut self) {
         self.open.push(OpenColumn::default());
         self.open.push(OpenColumn::default());
@@ -71,7 +71,7 @@ impl PathColumns {
         Place { column, row: to_u32(self.open_column(column).map_or(0, |open| open.ends.len())) }
     }
 
-    /// Stores a path as the log spells it, and its canonical spelling where that differs.
+    /// Stores a path as the log spells it, and its canonical spelling if that differs.
     pub(super) fn push(&mut self, column: u32, path: &[u8], canonical: Option<&[u8]>) -> Result<()> {
         let is_remove = column % 2 == 1;
         let index = self.open_index(column);
@@ -87,7 +87,7 @@ impl PathColumns {
         Ok(())
     }
 
-    /// Closes all open columns and gives them, adds and removes of each piece in turn.
+    /// Closes all open columns and returns them: adds, then removes, piece by piece.
     pub(super) fn close_pieces(&mut self) -> Result<Vec<StringArray>> {
         let closed: Vec<StringArray> = self.open.drain(..).map(OpenColumn::close).collect::<Result<_>>()?;
         self.closed.extend(closed.iter().cloned());

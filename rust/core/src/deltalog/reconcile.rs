@@ -1,5 +1,5 @@
-//! Newer file actions against an older state: a checkpoint under commits, or an open snapshot
-//! under the commits that came since.
+//! Reconciling an older state with newer file actions: a checkpoint with the commits after it, or an
+//! open snapshot with the commits since.
 
 use arrow_array::{Array, BooleanArray, Int32Array, RecordBatch, StringArray, StructArray};
 
@@ -19,13 +19,13 @@ pub enum Role {
     Remove,
 }
 
-/// Says for each row of `older` whether no newer action replaces or removes it.
+/// Returns masks of the rows of `older` that no newer action replaces or removes.
 ///
-/// `adds` and `removes` are those of a [`super::Replay`]; of `older` the columns `path` and
-/// `deletionVector` are read.
+/// `adds` and `removes` come from a [`super::Replay`]. Only the columns `path` and `deletionVector` of
+/// `older` are read.
 ///
 /// # Errors
-/// `InvalidArgument` where a column is missing or has another type.
+/// `InvalidArgument` if a column is missing or has the wrong type.
 pub fn reconcile(
     adds: &[RecordBatch],
     removes: &[RecordBatch],
@@ -80,7 +80,7 @@ fn place(column: usize, row: usize) -> Place {
     Place { column: number(column), row: number(row) }
 }
 
-/// The paths of the newer actions, and their canonical spellings where those differ.
+/// The paths of the newer actions, and their canonical spellings if those differ.
 struct Spellings<'a> {
     columns: &'a [FileColumns<'a>],
     aside: Vec<Vec<u8>>,

@@ -3,7 +3,7 @@
 use super::scan;
 use super::text::Text;
 
-/// Containers inside containers that the reader follows; deeper text is refused.
+/// How many levels of nested containers the reader accepts.
 const MAX_DEPTH: u32 = 128;
 
 /// What is wrong with a piece of JSON, and at which byte.
@@ -19,13 +19,13 @@ impl JsonError {
         Self { at, what: what.into() }
     }
 
-    /// The byte of the text at which it was found.
+    /// The byte of the text at which the error was found.
     #[must_use]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The sentence.
+    /// The message.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for it in messages.
+    /// How messages name the type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,15 +67,15 @@ impl Kind {
 /// A scalar, as [`Cursor::scalar`] reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// A string, escapes unresolved.
+    /// A string, with its escapes unresolved.
     String(Text<'a>),
-    /// A number as it is spelled.
+    /// A number, as it is spelled.
     Number(&'a [u8]),
     /// `true` or `false`.
     Boolean(bool),
     /// `null`.
     Null,
-    /// An object or an array, passed over.
+    /// An object or an array, which was skipped.
     Container,
 }
 
@@ -84,14 +84,14 @@ pub enum Token<'a> {
 pub struct Cursor<'a> {
     data: &'a [u8],
     at: usize,
-    /// Whether a newline is a blank, or the end of the text.
+    /// Whether a newline counts as a blank or ends the text.
     spans_lines: bool,
 }
 
 type Result<T> = std::result::Result<T, JsonError>;
 
 impl<'a> Cursor<'a> {
-    /// Starts at byte `at` of lines of JSON: a value does not go on in the next line.
+    /// Starts at byte `at` of lines of JSON, in which no value continues on the next line.
     #[must_use]
     pub fn in_lines(data: &'a [u8], at: usize) -> Self {
         Self { data, at, spans_lines: false }
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         Self { data, at: 0, spans_lines: true }
     }
 
-    /// The byte that comes next.
+    /// The next byte.
     #[must_use]
     pub fn at(&self) -> usize {
         self.at
@@ -115,13 +115,13 @@ impl<'a> Cursor<'a> {
         self.data.get(start..self.at).unwrap_or_default()
     }
 
-    /// An error at this place.
+    /// Returns an error at this place.
     #[cold]
     pub fn fail<T>(&self, what: impl Into<String>) -> Result<T> {
         Err(JsonError::new(self.at, what))
     }
 
-    /// Passes over blanks and gives the byte that follows them.
+    /// Skips blanks and returns the byte after them.
     #[inline]
     pub fn skip_blanks(&mut self) -> Option<u8> {
         loop {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
         self.at = self.at.saturating_add(bytes);
     }
 
-    /// The type of the next value, without reading it.
+    /// Returns the type of the next value without reading it.
     #[inline]
     pub fn kind(&mut self) -> Result<Kind> {
         match self.skip_blanks() {
@@ -154,7 +154,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the members of an object: `each` gets every key and must read its value.
+    /// Reads the members of an object: `each` takes every key and must read its value.
     #[inline]
     pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Result<()>) -> Result<()> {
         self.step(1);
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// After a member: whether the container ends here; else the cursor is past the comma.
+    /// Called after a member: returns whether the container ends here. If not, the cursor is past the comma.
     #[inline]
     fn more(&mut self, close: u8) -> Result<bool> {
         match self.skip_blanks() {
@@ -204,7 +204,7 @@ impl<'a> Cursor<'a> {
         Ok(Text::new(self.data.get(start..end).unwrap_or_default(), escaped))
     }
 
-    /// Reads a scalar; a container is checked and passed over. `depth` counts the containers around it.
+    /// Reads a scalar, or checks and skips a container. `depth` is the number of containers around it.
     pub fn scalar(&mut self, depth: u32) -> Result<Token<'a>> {
         match self.kind()? {
             Kind::String => Ok(Token::String(self.string()?)),
@@ -221,7 +221,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a number by the grammar of JSON and gives its spelling.
+    /// Reads a number by the grammar of JSON and returns its spelling.
     pub fn number(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
         if self.data.get(self.at) == Some(&b'-') {
@@ -246,7 +246,7 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
-    /// Reads a number that is an integer of 64 bits; none where it is another number.
+    /// Reads a number. None if it is not a 64-bit integer.
     #[inline]
     pub fn integer(&mut self) -> Result<Option<i64>> {
         let start = self.at;
@@ -298,13 +298,13 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn word(&mut self, word: &[u8]) -> Result<()> {
         if !self.data.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
-            return self.fail("a word that JSON does not know");
+            return self.fail("JSON has no such word");
         }
         self.step(word.len());
         Ok(())
     }
 
-    /// Checks the next value and passes over it; `depth` counts the containers around it.
+    /// Checks and skips the next value. `depth` is the number of containers around it.
     #[inline]
     pub fn skip(&mut self, depth: u32) -> Result<()> {
         let inside = depth.saturating_add(1);

@@ -1,6 +1,6 @@
-//! A strict JSON reader for log lines and statistics: it validates everything that it passes over,
-//! copies nothing, and allocates nothing. It accepts exactly what Python's `json.loads` accepts with
-//! `NaN` and `Infinity` refused, nesting limited to 128 levels.
+//! A strict JSON reader for log lines and statistics. It validates everything that it skips, copies
+//! nothing, and allocates nothing. It accepts what Python's `json.loads` accepts, except `NaN`,
+//! `Infinity`, and more than 128 levels of nesting.
 
 mod cursor;
 mod scan;

@@ -1,8 +1,8 @@
-//! Where a JSON string ends: 16 or 64 bytes at a time.
+//! Finding the end of a JSON string, 16 or 64 bytes at a time.
 
 use super::cursor::JsonError;
 
-/// Bytes of a block that a string cannot pass over silently.
+/// Which bytes of a block end a string, escape a character, or are not allowed.
 struct Masks {
     quotes: u64,
     backslashes: u64,
@@ -23,7 +23,7 @@ pub(super) mod lanes {
         #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
         let (low, high) = (bits as u64, (bits >> 64) as u64);
         #[expect(unsafe_code, reason = "SSE2 is part of every x86-64 processor")]
-        // SAFETY: the instruction needs SSE2 alone, which the architecture guarantees.
+        // SAFETY: the instruction needs only SSE2, which the architecture guarantees.
         unsafe {
             _mm_set_epi64x(high.cast_signed(), low.cast_signed())
         }
@@ -32,7 +32,7 @@ pub(super) mod lanes {
     fn each(block: [u8; 16]) -> (u64, u64, u64, u64) {
         let lanes = load(block);
         #[expect(unsafe_code, reason = "SSE2 is part of every x86-64 processor")]
-        // SAFETY: these instructions work on registers and need SSE2 alone, which the architecture guarantees.
+        // SAFETY: these instructions work on registers and need only SSE2, which the architecture guarantees.
         let (quotes, backslashes, controls, any) = unsafe {
             let quotes = _mm_cmpeq_epi8(lanes, _mm_set1_epi8(b'"'.cast_signed()));
             let backslashes = _mm_cmpeq_epi8(lanes, _mm_set1_epi8(b'\\'.cast_signed()));
@@ -52,7 +52,7 @@ pub(super) mod lanes {
         u64::from(mask.cast_unsigned())
     }
 
-    /// Bits of the bytes that end or escape a string, or that it must not hold.
+    /// Bits of all such bytes.
     #[inline]
     pub(in crate::json) fn special(block: [u8; 16]) -> u64 {
         each(block).3
@@ -81,14 +81,14 @@ pub(super) mod lanes {
     }
 }
 
-/// The place of the first backslash in a block.
+/// The index of the first backslash in a block.
 #[inline]
 pub(super) fn backslash_at(block: [u8; NARROW]) -> Option<usize> {
     let (_, backslashes, _) = lanes::split(block);
     (backslashes != 0).then_some(backslashes.trailing_zeros() as usize)
 }
 
-/// The string whose first byte is `data[at]`: where its closing quote is, and whether it has escapes.
+/// Returns where the string that begins at `data[at]` has its closing quote, and whether it has escapes.
 pub(super) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
     let mut at = at;
     while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
@@ -106,7 +106,7 @@ pub(super) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonEr
     escaped_end(data, at)
 }
 
-/// The slow half: escapes are checked, and the last bytes of the input may be few.
+/// The slow path, which checks escapes and handles the end of the input.
 fn escaped_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
     let (mut at, mut carry, mut has_escapes) = (at, 0_u64, false);
     loop {
@@ -130,7 +130,7 @@ fn escaped_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
     }
 }
 
-/// The masks of the next 64 bytes; past the end of the input they read as blanks.
+/// The masks of the next 64 bytes. Bytes past the end of the input count as blanks.
 fn block_masks(rest: &[u8]) -> Masks {
     let mut padded = [b' '; WIDE];
     let block = if let Some(block) = rest.first_chunk::<WIDE>() {
@@ -151,10 +151,10 @@ fn block_masks(rest: &[u8]) -> Masks {
     masks
 }
 
-/// Bits of the characters that a backslash escapes; `carry` is the escape that the block before left open.
+/// Bits of the characters that a backslash escapes. `carry` is an escape that the previous block left open.
 ///
-/// A run of backslashes escapes what follows it where its length is odd. Adding the starts of the
-/// runs that begin on an odd bit to the backslashes carries each such run to its end, which tells
+/// A run of backslashes escapes the character after it if its length is odd. Adding the starts of the
+/// runs that begin on an odd bit to the backslashes carries each such run to its end, which reveals
 /// its parity without a loop.
 fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
@@ -169,7 +169,7 @@ fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
     (EVEN ^ (even_ends << 1)) & follows
 }
 
-/// Checks the escaped characters other than quotes; `marks` are bits relative to `at`.
+/// Checks the escaped characters other than quotes. `marks` are bits relative to `at`.
 fn check_escapes(data: &[u8], at: usize, marks: u64) -> Result<(), JsonError> {
     let mut marks = marks;
     while marks != 0 {
@@ -184,7 +184,7 @@ fn check_escapes(data: &[u8], at: usize, marks: u64) -> Result<(), JsonError> {
             _ => false,
         };
         if !valid {
-            return Err(JsonError::new(place, "an escape that JSON does not know"));
+            return Err(JsonError::new(place, "JSON has no such escape"));
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ impl Bytes {
     }
 }
 
-/// Where the string ends and whether it has escapes, found byte by byte; none where it is no string.
+/// Where the string ends and whether it has escapes, found byte by byte; none where it is not a string.
 fn string_end_by_bytes(data: &[u8], start: usize) -> Option<(usize, bool)> {
     let (mut at, mut escaped) = (start, false);
     loop {

@@ -1,4 +1,4 @@
-//! A string as it stands in JSON: perhaps with escapes, not yet resolved.
+//! A string as JSON spells it, with its escapes not yet resolved.
 
 use std::borrow::Cow;
 
@@ -10,26 +10,26 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Text whose escapes are known to be well formed.
+    /// Creates a text whose escapes are known to be well formed.
     #[must_use]
     pub fn new(raw: &'a [u8], escaped: bool) -> Self {
         Self { raw, escaped }
     }
 
-    /// The bytes as they stand, escapes and all.
+    /// The bytes as they are spelled, with escapes.
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }
 
-    /// Whether there is any backslash in the text.
+    /// Whether the text contains a backslash.
     #[must_use]
     pub fn is_escaped(&self) -> bool {
         self.escaped
     }
 
-    /// The text with its escapes resolved, or none where it holds half of a surrogate pair, which
-    /// no UTF-8 text can hold, or is not UTF-8.
+    /// Resolves the escapes. None if the text is not UTF-8, or contains half of a surrogate pair,
+    /// which UTF-8 cannot encode.
     #[must_use]
     pub fn resolve(&self) -> Option<Cow<'a, str>> {
         let raw = std::str::from_utf8(self.raw).ok()?;
@@ -41,7 +41,7 @@ impl<'a> Text<'a> {
         String::from_utf8(out).ok().map(Cow::Owned)
     }
 
-    /// The bytes of the text with its escapes resolved; none at all where it is not Unicode.
+    /// Resolves the escapes into bytes, which are empty if the text is not Unicode.
     #[must_use]
     pub fn bytes(&self) -> Cow<'a, [u8]> {
         if !self.escaped {
@@ -51,7 +51,7 @@ impl<'a> Text<'a> {
         unescape_into(self.raw, &mut out).map_or(Cow::Borrowed(&[]), |()| Cow::Owned(out))
     }
 
-    /// The same as bytes, in the memory of `buffer` where there are escapes.
+    /// The same as bytes, which use `buffer` if there are escapes.
     pub fn resolve_into<'b>(&self, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]>
     where
         'a: 'b,
@@ -67,13 +67,13 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Bytes that are looked at together.
+/// How many bytes are examined at a time.
 const BLOCK: usize = 16;
 
-/// Puts `bytes` into `target` with its escapes resolved. Blocks without a backslash are copied whole.
+/// Appends `bytes` to `target` with escapes resolved. Blocks without a backslash are copied whole.
 fn unescape_into(bytes: &[u8], target: &mut Vec<u8>) -> Option<()> {
     let (mut from, mut to) = (0_usize, 0_usize);
-    // Escapes only ever shorten, and a block may be written past the end of what it holds.
+    // Resolving an escape shortens the text, and a block may be written beyond the end of its text.
     target.resize(bytes.len().saturating_add(BLOCK), 0);
     while from < bytes.len() {
         let plain = if let Some(block) = bytes.get(from..).and_then(<[u8]>::first_chunk::<BLOCK>) {
@@ -117,7 +117,7 @@ fn unescape_into(bytes: &[u8], target: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The character of one `\u` escape, or of two that form a surrogate pair, and what follows.
+/// Reads the character of a `\u` escape, or of two that form a surrogate pair. Returns the rest too.
 fn code_point(text: &[u8]) -> Option<(char, &[u8])> {
     let (unit, rest) = code_unit(text)?;
     if let Some(code) = char::from_u32(unit) {

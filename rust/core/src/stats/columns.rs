@@ -1,4 +1,4 @@
-//! One row of statistics as tokens, and the typed columns that rows go into.
+//! One row of statistics as tokens, and the typed columns that it is appended to.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::json::Token;
 use crate::values::{ColumnBuilder, Offset, PrimitiveType, integer, is_nan};
 
-/// What an offset of whole minutes may have lost: nearly one minute.
+/// How much a zone offset may have lost when it was cut to whole minutes: nearly a minute.
 const OFFSET_ERROR_MICROS: i64 = 59_000_000;
 
 /// A column whose statistics are wanted.
@@ -19,7 +19,7 @@ const OFFSET_ERROR_MICROS: i64 = 59_000_000;
 pub struct StatsLeaf {
     /// Physical names from the root.
     pub path: Vec<String>,
-    /// Its type; none where it has no minimum and maximum.
+    /// Its type; none if it has no minimum and maximum.
     pub primitive: Option<PrimitiveType>,
 }
 
@@ -27,19 +27,19 @@ pub struct StatsLeaf {
 pub(super) struct Row<'a> {
     pub num_records: Token<'a>,
     pub tight_bounds: Token<'a>,
-    /// Of each leaf, a token for each [`Part`].
+    /// For each leaf, a token per [`Part`].
     tokens: Vec<Token<'a>>,
 }
 
 impl<'a> Row<'a> {
-    /// A row that knows nothing, in the memory of an earlier one.
+    /// An empty row that reuses the memory of an earlier one.
     pub(super) fn new(leaves: usize, spare: Vec<Token<'static>>) -> Self {
         let mut tokens: Vec<Token<'a>> = spare;
         tokens.resize(leaves.saturating_mul(Part::COUNT), Token::Null);
         Self { num_records: Token::Null, tight_bounds: Token::Null, tokens }
     }
 
-    /// The memory of this row, for the next one.
+    /// Hands over the memory of this row to the next one.
     pub(super) fn into_spare(self) -> Vec<Token<'static>> {
         self.tokens.into_iter().map(|_| Token::Null).collect()
     }
@@ -126,13 +126,13 @@ impl StatsColumns {
     }
 }
 
-/// A count: a whole number that is not negative.
+/// Reads a count, an integer that is not negative.
 fn count(token: Token<'_>) -> Option<i64> {
     let Token::Number(spelling) = token else { return None };
     std::str::from_utf8(spelling).ok().and_then(integer).filter(|value| *value >= 0)
 }
 
-/// Appends a bound, or null where the token is no value of the type. A NaN bounds nothing.
+/// Appends a bound, or null if the token is not a value of the type. NaN is not a bound.
 fn push_bound(builder: &mut ColumnBuilder, primitive: PrimitiveType, token: Token<'_>, slack: i64) {
     let widen = |micros: i64, offset: Offset| match offset {
         Offset::WholeMinutes => micros.checked_add(slack),
@@ -161,7 +161,7 @@ fn is_numeric(primitive: PrimitiveType) -> bool {
     matches!(primitive, Byte | Short | Integer | Long | Float | Double | Decimal(..))
 }
 
-/// Types whose bounds are strings in JSON: numbers too, where JSON has no spelling for them.
+/// Types whose bounds may be JSON strings. These include floating point types, for infinities.
 fn is_text(primitive: PrimitiveType) -> bool {
     use PrimitiveType::{Date, Decimal, Double, Float, String, Timestamp, TimestampNtz};
     matches!(primitive, String | Date | Timestamp | TimestampNtz | Float | Double | Decimal(..))

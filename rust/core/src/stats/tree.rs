@@ -1,4 +1,4 @@
-//! The columns that are wanted, as a tree that the nested statistics are read along.
+//! The wanted columns as a tree that guides the reading of nested statistics.
 
 use super::columns::{Row, StatsLeaf};
 use crate::json::{Cursor, JsonError, Kind, Token};
@@ -12,11 +12,11 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// How many there are.
+    /// How many parts there are.
     pub(super) const COUNT: usize = 3;
 }
 
-/// A node for each field on the way to a wanted leaf.
+/// A field on the path to a wanted leaf.
 #[derive(Default)]
 pub(super) struct Tree {
     children: Vec<(String, Tree)>,
@@ -24,7 +24,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The tree of these leaves.
+    /// Builds the tree of some leaves.
     pub(super) fn new(leaves: &[StatsLeaf]) -> Self {
         let mut root = Self::default();
         for (index, leaf) in leaves.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Tree {
         })
     }
 
-    /// A repeated key replaces all that its first value said.
+    /// A repeated key replaces everything that its first value said.
     fn forget(&self, part: Part, row: &mut Row<'_>) {
         if let Some(leaf) = self.leaf {
             row.set(part, leaf, Token::Null);

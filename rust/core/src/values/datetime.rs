@@ -2,13 +2,13 @@
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// Digits of a second that are kept: the rest is finer than a microsecond and cut off.
+/// How many digits of a second's fraction are kept; the rest is finer than a microsecond.
 const MICRO_DIGITS: usize = 6;
 
-/// The zone that a timestamp's text names.
+/// How the text of a timestamp names its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offset {
-    /// None: the text is local time.
+    /// Not at all: the text is local time.
     Missing,
     /// `Z`, or an offset with seconds: the instant is exact.
     Exact,
@@ -16,7 +16,7 @@ pub enum Offset {
     WholeMinutes,
 }
 
-/// Days since 1970-01-01 of `year-month-day`: a year of 4 to 7 digits, perhaps signed.
+/// Reads `year-month-day` as days since 1970-01-01. The year has 4 to 7 digits and may have a sign.
 #[must_use]
 pub fn date(text: &str) -> Option<i32> {
     let mut reader = Reader { rest: text.as_bytes() };
@@ -24,12 +24,12 @@ pub fn date(text: &str) -> Option<i32> {
     reader.rest.is_empty().then_some(days).and_then(|days| i32::try_from(days).ok())
 }
 
-/// Microseconds since 1970-01-01 00:00:00 of `date`, `date time` or `date time zone`, where a `T` or
-/// a blank is between date and time. With a zone the value counts in UTC, else in local time.
+/// Reads `date`, `date time` or `date time zone`, with `T` or a blank between date and time, as
+/// microseconds since 1970-01-01 00:00:00: in UTC if there is a zone, otherwise in local time.
 #[must_use]
 pub fn timestamp(text: &str) -> Option<(i64, Offset)> {
     let mut reader = Reader { rest: text.as_bytes() };
-    // Time and zone may bring a day that lies out of range back into it.
+    // The time and the zone may bring a day that is out of range back into it.
     let mut seconds = reader.date()?.checked_mul(SECONDS_PER_DAY)?;
     let (mut micros, mut kind) = (0, Offset::Missing);
     if !reader.rest.is_empty() {

@@ -5,7 +5,7 @@ const MAX_DIGITS: usize = 38;
 /// Decimal digits that cannot overflow 64 bits.
 const FAST_DIGITS: usize = 18;
 
-/// An integer: perhaps a sign, then digits alone.
+/// Reads an integer: an optional sign, then digits only.
 #[must_use]
 pub fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text).as_bytes();
@@ -20,7 +20,7 @@ pub fn integer(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { value.wrapping_neg() } else { value })
 }
 
-/// A floating point number, `NaN`, or `Infinity` or `inf` with or without a sign, in any case.
+/// Reads a floating point number, `NaN`, or `Infinity` or `inf` with an optional sign, in any case.
 #[must_use]
 pub fn float(text: &str) -> Option<f64> {
     if Parts::of(text).is_some() {
@@ -34,13 +34,13 @@ pub fn float(text: &str) -> Option<f64> {
     infinite.then_some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY })
 }
 
-/// Whether a text means NaN.
+/// Whether a text spells NaN.
 #[must_use]
 pub fn is_nan(text: &str) -> bool {
     text.eq_ignore_ascii_case("nan")
 }
 
-/// `true` or `false`, in any case.
+/// Reads `true` or `false`, in any case.
 #[must_use]
 pub fn boolean(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
@@ -49,8 +49,8 @@ pub fn boolean(text: &str) -> Option<bool> {
     text.eq_ignore_ascii_case("false").then_some(false)
 }
 
-/// The unscaled value of a decimal of this precision and scale; none where the text is no number,
-/// has more digits after the point than fit (other than zeros), or is too large.
+/// Reads the unscaled value of a decimal of this precision and scale. None if the text is not a number,
+/// is too large, or has more digits after the point than fit (trailing zeros do not count).
 #[must_use]
 pub fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
     let parts = Parts::of(text)?;
@@ -100,7 +100,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// An exponent; one that no number could use reads as one far out of range.
+/// Reads an exponent. One that is too large for any number becomes one that is far out of range.
 fn exponent_of(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

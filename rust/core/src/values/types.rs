@@ -49,7 +49,7 @@ impl PrimitiveType {
     /// The type of this name.
     ///
     /// # Errors
-    /// `InvalidArgument` where no primitive type has the name.
+    /// `InvalidArgument` if there is no such primitive type.
     pub fn from_name(name: &str) -> Result<Self> {
         Ok(match name {
             "string" => Self::String,
@@ -91,7 +91,7 @@ impl PrimitiveType {
         name.to_owned()
     }
 
-    /// The Arrow type of its columns; both kinds of timestamp are microseconds without a zone here.
+    /// The Arrow type of its columns. Here both kinds of timestamp are microseconds without a zone.
     #[must_use]
     pub fn data_type(self) -> DataType {
         match self {
@@ -112,7 +112,7 @@ impl PrimitiveType {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("{name:?} is no primitive type"))
+    Error::new(ErrorKind::InvalidArgument, format!("{name:?} is not a primitive type"))
 }
 
 fn decimal_of(name: &str) -> Option<PrimitiveType> {
@@ -155,7 +155,7 @@ impl ColumnBuilder {
     /// An empty column.
     ///
     /// # Errors
-    /// `InvalidArgument` where Arrow has no such decimal type.
+    /// `InvalidArgument` if Arrow has no such decimal type.
     pub fn new(primitive: PrimitiveType) -> Result<Self> {
         Ok(match primitive {
             PrimitiveType::String => Self::String(StringBuilder::new()),
@@ -196,9 +196,9 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the value that `text` spells; false, and nothing appended, where it spells none.
+    /// Appends the value that `text` spells. Returns false, and appends nothing, if it spells none.
     ///
-    /// `adjust` may move a timestamp, given how exact its zone is.
+    /// `adjust` may move a timestamp, depending on how exactly its zone is known.
     #[must_use]
     pub fn push_text(&mut self, text: &str, adjust: impl Fn(i64, Offset) -> Option<i64>) -> bool {
         let pushed = match self {
@@ -229,7 +229,7 @@ impl ColumnBuilder {
         pushed.is_some()
     }
 
-    /// The column; the builder is empty again.
+    /// Builds the column, and leaves the builder empty.
     pub fn finish(&mut self) -> ArrayRef {
         match self {
             Self::String(builder) => Arc::new(builder.finish()),
