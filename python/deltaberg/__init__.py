@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 from deltaberg._version import __version__
 
 if TYPE_CHECKING:
-    from deltaberg.api import open_table
-    from deltaberg.delta import DeltaTable
+    from deltaberg.api import create_table, find_commit, open_table, write_table
+    from deltaberg.delta import CheckpointLayout, DeltaTable
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions import col
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs import load_catalog
-    from deltaberg.table import Scan, ScanOptions
+    from deltaberg.table import CommitPolicy, CommitResult, Scan, ScanOptions
 
 __all__ = [
+    "CheckpointLayout",
+    "CommitPolicy",
+    "CommitResult",
     "DeltaTable",
     "DeltabergError",
     "IcebergTable",
@@ -30,20 +33,29 @@ __all__ = [
     "ScanOptions",
     "__version__",
     "col",
+    "create_table",
+    "find_commit",
     "load_catalog",
     "open_table",
+    "write_table",
 ]
 
 # Names are imported when they are first asked for: the command line has to answer before pyarrow is loaded.
 _HOMES = {
+    "CheckpointLayout": "deltaberg.delta",
+    "CommitPolicy": "deltaberg.table",
+    "CommitResult": "deltaberg.table",
     "DeltaTable": "deltaberg.delta",
     "DeltabergError": "deltaberg.errors",
     "IcebergTable": "deltaberg.iceberg",
     "Scan": "deltaberg.table",
     "ScanOptions": "deltaberg.table",
     "col": "deltaberg.expressions",
+    "create_table": "deltaberg.api",
+    "find_commit": "deltaberg.api",
     "load_catalog": "deltaberg.iceberg.catalogs",
     "open_table": "deltaberg.api",
+    "write_table": "deltaberg.api",
 }
 _MODULES = frozenset({"errors", "kernels", "spark"})
 

@@ -1,11 +1,10 @@
-"""The compiled kernels. `deltaberg.kernels.pure` has the same functions in Python."""
+"""The compiled kernels. `deltaberg.kernels.pure` has the same functions in Python, with docstrings."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.kernels.results import Replay
+from deltaberg.kernels.results import AvroNode, Replay
 
 __version__: str
 ERROR_KINDS: list[tuple[str, str]]
@@ -13,14 +12,15 @@ ERROR_KINDS: list[tuple[str, str]]
 def bitmap_positions(bitmap: bytes) -> pa.UInt64Array: ...
 def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array: ...
 
-class KeyIndex: ...
+class KeyIndex:
+    """What `index_keys` returns and `contains_keys` takes. The module does not export it, and it cannot be pickled."""
 
 def contains_keys(index: KeyIndex, rows: pa.RecordBatch) -> pa.BooleanArray: ...
 def decode_avro(
     data: bytes,
     blocks: Sequence[tuple[int, int, int]],
     codec: str,
-    node: tuple[str, int, int | None, Sequence[Any], Sequence[int] | None],
+    node: AvroNode,
     schema: pa.Schema,
     threads: int = 0,
 ) -> pa.Table: ...

@@ -1,38 +1,49 @@
-"""Every exception of deltaberg, in one tree.
+"""All exceptions of deltaberg, in one tree.
 
 ::
 
     DeltabergError
      ├─ TableNotFoundError (FileNotFoundError)       no table at the location
-     ├─ NamespaceNotFoundError (LookupError)         no namespace of this name in the catalog
-     ├─ VersionNotFoundError (LookupError)           a version or time that the table does not hold (any more)
-     ├─ UnsupportedFeatureError (NotImplementedError) the table needs what this library cannot do
-     ├─ CorruptTableError (ValueError)               metadata or data that the format does not allow
+     ├─ NamespaceNotFoundError (LookupError)         the catalog has no namespace of this name
+     ├─ VersionNotFoundError (LookupError)           a version or time that the table does not have (any more)
+     ├─ UnsupportedFeatureError (NotImplementedError) the table needs a feature that this library lacks
+     ├─ CorruptTableError (ValueError)               metadata or data that violates the format
      │   ├─ CorruptLogError                          a log entry, or the set of log files
      │   ├─ CorruptCheckpointError                   a checkpoint
-     │   ├─ CorruptMetadataError                     table metadata of Iceberg, or what a manifest says
+     │   ├─ CorruptMetadataError                     Iceberg table metadata, or the contents of a manifest
      │   ├─ CorruptDeletionVectorError               a deletion vector
-     │   │   └─ InvalidZ85Error                      its text
+     │   │   └─ InvalidZ85Error                      the text of a deletion vector
      │   ├─ CorruptDataFileError                     a data file
      │   │   └─ CorruptAvroError                     an Avro file: a data file, a manifest or a manifest list
      │   └─ InvalidPartitionValueError               a partition value
-     ├─ SpecViolationError (ValueError)              found by ``validate=True``: lists all of them
-     ├─ DataFileNotFoundError (FileNotFoundError)    a live file is gone: vacuumed, or the table was moved
-     ├─ UnsafePathError (PermissionError)            a path that leads where the caller did not allow
-     ├─ StorageError (OSError)                       the store or the catalog failed, or refused
-     │   ├─ AuthenticationError (PermissionError)    it does not take the credentials
+     ├─ SpecViolationError (ValueError)              what ``validate=True`` found, as a list
+     ├─ DataFileNotFoundError (FileNotFoundError)    a live data file was vacuumed, or the table was moved
+     ├─ UnsafePathError (PermissionError)            a path that leads outside of what the caller allowed
+     ├─ StorageError (OSError)                       the store or the catalog failed, or refused the request
+     │   ├─ AuthenticationError (PermissionError)    it does not accept the credentials
      │   └─ ObjectNotFoundError (FileNotFoundError)  it has no such object
-     ├─ SchemaError (ValueError)                     a schema that does not fit
+     ├─ TableExistsError (FileExistsError)           a table is to be created where there is one
+     ├─ CommitConflictError (RuntimeError)           another commit came first, and the change does not fit on top of it
+     │   ├─ ConcurrentAppendError                    it added files that the change would have had to read
+     │   ├─ ConcurrentDeleteReadError                it removed files that the change has read
+     │   ├─ ConcurrentDeleteDeleteError              it removed files that the change also removes
+     │   ├─ MetadataChangedError                     it changed the schema, the properties or other metadata
+     │   ├─ ProtocolChangedError                     it changed the protocol
+     │   ├─ ConcurrentTransactionError               it recorded progress of the same application
+     │   └─ ConcurrentDomainError                    it changed the same metadata domain
+     ├─ CommitUnknownError (RuntimeError)            a change was sent, but it is not known whether it took effect
+     ├─ ConstraintViolationError (ValueError)        a change that a rule of the table forbids
+     ├─ SchemaError (ValueError)                     a schema that is invalid, or does not match another
      │   └─ ColumnNotFoundError (LookupError)        no such column
      ├─ ExpressionError (ValueError)                 a filter that cannot be understood or bound
-     ├─ InvalidArgumentError (ValueError)            an argument that is not taken
-     ├─ TooLargeError (OverflowError)                a result past a limit of Arrow or of the format
+     ├─ InvalidArgumentError (ValueError)            an argument that is not valid
+     ├─ TooLargeError (OverflowError)                a result beyond a limit of Arrow or of the format
      ├─ MissingDependencyError (ImportError)         an optional package is not installed
-     ├─ KernelUnavailableError (ImportError)         the compiled kernels were asked for and are not there
-     └─ KernelPanicError (RuntimeError)              a defect of ours in compiled code
+     ├─ KernelUnavailableError (ImportError)         the compiled kernels are required, but cannot be imported
+     └─ KernelPanicError (RuntimeError)              a bug in the compiled code
 
-Each leaf is also the builtin exception that a caller would expect. An exception holds a sentence, named
-facts (``context``: table, version, file, column, feature ...) and, where something helps, a ``hint``.
+Each exception is also of the builtin type in parentheses, as a caller would expect. It has a ``message``, named facts
+(``context``: table, version, file, column, feature ...) and, if there is something to be done, a ``hint``.
 """
 
 from __future__ import annotations
@@ -43,6 +54,14 @@ from typing import Any
 __all__ = [
     "AuthenticationError",
     "ColumnNotFoundError",
+    "CommitConflictError",
+    "CommitUnknownError",
+    "ConcurrentAppendError",
+    "ConcurrentDeleteDeleteError",
+    "ConcurrentDeleteReadError",
+    "ConcurrentDomainError",
+    "ConcurrentTransactionError",
+    "ConstraintViolationError",
     "CorruptAvroError",
     "CorruptCheckpointError",
     "CorruptDataFileError",
@@ -58,31 +77,35 @@ __all__ = [
     "InvalidZ85Error",
     "KernelPanicError",
     "KernelUnavailableError",
+    "MetadataChangedError",
     "MissingDependencyError",
     "NamespaceNotFoundError",
     "ObjectNotFoundError",
+    "ProtocolChangedError",
     "SchemaError",
     "SpecViolationError",
     "StorageError",
+    "TableExistsError",
     "TableNotFoundError",
     "TooLargeError",
     "UnsafePathError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
+    "first_line",
 ]
 
 
 class DeltabergError(Exception):
-    """The base of all exceptions of this library.
+    """The base class of all exceptions of this library.
 
     Parameters
     ----------
     message
         One sentence: what was found, and what was expected.
     hint
-        What the caller can do about it.
+        What the caller can do about the error.
     context
-        Named facts. Facts that are None are left out.
+        Named facts. Those that are None are left out.
 
     Examples
     --------
@@ -100,7 +123,7 @@ class DeltabergError(Exception):
 
     @property
     def statement(self) -> str:
-        """The message with the facts, without the hint."""
+        """The message and the facts, without the hint."""
         facts = ", ".join(f"{name}: {fact}" for name, fact in self.context.items())
         return f"{self.message} ({facts})" if facts else self.message
 
@@ -111,7 +134,7 @@ class DeltabergError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.context)
 
     def with_context(self, **context: Any) -> DeltabergError:
-        """Add facts that an inner layer could not know; what it did say stays."""
+        """Add facts that an inner layer could not know. Facts that it did state are kept."""
         for name, fact in context.items():
             if fact is not None:
                 self.context.setdefault(name, fact)
@@ -131,19 +154,19 @@ class NamespaceNotFoundError(DeltabergError, LookupError):
 
 
 class VersionNotFoundError(DeltabergError, LookupError):
-    """The table does not hold the version or the time that was asked for, or holds it no longer."""
+    """The table does not have the requested version or time, or does not have it any more."""
 
 
 class UnsupportedFeatureError(DeltabergError, NotImplementedError):
-    """The table needs a feature that this library does not have."""
+    """The table needs a feature that this library does not support."""
 
 
 class CorruptTableError(DeltabergError, ValueError):
-    """Something in the table is not what its format allows."""
+    """Metadata or data of the table violates its format."""
 
 
 class CorruptLogError(CorruptTableError):
-    """A log entry, or the set of log files, is not what the Delta protocol allows."""
+    """A log entry, or the set of log files, violates the Delta protocol."""
 
 
 class CorruptCheckpointError(CorruptTableError):
@@ -151,15 +174,15 @@ class CorruptCheckpointError(CorruptTableError):
 
 
 class CorruptMetadataError(CorruptTableError):
-    """The metadata of an Iceberg table is not what its format allows."""
+    """The metadata of an Iceberg table, or a manifest, violates the format."""
 
 
 class CorruptDeletionVectorError(CorruptTableError):
-    """A deletion vector is damaged or in no known format."""
+    """A deletion vector is damaged, or its format is unknown."""
 
 
 class InvalidZ85Error(CorruptDeletionVectorError):
-    """Text that should be Z85 is not."""
+    """Text is not valid Z85."""
 
 
 class CorruptDataFileError(CorruptTableError):
@@ -177,32 +200,84 @@ class InvalidPartitionValueError(CorruptTableError):
 class SpecViolationError(DeltabergError, ValueError):
     """``validate=True`` found violations of the format's specification.
 
-    ``context["violations"]`` is the list of sentences.
+    ``context["violations"]`` lists them, a sentence each.
     """
 
 
 class DataFileNotFoundError(DeltabergError, FileNotFoundError):
-    """A live data file is gone: vacuumed under the reader, or the table was moved."""
+    """A live data file does not exist: it was vacuumed during the read, or the table was moved."""
 
 
 class UnsafePathError(DeltabergError, PermissionError):
-    """A path in the metadata leads where the caller did not allow."""
+    """A path in the metadata leads outside of what the caller allowed."""
 
 
 class StorageError(DeltabergError, OSError):
-    """The store or the catalog failed or refused."""
+    """The store or the catalog failed, or refused the request."""
 
 
 class AuthenticationError(StorageError, PermissionError):
-    """The catalog does not take the credentials, or they do not allow this."""
+    """The store or the catalog does not accept the credentials, or they do not permit the request."""
 
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):
     """The store has no object of this name."""
 
 
+class TableExistsError(DeltabergError, FileExistsError):
+    """A table is to be created where there is one already."""
+
+
+class CommitConflictError(DeltabergError, RuntimeError):
+    """Another writer committed first, and the change does not fit on top of that commit; nothing was committed.
+
+    ``context`` names the version that won and its operation. The operation can be run again on the newest version.
+    """
+
+
+class ConcurrentAppendError(CommitConflictError):
+    """Another commit added files that the change would have had to read."""
+
+
+class ConcurrentDeleteReadError(CommitConflictError):
+    """Another commit removed files that the change has read."""
+
+
+class ConcurrentDeleteDeleteError(CommitConflictError):
+    """Another commit removed files that the change also removes."""
+
+
+class MetadataChangedError(CommitConflictError):
+    """Another commit changed the metadata of the table: its schema, partitioning or properties."""
+
+
+class ProtocolChangedError(CommitConflictError):
+    """Another commit changed the protocol of the table."""
+
+
+class ConcurrentTransactionError(CommitConflictError):
+    """Another commit recorded progress of the same application."""
+
+
+class ConcurrentDomainError(CommitConflictError):
+    """Another commit changed the same metadata domain."""
+
+
+class CommitUnknownError(DeltabergError, RuntimeError):
+    """A change was sent, but it is not known whether it took effect; it may also do so later.
+
+    ``context["token"]``, where there is one, finds the commit later with `deltaberg.find_commit`. Files that the change
+    refers to must not be deleted. This is not a `StorageError`, so that code that cleans up after one of those does not
+    run.
+    """
+
+
+class ConstraintViolationError(DeltabergError, ValueError):
+    """A change violates a rule of the table, such as a column that must not be null, or a table that only grows."""
+
+
 class SchemaError(DeltabergError, ValueError):
-    """A schema cannot be understood, or two of them do not fit together."""
+    """A schema is invalid, or two schemas do not match."""
 
 
 class ColumnNotFoundError(SchemaError, LookupError):
@@ -210,11 +285,11 @@ class ColumnNotFoundError(SchemaError, LookupError):
 
 
 class ExpressionError(DeltabergError, ValueError):
-    """A filter cannot be parsed or does not fit the schema."""
+    """A filter cannot be parsed, or does not match the schema."""
 
 
 class InvalidArgumentError(DeltabergError, ValueError):
-    """An argument has a value that is not taken."""
+    """An argument has a value that is not valid."""
 
 
 class TooLargeError(DeltabergError, OverflowError):
@@ -226,8 +301,20 @@ class MissingDependencyError(DeltabergError, ImportError):
 
 
 class KernelUnavailableError(DeltabergError, ImportError):
-    """``DELTABERG_KERNELS=native`` was set and there is no usable compiled module."""
+    """``DELTABERG_KERNELS`` is ``native``, but the compiled module cannot be used."""
 
 
 class KernelPanicError(DeltabergError, RuntimeError):
-    """Compiled code panicked. This is a defect of deltaberg: please report it."""
+    """Compiled code panicked. This is a bug in deltaberg: please report it."""
+
+
+def first_line(error: Exception) -> str:
+    r"""Return the first line of another library's error, or the name of its class if it has no text.
+
+    Examples
+    --------
+    >>> first_line(ValueError("bad input\nat line 3")), first_line(TimeoutError())
+    ('bad input', 'TimeoutError')
+    """
+    text = str(error).strip()
+    return text.splitlines()[0].strip() if text else type(error).__name__

@@ -1,6 +1,6 @@
-"""The command ``deltaberg``: looks into tables from a terminal or a script.
+"""The command ``deltaberg``, which inspects tables from a terminal or a script.
 
-Nothing heavy is imported before a command runs, so that ``--help`` and ``--version`` answer at once.
+No large package is imported before a command runs, so that ``--help`` and ``--version`` answer at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOT_INSTALLED = 11
 
 
 def main() -> None:
-    """Run the command line; needs the extra ``cli``."""
+    """Run the command line, which needs the extra ``cli``."""
     missing = [name for name in ("click", "rich") if find_spec(name) is None]
     if missing:
         print(f"deltaberg: {missing[0]} is not installed; hint: pip install 'deltaberg[cli]'", file=sys.stderr)  # noqa: T201
@@ -25,6 +25,6 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that lacks a character gets its number.
+            # Characters that the terminal cannot show are printed as escapes.
             stream.reconfigure(errors="backslashreplace")
     cli.main(prog_name="deltaberg")

@@ -1,4 +1,4 @@
-"""The commands together."""
+"""The command group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deltaberg.cli.endings import ENDINGS, endings
 
 __all__ = ["COMMANDS", "cli"]
 
-#: The module of each command, where it has the command's name. It is imported when the command is wanted.
+#: The module that defines each command under the command's name. It is imported when the command is needed.
 COMMANDS = {
     "inspect": "tables",
     "schema": "tables",
@@ -24,14 +24,14 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
-    """The commands of the registry, with the endings of this program instead of click's."""
+    """The commands of the registry, whose errors and exit codes are ours instead of click's."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - given by click
-        """Give the names in the order of the registry."""
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - passed by click
+        """Return the names in the order of the registry."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - given by click
-        """Give a command by its name."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - passed by click
+        """Return a command by its name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"deltaberg.cli.{COMMANDS[cmd_name]}"), cmd_name)
@@ -40,12 +40,12 @@ class _Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse what stands before the command; help and version are answered here."""
+        """Parse the arguments before the command. Help and version are answered here."""
         with endings():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and see its output out."""
+        """Run a command, and flush its output."""
         with endings(ctx):
             return super().invoke(ctx)
 
@@ -59,7 +59,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="deltaberg")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Look into Delta and Iceberg tables.
+    """Inspect Delta Lake and Apache Iceberg tables.
 
     TABLE is a directory or the URL of one, such as s3://bucket/orders.
     """

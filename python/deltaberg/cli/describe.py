@@ -14,7 +14,7 @@ _SHOWN_COLUMNS = 12
 
 
 def type_name(found: DataType) -> str:
-    """Give the name of a type, without the fields of structs, which have lines of their own."""
+    """Return the name of a type, without the fields of structs, which are listed on lines of their own."""
     from deltaberg.schema import List, Map, Struct
 
     if isinstance(found, Struct):
@@ -27,7 +27,7 @@ def type_name(found: DataType) -> str:
 
 
 def shown_columns(columns: Sequence[Mapping[str, Any]]) -> str:
-    """Give the number of columns, and the first of them."""
+    """Return the number of columns, and the first few of them, as text."""
     names = [f"{column['name']} {column['type']}" for column in columns[:_SHOWN_COLUMNS]]
     more = f", and {len(columns) - _SHOWN_COLUMNS} more" if len(columns) > _SHOWN_COLUMNS else ""
     return f"{len(columns)}: {', '.join(names)}{more}"

@@ -1,4 +1,4 @@
-"""How the program ends: one line with a hint for an error, and an exit code that a script can tell apart."""
+"""How the program ends: an error is one line with a hint, and an exit code that a script can act on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltaberg.cli.text import clean
 
 __all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
 
-#: Where the context of click keeps whether tracebacks are wanted.
+#: The key under which click's context stores whether tracebacks are wanted.
 TRACEBACK = "deltaberg.traceback"
 _TRACEBACK_VARIABLE = "DELTABERG_TRACEBACK"
 _OTHER, _INTERRUPTED, _PIPE_CLOSED = 1, 130, 141
@@ -42,17 +42,21 @@ ENDINGS = (
     Ending(9, "unsafe path", (errors.UnsafePathError,)),
     Ending(10, "too large", (errors.TooLargeError,)),
     Ending(11, "package missing", (errors.MissingDependencyError, errors.KernelUnavailableError)),
+    Ending(12, "table exists", (errors.TableExistsError,)),
+    Ending(13, "commit conflict", (errors.CommitConflictError,)),
+    Ending(14, "commit unknown", (errors.CommitUnknownError,)),
+    Ending(15, "constraint violated", (errors.ConstraintViolationError,)),
 )
 
 
 def exit_code(error: BaseException) -> int:
-    """Give the exit code of an error."""
+    """Return the exit code of an error."""
     return next((ending.code for ending in ENDINGS if isinstance(error, ending.kinds)), _OTHER)
 
 
 @contextmanager
 def endings(ctx: click.Context | None = None) -> Iterator[None]:
-    """Turn whatever ends a command early into its message and exit code."""
+    """Turn whatever ends a command early into a message and an exit code."""
     try:
         yield
         sys.stdout.flush()
@@ -72,8 +76,8 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
     except OSError as error:
         _abandon_output()
         raise _stop(error, str(error), _OTHER, ctx) from None
-    except Exception as error:  # noqa: BLE001 - a user is told of a defect in a line, too
-        message = f"{type(error).__name__}: {error}; hint: this is a defect, please report it with --traceback"
+    except Exception as error:  # noqa: BLE001 - a bug is reported on one line, too
+        message = f"{type(error).__name__}: {error}; hint: this is a bug, please report it with --traceback"
         raise _stop(error, message, _OTHER, ctx) from None
 
 
@@ -92,9 +96,9 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _abandon_output() -> None:
-    """Send what is still buffered nowhere: the interpreter must not fail when it flushes at the end."""
+    """Discard buffered output, so that the interpreter does not fail when it flushes it at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
-        # The output is no file, and nothing is flushed behind our back.
+        # The output is not a file, so nothing is flushed at exit.
         return

@@ -1,4 +1,4 @@
-"""What the commands say of Iceberg tables."""
+"""The output of commands about Iceberg tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from deltaberg.cli.describe import shown_columns, type_name
 
 if TYPE_CHECKING:
     from deltaberg import IcebergTable
-    from deltaberg.iceberg.source import IcebergSource
-    from deltaberg.iceberg.spec import PartitionSpec
+    from deltaberg.iceberg.metadata.specs import PartitionSpec
+    from deltaberg.iceberg.scan.source import IcebergSource
 
 __all__ = ["SHOWN_HISTORY", "iceberg_facts", "iceberg_history", "partition_sources", "shown_iceberg_facts"]
 
@@ -21,9 +21,9 @@ _CONTENTS = {0: "data", 1: "position_deletes", 2: "equality_deletes"}
 
 
 def iceberg_facts(table: IcebergTable) -> dict[str, Any]:
-    """Give what there is to say of a table, for programs."""
+    """Return the facts about a table in a form for programs."""
     from deltaberg import kernels
-    from deltaberg.iceberg.inspect import content_sums
+    from deltaberg.iceberg.inspect.partitions import content_sums
 
     metadata, snapshot, report = table.metadata, table.snapshot, kernels.report()
     source = cast("IcebergSource", table.scan().source)
@@ -70,12 +70,12 @@ def _fields(table: IcebergTable, spec: PartitionSpec) -> list[dict[str, str]]:
 
 
 def partition_sources(table: IcebergTable) -> set[str]:
-    """Give the columns that new files are partitioned by."""
+    """Return the names of the columns that new files are partitioned by."""
     return {part["source"] for part in _fields(table, table.spec)}
 
 
 def shown_iceberg_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give the facts as names and texts."""
+    """Iterate over the facts as labels and text for people."""
     yield "table", facts["location"]
     yield "format", f"{facts['format']}, version {facts['format_version']}"
     yield "uuid", facts["table_uuid"]
@@ -101,7 +101,7 @@ def shown_iceberg_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def iceberg_history(table: IcebergTable, limit: int | None) -> list[dict[str, Any]]:
-    """Give the snapshots that the table holds, the newest first."""
+    """Return the snapshots of a table, newest first."""
     rows = []
     for found in table.snapshots[::-1][:limit]:
         refs = [name for name, ref in table.refs.items() if ref.snapshot_id == found.snapshot_id]

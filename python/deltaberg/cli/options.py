@@ -1,4 +1,4 @@
-"""What all commands take: the table, the version, the store."""
+"""The options of all commands: the table, its version, and its store."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable
         name, equals, text = value.partition("=")
         if not equals or not name:
             # The value is not shown: it may be a secret.
-            raise click.BadParameter(f"one is not {parameter.metavar}", param=parameter)
+            raise click.BadParameter(f"a value is not of the form {parameter.metavar}", param=parameter)
         found[name] = text
     return found
 
 
 def _moved(context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str] | str | None:
-    """Give a location map, or the word that makes one."""
+    """Return a location map, or ``auto``."""
     given = list(values)
     return "auto" if given == ["auto"] else _pairs(context, parameter, given) or None
 
@@ -35,13 +35,17 @@ def _want_traceback(ctx: click.Context, _parameter: click.Parameter, wanted: boo
     ctx.meta[TRACEBACK] = wanted
 
 
-# In the order in which help shows them.
+# In the order of the help text.
 _OPTIONS = (
     click.argument("table"),
-    click.option("--version", "-v", type=click.IntRange(min=0), help="The version (Delta); the newest by default."),
-    click.option("--snapshot-id", "-s", type=click.IntRange(min=0), help="The snapshot (Iceberg)."),
-    click.option("--ref", "-r", metavar="NAME", help="The branch or tag (Iceberg)."),
-    click.option("--timestamp", "-t", metavar="TEXT", help="The newest version or snapshot not later than this time."),
+    click.option(
+        "--version", "-v", type=click.IntRange(min=0), help="Open this version (Delta); the newest by default."
+    ),
+    click.option("--snapshot-id", "-s", type=click.IntRange(min=0), help="Open this snapshot (Iceberg)."),
+    click.option("--ref", "-r", metavar="NAME", help="Open this branch or tag (Iceberg)."),
+    click.option(
+        "--timestamp", "-t", metavar="TEXT", help="Open the newest version or snapshot not later than this time."
+    ),
     click.option(
         "--storage-option",
         "-o",
@@ -55,22 +59,22 @@ _OPTIONS = (
         multiple=True,
         callback=_moved,
         metavar="FROM=TO",
-        help="Where files are now that metadata names by FROM, or auto; may be repeated.",
+        help="Read files that the metadata records under FROM from TO, or auto; may be repeated.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON, exact in every type."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, which is exact for every type."),
     click.option(
         "--traceback",
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_want_traceback,
-        help="Show where an error came from; DELTABERG_TRACEBACK=1 does it too.",
+        help="Show where an error came from; so does DELTABERG_TRACEBACK=1.",
     ),
 )
 
 
 def table_command(function: Callable[..., None]) -> click.Command:
-    """Make a command of a function that takes an open table, ``as_json`` and the command's own options."""
+    """Turn a function of an open table, ``as_json`` and the command's own options into a command."""
 
     @functools.wraps(function)
     def command(
@@ -93,5 +97,7 @@ def table_command(function: Callable[..., None]) -> click.Command:
 
 def scan_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that describe a scan."""
-    filtered = click.option("--filter", "-f", metavar="SQL", help="Only rows for which SQL is true.")(function)
-    return click.option("--columns", "-c", metavar="NAMES", help="Columns, separated by commas.")(filtered)
+    filtered = click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")(
+        function
+    )
+    return click.option("--columns", "-c", metavar="NAMES", help="Only these columns, separated by commas.")(filtered)

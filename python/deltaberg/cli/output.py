@@ -1,4 +1,4 @@
-"""Printing: tables for people on a terminal, lines for programs in a pipe, and progress."""
+"""Printing: tables for people at a terminal, lines for programs in a pipe, and progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FACT_WIDTH = 22
 
 @contextmanager
 def progress(doing: str) -> Iterator[None]:
-    """Show on a terminal that something is under way, on standard error; write nothing anywhere else."""
+    """Show on standard error what is being done, if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -31,12 +31,12 @@ def progress(doing: str) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON document on a line."""
+    """Print a JSON document on one line."""
     sys.stdout.write(json_text(value) + "\n")
 
 
 def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> None:
-    """Print facts, one a line, below a title if there is one."""
+    """Print facts, one per line, below an optional title."""
     indent = ""
     if title is not None:
         _print_line(clean(title))
@@ -47,9 +47,9 @@ def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> N
 
 
 def print_table(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows: as a table on a terminal, else as lines of values between tabs, which nothing cuts short.
+    """Print rows: as a table on a terminal, otherwise as lines of complete values separated by tabs.
 
-    A table that is wider than the terminal becomes a block of lines for each row.
+    A table that is wider than the terminal becomes a block of lines per row.
     """
     if sys.stdout.isatty():
         _print_rich(names, list(rows))

@@ -1,4 +1,4 @@
-"""Commands about what a scan reads: files, plan, head."""
+"""Commands about scans: files, plan, head."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["files", "head", "plan"]
 
-# Commas separate names, but not inside of backticks.
+# Commas separate names, except inside backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 
 def _scan(table: DeltaTable | IcebergTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
     names = None if columns is None else [name.strip() for name in _NAME.findall(columns) if name.strip()]
     if names == []:
-        raise click.BadParameter("no column is named", param_hint="--columns")
+        raise click.BadParameter("no columns are named", param_hint="--columns")
     return table.scan(filter, names, limit)
 
 
 @table_command
 @scan_options
-@click.option("--stats", is_flag=True, help="Also what is recorded of the columns: bounds and counts of nulls.")
+@click.option("--stats", is_flag=True, help="Add the recorded bounds and null counts of the columns.")
 def files(
     table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, stats: bool
 ) -> None:
@@ -50,7 +50,7 @@ def files(
 
 
 def _types_of_files(scan: Scan) -> Struct:
-    """Give the table types of what `Scan.files` says of columns."""
+    """Return the table types of the columns of `Scan.files` that describe table columns."""
     from deltaberg.schema import Field, Struct, join_name
 
     def leaves(within: Struct, above: tuple[str, ...] = ()) -> Iterator[Field]:
@@ -82,7 +82,9 @@ def plan(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, co
 
 @table_command
 @scan_options
-@click.option("--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="How many at most.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to print."
+)
 def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
     """Print the first rows."""
     from deltaberg.cli.values import json_rows

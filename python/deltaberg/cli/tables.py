@@ -1,4 +1,4 @@
-"""Commands about a table as a whole: inspect, schema, history."""
+"""Commands about a whole table: inspect, schema, history."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _facts(table: DeltaTable) -> dict[str, Any]:
 
     live, plan = table.live_files, table.scan().plan
     counts = plan.row_counts()
-    protocol, report, checkpoint = table.protocol, kernels.report(), table.checkpoint
+    protocol, report, checkpoint = table.protocol, kernels.report(), table.base_checkpoint
     return {
         "location": table.location,
         "format": "delta",
@@ -91,12 +91,12 @@ def _timestamp(table: DeltaTable) -> str | None:
     try:
         return table.timestamp.isoformat(timespec="milliseconds")
     except VersionNotFoundError:
-        return None  # The table is read from a checkpoint whose own log entry was cleaned up.
+        return None  # The version was read from a checkpoint, and its log entry was cleaned up.
 
 
 def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     protocol, checkpoint = facts["protocol"], facts["checkpoint"]
-    committed = facts["timestamp"] or "at a time that the log no longer holds"
+    committed = facts["timestamp"] or "at a time that the log no longer records"
     yield "table", facts["location"]
     yield "format", facts["format"]
     yield "version", f"{facts['version']}, committed {committed}"
@@ -125,7 +125,7 @@ def _shown_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @table_command
 def schema(table: DeltaTable | IcebergTable, as_json: bool) -> None:
-    """Show the columns of a table, nested ones by their paths."""
+    """Show the columns of a table; nested ones are shown by their paths."""
     from deltaberg import IcebergTable
 
     partition = partition_sources(table) if isinstance(table, IcebergTable) else table.partition_columns
@@ -171,9 +171,9 @@ def _column(field: Field, path: tuple[str, ...]) -> dict[str, Any]:
 
 
 @table_command
-@click.option("--limit", "-n", type=click.IntRange(min=1), help="How many at most.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), help="The most commits to show.")
 def history(table: DeltaTable | IcebergTable, as_json: bool, limit: int | None) -> None:
-    """Show the commits of a table, the newest first."""
+    """Show the commits of a table, newest first."""
     from deltaberg import IcebergTable
 
     if isinstance(table, IcebergTable):

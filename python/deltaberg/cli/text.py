@@ -1,4 +1,4 @@
-"""Text that is safe for a terminal, and JSON."""
+"""Text that is safe to print on a terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["JsonText", "clean", "json_number", "json_text", "shown"]
 
 
 class JsonText(str):
-    """Text that is JSON already."""
+    """Text that already is JSON."""
 
     __slots__ = ()
 
 
 def clean(text: str) -> str:
-    r"""Spell out what could steer a terminal, or mislead its reader: controls, marks of direction, odd spaces.
+    r"""Escape characters that could steer a terminal or mislead its reader: controls, direction marks, odd spaces.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 def json_text(value: Any) -> str:
-    r"""Give a value as JSON on one line, with everything escaped that `clean` would spell out.
+    r"""Return a value as JSON on one line, which also escapes what `clean` escapes.
 
     Examples
     --------
@@ -47,21 +47,21 @@ def json_text(value: Any) -> str:
     if text.isprintable() and (_writes_unicode() or text.isascii()):
         return text
     plain = _writes_unicode()
-    # Only strings hold such letters, so that escapes are right wherever one stands.
+    # Such characters only occur in strings, where escapes are valid.
     return "".join(
         letter if letter.isprintable() and (plain or letter.isascii()) else json.dumps(letter)[1:-1] for letter in text
     )
 
 
 def json_number(value: float) -> float | str:
-    """Give a number, or the text for one that JSON has no form for: NaN, Infinity and -Infinity."""
+    """Return a number, or text for one that JSON lacks: NaN, Infinity and -Infinity."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def shown(value: Any) -> str:
-    """Give a value as text for people, on one line."""
+    """Return a value as one line of text for people."""
     if isinstance(value, str) and not isinstance(value, JsonText):
         return clean(value)
     if value is None:
@@ -76,7 +76,7 @@ def _encoded(value: Any) -> str:
         return "{" + ", ".join(f"{_encoded(str(name))}: {_encoded(item)}" for name, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_encoded, value)) + "]"
-    # Python reads NaN and infinities where a log has them, though they are no JSON.
+    # Python reads NaN and infinities from a log, although they are not JSON.
     plain = json_number(value) if isinstance(value, float) else value
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""Arrow values as values that JSON has a form for, with nothing lost."""
+"""Converting Arrow values to JSON values without loss."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ __all__ = ["json_rows"]
 
 
 def json_rows(rows: pa.RecordBatch | pa.Table, types: Struct | None = None) -> Iterator[dict[str, Any]]:
-    r"""Give rows as values for `json_text`.
+    r"""Iterate over rows as values for `json_text`.
 
-    Integers, floats, booleans and text are themselves. Decimals are text with all their digits, dates and
-    timestamps text as in ISO 8601, binary hexadecimal text; NaN, Infinity and -Infinity are text. Maps are lists of
-    {key, value}, because their keys need not be text. Variants are the JSON that they hold.
+    Integers, floats, booleans and text stay as they are. Decimals become text with all their digits, dates and
+    timestamps text in ISO 8601, binary values hexadecimal text, and NaN, Infinity and -Infinity text. Maps become lists
+    of {key, value}, because their keys may not be text. Variants become the JSON that they hold.
 
     Parameters
     ----------
     types
-        The table types of columns, as far as they say more than Arrow's: UUIDs are the 16 bytes that are written in
-        groups of hexadecimal digits.
+        The table types of the columns, which tell UUIDs from other values of 16 bytes.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def _values(array: pa.Array, field: pa.Field, kind: DataType | None) -> list[Any
         element = kind.element.type if isinstance(kind, List) else None
         return _lists(array, _values(array.values, found.value_field, element))
     if pt.is_temporal(found):
-        # As text, because years may lie outside of what Python's dates can hold.
+        # Converted by Arrow, because Python's dates do not support all years.
         texts: list[Any] = pc.replace_substring(array.cast(pa.string()), " ", "T").to_pylist()
         return texts
     values: list[Any] = array.to_pylist()

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from deltaberg.delta.actions import Format, Metadata, Protocol, Transaction
-from deltaberg.delta.columns import IdentityColumn
-from deltaberg.delta.history import Commit
+from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol, Transaction
+from deltaberg.delta.checkpoint.layout import CheckpointLayout
+from deltaberg.delta.schema.writer_rules import IdentityColumn
+from deltaberg.delta.snapshot.history import Commit
 from deltaberg.delta.table import DeltaTable
 
-__all__ = ["Commit", "DeltaTable", "Format", "IdentityColumn", "Metadata", "Protocol", "Transaction"]
+__all__ = [
+    "CheckpointLayout",
+    "Commit",
+    "DeltaTable",
+    "Format",
+    "IdentityColumn",
+    "Metadata",
+    "Protocol",
+    "Transaction",
+]

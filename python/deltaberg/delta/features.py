@@ -1,71 +1,116 @@
-"""Protocol versions and table features: what a reader must know, and what it may leave to writers.
-
-Delta protocol, "Table Features".
-"""
+"""Table features: one table of what each needs, and what a protocol says by it (Delta protocol, "Table Features")."""
 
 from __future__ import annotations
 
-from deltaberg.delta.actions import Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 
 __all__ = [
-    "ACTIVATING_PROPERTIES",
     "FEATURES",
-    "READER_FEATURES",
-    "WRITER_FEATURES",
+    "MAPPING_MODE",
+    "Feature",
+    "active_features",
+    "check_known_writers",
     "check_protocol",
-    "misplaced_features",
+    "check_written",
+    "feature_violations",
     "reads_column_mapping",
     "supported_features",
     "supports",
 ]
 
-#: The features that the protocol document names: those that writers alone must know, and those for readers too.
-WRITER_FEATURES = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "checkConstraints",
-        "generatedColumns",
-        "allowColumnDefaults",
-        "changeDataFeed",
-        "identityColumns",
-        "rowTracking",
-        "domainMetadata",
-        "icebergCompatV1",
-        "icebergCompatV2",
-        "clustering",
-    }
-)
-READER_FEATURES = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
-FEATURES = WRITER_FEATURES | READER_FEATURES
-#: The property that makes a supported feature active; other features are active where they are supported.
-ACTIVATING_PROPERTIES = {
-    "appendOnly": "delta.appendOnly",
-    "changeDataFeed": "delta.enableChangeDataFeed",
-    "deletionVectors": "delta.enableDeletionVectors",
-    "icebergCompatV1": "delta.enableIcebergCompatV1",
-    "icebergCompatV2": "delta.enableIcebergCompatV2",
-    "inCommitTimestamp": "delta.enableInCommitTimestamps",
-    "rowTracking": "delta.enableRowTracking",
-    "typeWidening": "delta.enableTypeWidening",
-}
 
-#: Reader features that this library implements: those of the document, later ones, and names of their previews.
-_READABLE = READER_FEATURES | {
-    "timestampWithoutTimezone",
-    "typeWidening",
-    "typeWidening-preview",
-    "vacuumProtocolCheck",
-    "variantShredding",
-    "variantShredding-preview",
-    "variantType",
-    "variantType-preview",
+class Feature(NamedTuple):
+    """The requirements of one table feature.
+
+    Parameters
+    ----------
+    name
+        Its name in the feature lists of the protocol; case matters.
+    for_readers
+        Whether readers must support it too; else it concerns writers only.
+    min_reader, min_writer
+        The lowest protocol versions without feature lists that imply it; None if it is only ever listed.
+    activated_by
+        The property that activates it where it is supported, and the values that do so, whatever their case. Features
+        without one are active wherever they are supported.
+    is_read, is_written
+        Whether this library reads, and writes, tables with the feature.
+    depends_on
+        The features that a protocol must list beside it.
+    needs_catalog
+        Whether only a catalog knows which commits count.
+    """
+
+    name: str
+    for_readers: bool = False
+    min_reader: int | None = None
+    min_writer: int | None = None
+    activated_by: tuple[str, tuple[str, ...]] | None = None
+    is_read: bool = True
+    is_written: bool = False
+    depends_on: tuple[str, ...] = ()
+    needs_catalog: bool = False
+
+
+def _switch(name: str) -> tuple[str, tuple[str, ...]]:
+    return f"delta.{name}", ("true",)
+
+
+#: The property that activates column mapping.
+MAPPING_MODE = "delta.columnMapping.mode"
+
+#: Every known feature by name: those of the protocol's appendix first, then later ones, previews and former names.
+FEATURES: dict[str, Feature] = {
+    feature.name: feature
+    for feature in (
+        Feature("appendOnly", min_writer=2, activated_by=_switch("appendOnly"), is_written=True),
+        Feature("invariants", min_writer=2, is_written=True),
+        Feature("checkConstraints", min_writer=3, is_written=True),
+        Feature("changeDataFeed", min_writer=4, activated_by=_switch("enableChangeDataFeed"), is_written=True),
+        Feature("generatedColumns", min_writer=4, is_written=True),
+        Feature(
+            "columnMapping",
+            for_readers=True,
+            min_reader=2,
+            min_writer=5,
+            activated_by=(MAPPING_MODE, ("name", "id")),
+            is_written=True,
+        ),
+        Feature("identityColumns", min_writer=6, is_written=True),
+        Feature("allowColumnDefaults", is_written=True),
+        Feature("deletionVectors", for_readers=True, activated_by=_switch("enableDeletionVectors"), is_written=True),
+        Feature(
+            "rowTracking", activated_by=_switch("enableRowTracking"), depends_on=("domainMetadata",), is_written=True
+        ),
+        Feature("timestampNtz", for_readers=True, is_written=True),
+        Feature("domainMetadata", is_written=True),
+        Feature("v2Checkpoint", for_readers=True, is_written=True),
+        Feature("icebergCompatV1", activated_by=_switch("enableIcebergCompatV1"), depends_on=("columnMapping",)),
+        Feature("icebergCompatV2", activated_by=_switch("enableIcebergCompatV2"), depends_on=("columnMapping",)),
+        Feature("clustering", depends_on=("domainMetadata",), is_written=True),
+        Feature("inCommitTimestamp", activated_by=_switch("enableInCommitTimestamps"), is_written=True),
+        Feature("typeWidening", for_readers=True, activated_by=_switch("enableTypeWidening"), is_written=True),
+        Feature("typeWidening-preview", for_readers=True, activated_by=_switch("enableTypeWidening"), is_written=True),
+        Feature("variantType", for_readers=True),
+        Feature("variantType-preview", for_readers=True),
+        Feature("variantShredding", for_readers=True, activated_by=_switch("enableVariantShredding")),
+        Feature("variantShredding-preview", for_readers=True, activated_by=_switch("enableVariantShredding")),
+        Feature("vacuumProtocolCheck", for_readers=True, is_written=True),
+        Feature("checkpointProtection", is_written=True),
+        Feature("timestampWithoutTimezone", for_readers=True, is_written=True),
+        Feature("catalogManaged", for_readers=True, is_read=False, needs_catalog=True),
+        Feature("catalogOwned", for_readers=True, is_read=False, needs_catalog=True),
+        Feature("catalogOwned-preview", for_readers=True, is_read=False, needs_catalog=True),
+        Feature("coordinatedCommits-preview", is_read=False, needs_catalog=True),
+    )
 }
-_CATALOG = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview", "coordinatedCommits-preview"})
-_MAX_READER_VERSION = 3
-_TABLE_FEATURES_READER, _TABLE_FEATURES_WRITER = 3, 7
-_COLUMN_MAPPING_READER = 2
+_HIGHEST_READER_VERSION = 3
+#: The versions from which on the protocol lists features.
+_LISTING_READER, _LISTING_WRITER = 3, 7
 
 
 def check_protocol(protocol: Protocol) -> None:
@@ -74,94 +119,185 @@ def check_protocol(protocol: Protocol) -> None:
     Raises
     ------
     CorruptLogError
-        Where versions and feature lists contradict each other.
+        If versions and feature lists contradict each other.
     UnsupportedFeatureError
-        Where the table needs a reader version or a reader feature that this library lacks; it names them.
+        If the table needs a reader version or a reader feature that this library lacks; the message names it.
     """
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     if reader < 1 or writer < 1:
         raise CorruptLogError(f"protocol versions ({reader}, {writer}) begin at 1")
-    if reader > _MAX_READER_VERSION:
+    if reader > _HIGHEST_READER_VERSION:
         raise UnsupportedFeatureError(
-            f"the table needs reader version {reader}, version {_MAX_READER_VERSION} is the highest known",
+            f"the table needs reader version {reader}, but {_HIGHEST_READER_VERSION} is the highest known version",
             hint="upgrade deltaberg",
             feature=f"minReaderVersion {reader}",
         )
     _check_lists(protocol)
-    needed = [name for name in protocol.reader_features or () if name not in _READABLE]
-    managed = sorted(_CATALOG.intersection(needed))
+    unread = [name for name in protocol.reader_features or () if name not in FEATURES or not FEATURES[name].is_read]
+    managed = sorted(name for name in unread if name in FEATURES and FEATURES[name].needs_catalog)
     if managed:
         raise UnsupportedFeatureError(
-            "the table is managed by a catalog: which commits count is known to the catalog alone, and a path "
-            "does not tell",
+            "the table is managed by a catalog: only the catalog knows which commits count, so the table cannot be "
+            "opened by its path",
             hint="open it through its catalog, with an engine that supports catalog-managed tables",
             feature=", ".join(managed),
         )
-    unknown = [name for name in needed if name not in WRITER_FEATURES]
+    if unread:
+        raise UnsupportedFeatureError(
+            f"the table needs reader features that are not supported: {', '.join(unread)}",
+            hint="upgrade deltaberg, or drop the features from the table",
+            feature=", ".join(unread),
+        )
+
+
+def check_written(protocol: Protocol) -> None:
+    """Refuse a table that this library cannot write.
+
+    A listed feature counts even where no property activates it.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If the table needs a writer version or a writer feature that this library lacks; the message names it.
+    """
+    _check_writer_version(protocol)
+    unwritten = sorted(
+        name for name in supported_features(protocol) if name not in FEATURES or not FEATURES[name].is_written
+    )
+    if unwritten:
+        raise UnsupportedFeatureError(
+            f"writing to the table needs features that are not supported: {', '.join(unwritten)}",
+            hint="upgrade deltaberg, or write with an engine that supports them; reading works",
+            feature=", ".join(unwritten),
+        )
+
+
+def check_known_writers(protocol: Protocol) -> None:
+    """Refuse to maintain the log of a table that has writer features which this library does not know.
+
+    Checkpoints and clean-up repeat what the log holds. They need to know every feature, because one might forbid them,
+    but they need not be able to write rows of the table.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If the table needs an unknown writer version or writer feature, or is managed by a catalog.
+    """
+    _check_writer_version(protocol)
+    unknown = [name for name in protocol.writer_features or () if name not in FEATURES or FEATURES[name].needs_catalog]
     if unknown:
         raise UnsupportedFeatureError(
-            f"the table needs reader features that are not supported: {', '.join(unknown)}",
-            hint="upgrade deltaberg, or drop the features from the table",
+            f"the table needs writer features that are not supported: {', '.join(unknown)}",
+            hint="upgrade deltaberg, or leave the maintenance of the log to the engine that writes the table",
             feature=", ".join(unknown),
+        )
+
+
+def _check_writer_version(protocol: Protocol) -> None:
+    writer = protocol.min_writer_version
+    if writer > _LISTING_WRITER:
+        raise UnsupportedFeatureError(
+            f"writing to the table needs writer version {writer}, but {_LISTING_WRITER} is the highest known version",
+            hint="upgrade deltaberg",
+            feature=f"minWriterVersion {writer}",
         )
 
 
 def _check_lists(protocol: Protocol) -> None:
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     versions = f"protocol ({reader}, {writer})"
-    has_reader_list = protocol.reader_features is not None
-    has_writer_list = protocol.writer_features is not None
-    if reader == _TABLE_FEATURES_READER and writer != _TABLE_FEATURES_WRITER:
+    if reader == _LISTING_READER and writer != _LISTING_WRITER:
         raise CorruptLogError(f"{versions}: reader version 3 needs writer version 7")
-    if has_reader_list != (reader == _TABLE_FEATURES_READER):
-        what = "has no readerFeatures" if not has_reader_list else "has readerFeatures"
-        raise CorruptLogError(f"{versions} {what}; the list exists exactly with reader version 3")
-    if has_writer_list != (writer == _TABLE_FEATURES_WRITER):
-        what = "has no writerFeatures" if not has_writer_list else "has writerFeatures"
-        raise CorruptLogError(f"{versions} {what}; the list exists exactly with writer version 7")
+    for name, features, listing, kind in (
+        ("readerFeatures", protocol.reader_features, reader == _LISTING_READER, "reader version 3"),
+        ("writerFeatures", protocol.writer_features, writer == _LISTING_WRITER, "writer version 7"),
+    ):
+        if (features is not None) != listing:
+            raise CorruptLogError(
+                f"{versions} has {'no ' if listing else ''}{name}; the list must exist with {kind}, and only then"
+            )
     missing = sorted(set(protocol.reader_features or ()) - set(protocol.writer_features or ()))
     if missing:
-        raise CorruptLogError(f"{versions} lists {', '.join(missing)} for readers and not for writers")
+        raise CorruptLogError(f"{versions} lists {', '.join(missing)} in readerFeatures but not in writerFeatures")
 
 
-def misplaced_features(protocol: Protocol) -> list[str]:
-    """Give the features that are listed for the wrong kind of client, as sentences; no row is wrong for it."""
-    for_readers = protocol.reader_features
-    if for_readers is None:
-        return []
-    writers_only = sorted(WRITER_FEATURES.intersection(for_readers))
-    unlisted = sorted(READER_FEATURES.intersection(protocol.writer_features or ()).difference(for_readers))
+def feature_violations(protocol: Protocol) -> list[str]:
+    """Return a sentence for each known feature that is in the wrong list, or lacks a feature that it depends on.
+
+    Such a table can still be read correctly, so only a validating reader refuses it.
+
+    Examples
+    --------
+    >>> feature_violations(Protocol(1, 7, None, ("rowTracking",)))
+    ['the protocol lists rowTracking without domainMetadata, which it depends on']
+    """
+    listed = sorted(protocol.writer_features or ())
+    for_readers = set(protocol.reader_features or ())
+    known = [FEATURES[name] for name in listed if name in FEATURES]
     return [
-        *(f"the protocol lists {name} for readers, which is a feature of writers alone" for name in writers_only),
-        *(f"the protocol lists {name} for writers and not for readers, who must know it too" for name in unlisted),
+        *(
+            f"the protocol lists {feature.name} in readerFeatures, but only writers need to support it"
+            for feature in known
+            if feature.name in for_readers and not feature.for_readers
+        ),
+        *(
+            f"the protocol lists {feature.name} in writerFeatures, but readers need to support it, too"
+            for feature in known
+            if feature.for_readers and not _readers_support(protocol, feature)
+        ),
+        *(
+            f"the protocol lists {feature.name} without {name}, which it depends on"
+            for feature in known
+            for name in feature.depends_on
+            if name not in listed
+        ),
     ]
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """Give the features that a table supports: those of its list, or those that its versions imply."""
-    if protocol.min_writer_version >= _TABLE_FEATURES_WRITER:
+    """Return the features that a table supports: those that its protocol lists, or that its versions imply."""
+    if protocol.min_writer_version >= _LISTING_WRITER:
         return frozenset(protocol.writer_features or ())
-    return _implied(protocol.min_writer_version)
+    return frozenset(
+        feature.name
+        for feature in FEATURES.values()
+        if feature.min_writer is not None and feature.min_writer <= protocol.min_writer_version
+    )
 
 
 def supports(protocol: Protocol, feature: str) -> bool:
-    """Say whether a table supports a feature."""
+    """Return whether a table supports a feature."""
     return feature in supported_features(protocol)
 
 
-def _implied(writer_version: int) -> frozenset[str]:
-    by_version = {
-        2: {"appendOnly", "invariants"},
-        3: {"checkConstraints"},
-        4: {"changeDataFeed", "generatedColumns"},
-        5: {"columnMapping"},
-        6: {"identityColumns"},
-    }
-    return frozenset(name for version, names in by_version.items() if version <= writer_version for name in names)
+def active_features(protocol: Protocol, properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the supported features that the metadata makes use of.
+
+    Examples
+    --------
+    >>> sorted(active_features(Protocol(1, 2), {"delta.appendOnly": "true"}))
+    ['appendOnly', 'invariants']
+    """
+    return frozenset(name for name in supported_features(protocol) if _is_active(name, protocol, properties))
+
+
+def _is_active(name: str, protocol: Protocol, properties: Mapping[str, str]) -> bool:
+    feature = FEATURES.get(name)
+    if feature is None or feature.activated_by is None:
+        return True
+    if feature.for_readers and not _readers_support(protocol, feature):
+        return False
+    activating, values = feature.activated_by
+    return properties.get(activating, "").strip().lower() in values
 
 
 def reads_column_mapping(protocol: Protocol) -> bool:
-    """Say whether a reader must honour the property ``delta.columnMapping.mode``."""
-    if protocol.min_reader_version >= _TABLE_FEATURES_READER:
-        return "columnMapping" in (protocol.reader_features or ())
-    return protocol.min_reader_version >= _COLUMN_MAPPING_READER
+    """Return whether a reader must respect the property ``delta.columnMapping.mode``."""
+    return _readers_support(protocol, FEATURES["columnMapping"])
+
+
+def _readers_support(protocol: Protocol, feature: Feature) -> bool:
+    """Return whether the protocol makes readers support a feature: by its list, or by a version that implies it."""
+    if protocol.min_reader_version >= _LISTING_READER:
+        return feature.name in (protocol.reader_features or ())
+    return feature.min_reader is not None and feature.min_reader <= protocol.min_reader_version

@@ -1,4 +1,4 @@
-"""A Delta table: a snapshot of it, and what can be asked of it."""
+"""A Delta table: one of its snapshots, and what it says about the table."""
 
 from __future__ import annotations
 
@@ -9,83 +9,86 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.delta.actions import Metadata, Protocol, Transaction
-from deltaberg.delta.changes import ChangesSource, change_range
-from deltaberg.delta.checkpoint import ADD_COLUMNS
-from deltaberg.delta.columns import (
+from deltaberg.delta.actions.columns import ADD_COLUMNS
+from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
+from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
+from deltaberg.delta.checkpoint.layout import CheckpointLayout
+from deltaberg.delta.features import check_known_writers, supported_features
+from deltaberg.delta.log.checkpoint_files import CheckpointInfo
+from deltaberg.delta.log.compaction import compact_commits
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
+from deltaberg.delta.scan.changes import ChangesSource, change_range
+from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.schema.writer_rules import (
     check_constraints,
     column_defaults,
     column_invariants,
     generation_expressions,
     identity_columns,
 )
-from deltaberg.delta.domains import clustering_columns, row_id_high_water_mark
-from deltaberg.delta.features import supported_features
-from deltaberg.delta.history import Commit, CommitTimes
-from deltaberg.delta.retention import deleted_file_retention, expired
-from deltaberg.delta.segment import CheckpointInfo, LogDirectory
-from deltaberg.delta.snapshot import Snapshot
-from deltaberg.delta.source import SnapshotSource
+from deltaberg.delta.snapshot.history import Commit, CommitTimes
+from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
+from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError, InvalidArgumentError
+from deltaberg.delta.writable_table import WritableTable
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.storage import LocationMap, PathResolver, StoreOptions, StoreSpec, parse_location
+from deltaberg.storage import LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
     Instant,
+    OpenOptions,
     Scan,
     ScanOptions,
     ScanSource,
-    checked_flag,
     checked_limit,
-    checked_map,
-    checked_options,
     parse_instant,
     scan_options,
-    zone_of,
 )
 
 if TYPE_CHECKING:
-    from deltaberg.delta.columns import IdentityColumn
+    from deltaberg.delta.schema.writer_rules import IdentityColumn
 
-__all__ = ["DeltaTable"]
+__all__ = ["DeltaTable", "open_delta_table"]
 
 _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
 
 
-class DeltaTable:
+class DeltaTable(WritableTable):
     """One snapshot of a Delta table.
 
     Parameters
     ----------
     location
-        The directory of the table: a local path, or the URL of an object store.
+        The directory of the table, as a local path or as the URL of an object store.
     version
-        The version to open; the newest by default.
+        The version to open; by default, the newest one.
     timestamp
-        Open the newest version committed not later than this; without a zone it is in ``timezone``.
+        Open the version that was the newest one at this time, which is in ``timezone`` if it has no zone.
     storage_options
-        What the store needs: credentials, endpoint and the like, as deltalake or pyiceberg spell them.
+        Options of the store, such as credentials and endpoint, under the names that deltalake or pyiceberg use.
     location_map
-        Recorded prefixes of absolute paths to where those files are now. Delta tables do not record their own
-        location, so ``"auto"`` maps nothing.
+        A map from recorded prefixes of absolute paths to where those files are now. Delta tables do not record their
+        own location, so ``"auto"`` maps nothing.
     validate
-        Report every violation of the protocol that a reader can see. By default only those raise that could make
-        rows wrong.
+        Report every violation of the protocol that a reader can see. By default, only violations that could make rows
+        wrong raise.
     timezone
-        The zone of timestamps without one: partition values, literals, and ``timestamp``.
+        The zone of timestamps that have none: of partition values, of literals in filters, and of ``timestamp``.
 
     Raises
     ------
     TableNotFoundError
-        Where there is no Delta table.
+        If there is no Delta table.
     VersionNotFoundError
-        Where the table does not hold the version, or no version as old or as new as the timestamp.
+        If the table does not have this version, or the timestamp is before its first or after its last commit.
     UnsupportedFeatureError
-        Where the table needs a feature that this library does not have.
+        If the table needs a feature that this library does not support.
     CorruptTableError
-        Where the log or a checkpoint is damaged.
+        If the log or a checkpoint is damaged.
 
     Examples
     --------
@@ -109,29 +112,28 @@ class DeltaTable:
         validate: bool = False,
         timezone: str = "UTC",
     ) -> None:
-        if version is not None and timestamp is not None:
-            raise InvalidArgumentError("a table is opened by version or by timestamp, not by both")
-        if version is not None and type(version) is not int:
-            raise InvalidArgumentError(f"version is {version!r}", hint="pass a number")
-        self._timezone = zone_of(timezone)
+        self._open(location, OpenOptions.of(locals()))
+
+    def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
+        options.refuse(("snapshot_id", "ref"), "{} applies only to Iceberg tables; this is a Delta table (use version)")
+        self._options = options
         root = parse_location(location)
-        self._store = StoreSpec(checked_options(storage_options))
-        mapped = checked_map(location_map)
+        mapped = options.location_map
         self._resolver = PathResolver(root, None if isinstance(mapped, str) else mapped)
-        self._log = LogDirectory(root, self._store)
-        if timestamp is not None:
-            newest = Snapshot.load(self._log)
-            version = CommitTimes(self._log, newest).version_at(parse_instant(timestamp, self._timezone))
-            snapshot = newest if version == newest.version else Snapshot.load(self._log, version)
+        self._log = LogDirectory(root, options.store)
+        if options.millis is None:
+            snapshot = Snapshot.load(self._log, options.version)
         else:
-            snapshot = Snapshot.load(self._log, version)
+            newest = Snapshot.load(self._log)
+            version = CommitTimes(self._log, newest).version_at(options.millis)
+            snapshot = newest if version == newest.version else Snapshot.load(self._log, version)
         self._set(snapshot)
-        if checked_flag("validate", validate):
-            validate_table(snapshot, self._store, self._resolver)
+        if options.validate:
+            validate_table(snapshot, options.store, self._resolver)
 
     def _set(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._source = SnapshotSource(snapshot, self._store, self._resolver, str(self._timezone))
+        self._source = SnapshotSource(snapshot, self._options.store, self._resolver, self._options.timezone)
 
     def __repr__(self) -> str:
         return f"DeltaTable({self.location!r}, version={self.version})"
@@ -148,7 +150,7 @@ class DeltaTable:
 
     @property
     def schema(self) -> Struct:
-        """The columns as table types, with what the format keeps of them."""
+        """The columns as table types, with their metadata."""
         return self._snapshot.schema
 
     @property
@@ -158,12 +160,12 @@ class DeltaTable:
 
     @property
     def partition_columns(self) -> list[str]:
-        """The columns by which the table is partitioned."""
+        """The names of the partition columns."""
         return [field.name for field in self._snapshot.partition_fields]
 
     @property
     def protocol(self) -> Protocol:
-        """The versions and features that a client needs."""
+        """The protocol versions and features that a client needs."""
         return self._snapshot.protocol
 
     @property
@@ -173,12 +175,12 @@ class DeltaTable:
 
     @property
     def active_features(self) -> frozenset[str]:
-        """The supported features that the metadata makes use of, such as ``appendOnly`` where its property is set."""
+        """The supported features that the metadata makes use of, such as ``appendOnly`` where its property is true."""
         return self._snapshot.active_features
 
     @property
     def metadata(self) -> Metadata:
-        """Id, name, description, format and configuration."""
+        """The metadata: id, name, description, format and configuration, among others."""
         return self._snapshot.metadata
 
     @property
@@ -188,26 +190,26 @@ class DeltaTable:
 
     @property
     def domain_metadata(self) -> dict[str, str]:
-        """The configuration of each live metadata domain, also of those that nobody here understands."""
+        """The configuration of each live metadata domain by name, including unknown domains."""
         return dict(self._snapshot.domains)
 
     @property
     def transactions(self) -> dict[str, Transaction]:
-        """The progress that applications have recorded, by their id."""
+        """The progress that applications have recorded, by application id."""
         return dict(self._snapshot.transactions)
 
     @property
     def clustering_columns(self) -> list[tuple[str, ...]]:
         """The columns by which a clustered table is clustered, each as a path of physical names."""
-        return self._told(clustering_columns)
+        return self._read_domain(clustering_columns)
 
     @property
     def row_id_high_water_mark(self) -> int | None:
-        """The highest row id that was assigned; None where none was recorded."""
-        return self._told(row_id_high_water_mark)
+        """The highest row id that was assigned; None if the table records none."""
+        return self._read_domain(row_id_high_water_mark)
 
-    def _told(self, read: Callable[[Mapping[str, str]], _T]) -> _T:
-        """Read a domain that the protocol gives a meaning to."""
+    def _read_domain(self, read: Callable[[Mapping[str, str]], _T]) -> _T:
+        """Read a domain that the protocol defines."""
         try:
             return read(self._snapshot.domains)
         except CorruptLogError as error:
@@ -215,31 +217,31 @@ class DeltaTable:
 
     @property
     def check_constraints(self) -> dict[str, str]:
-        """The CHECK constraints: name to SQL."""
+        """The CHECK constraints, as SQL by name."""
         return check_constraints(self.properties)
 
     @property
     def invariants(self) -> dict[str, str]:
-        """The column invariants: column, with dots into structs, to SQL."""
+        """The column invariants, as SQL by column, with dots for fields of structs."""
         return column_invariants(self.schema)
 
     @property
     def generated_columns(self) -> dict[str, str]:
-        """The generation expressions: column to SQL."""
+        """The generation expressions, as SQL by column."""
         return generation_expressions(self.schema)
 
     @property
     def column_defaults(self) -> dict[str, str]:
-        """The default values that writers fill in: column to SQL. Reading does not use them."""
+        """The default values that writers fill in, as SQL by column. Reading does not use them."""
         return column_defaults(self.schema)
 
     @property
     def identity_columns(self) -> dict[str, IdentityColumn]:
-        """The identity columns and how their values are made."""
+        """The identity columns, and how their values are generated."""
         return identity_columns(self.schema)
 
     def history(self, limit: int | None = None) -> list[Commit]:
-        """Give the commits up to this version, the newest first; those whose log entry was cleaned up are missing."""
+        """Return the commits up to this version, newest first, except those whose log entries were cleaned up."""
         return list(CommitTimes(self._log, self._snapshot).commits(checked_limit(limit)))
 
     @property
@@ -249,32 +251,32 @@ class DeltaTable:
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
 
     @property
-    def checkpoint(self) -> CheckpointInfo | None:
-        """The checkpoint that the snapshot was read from; None where the log alone was read."""
+    def base_checkpoint(self) -> CheckpointInfo | None:
+        """The checkpoint that the snapshot was read from; None if only the log was read."""
         return CheckpointInfo.of(self._snapshot.checkpoint)
 
     @property
     def is_append_only(self) -> bool:
-        """Whether the active feature ``appendOnly`` forbids to remove rows."""
+        """Whether the active feature ``appendOnly`` forbids removing rows."""
         return "appendOnly" in self._snapshot.active_features
 
     @property
     def live_files(self) -> pa.Table:
-        """The live files as the log records them: the fields of ``add`` but its statistics, a row a file.
+        """The live files as the log records them: a row per file, with the fields of ``add`` except statistics.
 
-        `scan` gives what is read of them: `Scan.files` has typed partition values and places.
+        `Scan.files` has typed partition values and locations of the files that a scan reads.
         """
-        return self._snapshot.live.select([child.name for child in ADD_COLUMNS])
+        return self._snapshot.live.table.select([child.name for child in ADD_COLUMNS])
 
     @property
     def tombstones(self) -> pa.Table:
-        """The removed files that are still recorded, which vacuum must spare until they expire."""
+        """The removed files that are still recorded. Vacuum must keep them until they expire."""
         return self._snapshot.tombstones
 
     def expired_tombstones(self, at: Instant | None = None) -> pa.Table:
-        """Give the removed files that vacuum may delete at an instant, now by default.
+        """Return the removed files that vacuum may delete at an instant, now by default.
 
-        The table's ``delta.deletedFileRetentionDuration`` decides, which is a week where it is not set.
+        The table property ``delta.deletedFileRetentionDuration`` decides; it is a week by default.
 
         Examples
         --------
@@ -282,18 +284,109 @@ class DeltaTable:
         0
         """
         instant = dt.datetime.now(dt.timezone.utc) if at is None else at
-        millis = parse_instant(instant, self._timezone)
+        millis = parse_instant(instant, self._options.zone)
         return expired(self.tombstones, millis, deleted_file_retention(self.properties))
 
+    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
+        """Write a checkpoint of this version, so that readers need not replay the log up to it.
+
+        The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
+        holds statistics (Delta protocol, "Checkpoints").
+
+        Parameters
+        ----------
+        layout
+            The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
+
+        Returns
+        -------
+        CheckpointInfo
+            The version, and the names and the size of what was written.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the log entry of the version was cleaned up.
+        InvalidArgumentError
+            If the table's protocol does not allow the form.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the log, or the checkpoint that the snapshot was read from, is damaged.
+        StorageError
+            If the store fails, or does not permit the writing.
+
+        Examples
+        --------
+        >>> table.checkpoint().files
+        ('00000000000000000000.checkpoint.parquet',)
+        """
+        return write_checkpoint(self._snapshot, layout)
+
+    def compact_log(self, first: int, last: int) -> str:
+        """Write one file to the log that stands in for the commits of a range of versions, both included.
+
+        Readers that know log compaction files open it in place of these commits, which stay.
+
+        Returns
+        -------
+        str
+            The name of the file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the range holds fewer than two versions.
+        VersionNotFoundError
+            If the log does not hold one of the commits, or the range ends after this version.
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        StorageError
+            If the store fails, or does not permit the writing.
+        """
+        check_known_writers(self.protocol)
+        if last > self.version:
+            raise VersionNotFoundError(f"version {self.version} is open, so {last} cannot be compacted")
+        return compact_commits(self._log, first, last)
+
+    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
+        """Delete entries of the log that are older than its retention, up to a checkpoint that is old enough, too.
+
+        The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
+        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
+        themselves unless ``delta.enableExpiredLogCleanup`` is false.
+
+        Parameters
+        ----------
+        at
+            The time by which entries have expired; now by default.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the table needs a writer feature that this library does not know.
+        CorruptTableError
+            If the time of a commit is not recorded.
+        StorageError
+            If the store fails, or does not permit deleting.
+
+        Examples
+        --------
+        >>> table.cleanup_metadata().files
+        ()
+        """
+        instant = None if at is None else parse_instant(at, self._options.zone)
+        return clean_up_log(self._snapshot.newer(), at=instant)
+
     def refresh(self) -> DeltaTable:
-        """Move to the newest version, reading only what is new; scans made before keep theirs.
+        """Move to the newest version, reading only what is new. Scans that were made before keep their version.
 
         Raises
         ------
         TableNotFoundError
-            Where the table was deleted meanwhile.
+            If the table was deleted meanwhile.
         VersionNotFoundError
-            Where its log was deleted and written anew: this is another table, which has to be opened.
+            If its log was replaced by another one: that is another table, which has to be opened.
         """
         newer = self._snapshot.newer()
         if newer is not self._snapshot:
@@ -309,20 +402,21 @@ class DeltaTable:
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
-        """Describe which rows and columns are wanted; nothing is read yet.
+        """Return a scan of rows and columns of the snapshot. Nothing is read yet.
 
         Parameters
         ----------
         filter
-            SQL text, an expression of `col`, or tuples as pyarrow takes them.
+            The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
         columns
-            Names of columns; dots lead into structs. ``_metadata`` gives where rows come from.
+            The names of columns; dots lead into structs. The column ``_metadata``, which tells where rows come from, is
+            read only if it is named.
         limit
-            How many rows at most.
+            The most rows to return.
         options
-            How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
+            How the scan is executed. Single options can be passed by name instead, as ``batch_size=1000``.
         """
-        chosen = scan_options(options, execution, str(self._timezone))
+        chosen = scan_options(options, execution, self._options.timezone)
         return _scan(self._source, filter, columns, limit, chosen)
 
     def changes(
@@ -336,25 +430,34 @@ class DeltaTable:
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
-        """Describe the rows that changed from one version to another, both included.
+        """Return a scan of the rows that changed from one version to another, both included.
 
-        Besides the table's columns there are ``_change_type`` (``insert``, ``delete``, ``update_preimage`` or
-        ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. Where a commit recorded its changes
-        they are read; else they are derived from the files that it added and removed, in which case an update
-        shows as deletes and inserts.
+        In addition to the columns of the table, it has ``_change_type`` (``insert``, ``delete``, ``update_preimage`` or
+        ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. If a commit recorded its changes, they are
+        read. Otherwise they are derived from the files that it added and removed, and an update appears as deletes and
+        inserts.
 
         Parameters
         ----------
         start, end
-            Versions, or instants: from the first commit not before ``start`` to the last not after ``end``. The end
-            is this snapshot's version by default.
+            Versions or instants: the changes are those of the first commit not before ``start`` to the last commit not
+            after ``end``; by default, to the version of this snapshot.
+        filter, columns, limit, options
+            As in `scan`.
         """
-        chosen = scan_options(options, execution, str(self._timezone))
+        chosen = scan_options(options, execution, self._options.timezone)
         times = CommitTimes(self._log, self._snapshot)
-        first, last = change_range(times, self._snapshot, start, end, self._timezone)
+        first, last = change_range(times, self._snapshot, start, end, self._options.zone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
-        source = ChangesSource(snapshot, self._store, self._resolver, str(self._timezone), first, times)
+        source = ChangesSource(snapshot, self._options.store, self._resolver, self._options.timezone, first, times)
         return _scan(source, filter, columns, limit, chosen)
+
+
+def open_delta_table(location: str | os.PathLike[str], options: OpenOptions) -> DeltaTable:
+    """Open a table with arguments that were checked before."""
+    table = DeltaTable.__new__(DeltaTable)
+    table._open(location, options)  # noqa: SLF001 - another way to construct one
+    return table
 
 
 def _scan(
@@ -369,7 +472,7 @@ def _scan(
     except ColumnNotFoundError as error:
         if str(error.context.get("column", "")).rpartition(".")[2] in _ROW_FIELDS:
             raise ColumnNotFoundError(
-                "rows have no ids here: row tracking is not enabled, or these are changes",
+                "rows have no ids: row tracking is not enabled, or this is a scan of changes",
                 hint="set delta.enableRowTracking on the table",
                 table=source.table,
                 column=error.context["column"],

@@ -1,4 +1,4 @@
-"""Everything in a snapshot's log that the protocol forbids and a reader can see (``validate=True``)."""
+"""All violations of the protocol that a reader can see in a snapshot and its log (``validate=True``)."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.checkpoint import Checkpoint
-from deltaberg.delta.deletion_vectors import locate_vectors, unique_id
-from deltaberg.delta.features import misplaced_features, supports
-from deltaberg.delta.segment import LogEntry
-from deltaberg.delta.snapshot import Snapshot
-from deltaberg.delta.statistics import read_statistics
-from deltaberg.delta.version_checksum import checksum_violations
-from deltaberg.errors import DeltabergError, SpecViolationError
+from deltaberg.delta.checkpoint.read import Checkpoint
+from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_id
+from deltaberg.delta.features import feature_violations, supports
+from deltaberg.delta.log.directory import LogEntry
+from deltaberg.delta.log.version_checksum import checksum_name, read_version_checksum
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
 from deltaberg.files import BitmapRef, load_bitmap
-from deltaberg.schema import DataType, List, Map, Struct
+from deltaberg.schema import DataType, List, Map, Struct, as_array
 from deltaberg.storage import PathResolver, StoreSpec
 
 __all__ = ["validate_table"]
 
 _MOST_SHOWN = 20
-#: The fields that metaData must have.
+#: The required fields of metaData.
 _METADATA = ("id", "format", "schemaString", "partitionColumns", "configuration")
 
 
 def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> None:
-    """Check a snapshot.
+    """Check a snapshot and the log entries that it was read from.
 
     Raises
     ------
     SpecViolationError
-        Where there is any violation; ``context["violations"]`` lists all of them.
+        If there are violations; ``context["violations"]`` lists all of them.
     """
     found = list(_violations(snapshot, store, resolver))
     if found:
@@ -49,23 +49,23 @@ def validate_table(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver)
 
 
 def _violations(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
-    yield from misplaced_features(snapshot.protocol)
+    yield from feature_violations(snapshot.protocol)
     yield from _of_checkpoint(snapshot)
     for entry in snapshot.segment.commits:
         if entry.file.kind == "commit":
             yield from _of_commit(snapshot, entry)
     yield from _of_names(snapshot.schema, "")
-    yield from checksum_violations(snapshot)
+    yield from _of_checksum(snapshot)
     yield from _of_partition_values(snapshot)
     yield from _of_vectors(snapshot, store, resolver)
 
 
 def _of_names(found: DataType, inside: str) -> Iterator[str]:
-    """Names in a struct must differ by more than their case."""
+    """Report names in one struct that differ only in case."""
     if isinstance(found, Struct):
         for name, count in Counter(field.name.lower() for field in found).items():
             if count > 1:
-                yield f"{count} columns are called {inside}{name} without regard to case"
+                yield f"{count} columns are named {inside}{name}, ignoring case"
         for field in found:
             yield from _of_names(field.type, f"{inside}{field.name}.")
     elif isinstance(found, List):
@@ -87,7 +87,7 @@ def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
     if feature and entries[0].file.kind == "multipart":
         yield f"the checkpoint of version {version} is in parts, which the feature v2Checkpoint forbids"
     if recorded is not None and not feature:
-        yield f"the checkpoint of version {version} follows V2, and the protocol does not list the feature v2Checkpoint"
+        yield f"the checkpoint of version {version} follows V2, but the protocol does not list the feature v2Checkpoint"
     if recorded not in (None, version):
         yield f"the checkpoint of version {version} says that it is of version {recorded}"
 
@@ -124,7 +124,7 @@ def _of_counts(version: int, counts: Counter[str]) -> Iterator[str]:
             yield f"version {version} has {counts[name]} {name} actions"
     for name in ("sidecar", "checkpointMetadata"):
         if counts[name]:
-            yield f"version {version} has a {name} action, which belongs into checkpoints"
+            yield f"version {version} has a {name} action, which belongs in checkpoints"
 
 
 def _of_file_actions(version: int, name: str, actions: list[dict[str, Any]]) -> Iterator[str]:
@@ -135,27 +135,43 @@ def _of_file_actions(version: int, name: str, actions: list[dict[str, Any]]) -> 
             yield f"version {version} has {count} {name} actions for {path!r}, {how}"
 
 
+def _of_checksum(snapshot: Snapshot) -> Iterator[str]:
+    try:
+        recorded = read_version_checksum(snapshot.log, snapshot.version)
+    except CorruptLogError as error:
+        yield error.message
+        return
+    if recorded is None:
+        return
+    found = snapshot.checksum.to_json()
+    for fact, value in recorded.to_json().items():
+        if value != found[fact]:
+            yield f"{checksum_name(snapshot.version)} says that {fact} is {value}, but the log says {found[fact]}"
+
+
 def _of_partition_values(snapshot: Snapshot) -> Iterator[str]:
     wanted = {field.physical_name for field in snapshot.partition_fields}
-    live = snapshot.live
+    live = snapshot.live.table
     for path, values in zip(live.column("path").to_pylist(), live.column("partitionValues").to_pylist(), strict=True):
         found = {key for key, _ in values or ()}
         if found != wanted:
-            yield f"{path!r} has partition values for {sorted(found)}, the table is partitioned by {sorted(wanted)}"
+            yield f"{path!r} has partition values for {sorted(found)}, but the table is partitioned by {sorted(wanted)}"
 
 
 def _of_vectors(snapshot: Snapshot, store: StoreSpec, resolver: PathResolver) -> Iterator[str]:
-    live = snapshot.live.filter(pc.is_valid(snapshot.live.column("deletionVector")))
+    has_vector = pc.is_valid(snapshot.live.table.column("deletionVector"))
+    live = snapshot.live.table.filter(has_vector)
     if not len(live):
         return
     if not supports(snapshot.protocol, "deletionVectors"):
-        yield "there are deletion vectors, and the protocol does not list the feature deletionVectors"
-    counts = read_statistics(live, snapshot.files.parts, snapshot.log_bytes, ()).record_count
+        yield "there are deletion vectors, but the protocol does not list the feature deletionVectors"
+    rows = pc.indices_nonzero(has_vector).cast(pa.int64())
+    counts = snapshot.live.statistics(rows, ()).record_count
     paths = live.column("path").to_pylist()
     for path, count in zip(paths, counts.to_pylist(), strict=True):
         if count is None:
-            yield f"{path!r} has a deletion vector and no numRecords"
-    vectors = locate_vectors(live.column("deletionVector").combine_chunks(), resolver)
+            yield f"{path!r} has a deletion vector but no numRecords"
+    vectors = locate_vectors(as_array(live.column("deletionVector")), resolver)
     for path, row in zip(paths, vectors.to_pylist(), strict=True):
         try:
             load_bitmap(BitmapRef(**row), store, check_cardinality=True)

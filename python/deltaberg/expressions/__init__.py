@@ -1,4 +1,4 @@
-"""Filters: built with `col`, parsed from SQL text or tuples, bound to a schema, evaluated over rows."""
+"""Filters: built with `col` or parsed from SQL text or tuples, bound to a schema, and evaluated on rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.bind import (
+from deltaberg.expressions.instants import format_instant, parse_timestamp
+from deltaberg.expressions.predicates.bind import (
     Bound,
     BoundAnd,
     BoundOr,
@@ -16,11 +17,20 @@ from deltaberg.expressions.bind import (
     join_bound,
     split_and,
 )
-from deltaberg.expressions.evaluate import ColumnReader, evaluate
-from deltaberg.expressions.instants import format_instant, parse_timestamp
-from deltaberg.expressions.sql import parse_sql
-from deltaberg.expressions.tree import FALSE, TRUE, Column, Constant, Expression, Predicate, all_of, any_of, col
-from deltaberg.expressions.tuples import from_tuples
+from deltaberg.expressions.predicates.evaluate import ColumnReader, evaluate
+from deltaberg.expressions.predicates.sql import parse_sql
+from deltaberg.expressions.predicates.tree import (
+    FALSE,
+    TRUE,
+    Column,
+    Constant,
+    Expression,
+    Predicate,
+    all_of,
+    any_of,
+    col,
+)
+from deltaberg.expressions.predicates.tuples import from_tuples
 
 __all__ = [
     "FALSE",
@@ -48,12 +58,12 @@ __all__ = [
     "split_and",
 ]
 
-#: How callers write a filter: SQL text, an expression, or tuples as pyarrow takes them.
+#: How callers write a filter: as SQL text, as an expression, or as tuples like those of pyarrow.
 Filter = str | Expression | Column | Sequence[Any]
 
 
 def as_expression(condition: Filter | None) -> Expression:
-    """Give a filter as an expression; None keeps every row."""
+    """Convert a filter to an expression. None keeps every row."""
     if condition is None:
         return TRUE
     if isinstance(condition, Expression):
@@ -64,4 +74,4 @@ def as_expression(condition: Filter | None) -> Expression:
         return parse_sql(condition)
     if isinstance(condition, Sequence):
         return from_tuples(condition)
-    raise ExpressionError(f"{condition!r} is no filter", hint="pass SQL text, an expression of col(), or tuples")
+    raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")

@@ -1,4 +1,7 @@
-"""Dates and timestamps as callers spell them, the same on every Python: later ones read more as ISO 8601."""
+"""Reading and writing dates and timestamps as callers spell them.
+
+What Python's own ``fromisoformat`` accepts depends on the version of Python.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ _OFFSET = re.compile(r"([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?")
 
 
 def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
-    """Read a timestamp, and the nanoseconds beyond its microseconds.
+    """Read a timestamp. Return it, and its nanoseconds beyond the microsecond.
 
-    As in Spark, day, month and time may be missing from the end, and leading zeros too. The zone is ``Z``, ``UTC`` or
-    an offset such as ``+01``, ``+0100`` and ``+01:00``; without one the datetime has none.
+    As in Spark, the time, the day and the month may be left out, and so may leading zeros. The zone is ``Z``, ``UTC``
+    or an offset such as ``+01``, ``+0100`` or ``+01:00``. Text without a zone yields a naive datetime.
 
     Raises
     ------
     ValueError
-        Where the text is no timestamp between the years 1 and 9999.
+        If the text is not a timestamp between the years 1 and 9999.
 
     Examples
     --------
@@ -37,7 +40,7 @@ def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
     """
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no timestamp")
+        raise ValueError(f"{text!r} is not a timestamp")
     digits = (found["fraction"] or "").ljust(9, "0")
     moment = dt.datetime(
         int(found["year"]),
@@ -53,7 +56,7 @@ def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
 
 
 def format_instant(millis: int) -> str:
-    """Write an instant in milliseconds since 1970 as callers may spell it, in UTC.
+    """Format an instant, in milliseconds since 1970, as text in UTC that `parse_timestamp` reads.
 
     Examples
     --------
@@ -72,6 +75,6 @@ def _zone(text: str) -> dt.timezone:
         return dt.timezone.utc
     hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
     if minutes > 59 or seconds > 59:
-        raise ValueError(f"{text} is no offset")
+        raise ValueError(f"{text} is not an offset")
     offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
     return dt.timezone(-offset if found[1] == "-" else offset)

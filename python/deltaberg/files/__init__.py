@@ -1,22 +1,22 @@
-"""Data files: tasks to read them, row positions, deletes, and the function that reads."""
+"""Data files: the tasks that read them, row positions, deleted rows, and the function that reads."""
 
 from __future__ import annotations
 
-from deltaberg.files.bitmaps import RowSelection, load_bitmap
-from deltaberg.files.layout import FileLayout
-from deltaberg.files.metadata import (
+from deltaberg.files.read.bitmaps import RowSelection, load_bitmap
+from deltaberg.files.read.layout import FileLayout
+from deltaberg.files.read.metadata import (
     DELETED,
     LINEAGE_COLUMNS,
     METADATA,
     ROW_COLUMNS,
     ROW_IDS,
-    ROW_INDEXES,
     ROW_VERSIONS,
+    is_position,
     materialized_fields,
     metadata_field,
 )
-from deltaberg.files.read import ReadCounters, ReadSpec, read_task
-from deltaberg.files.task import (
+from deltaberg.files.read.reader import ReadCounters, ReadSpec, read_task
+from deltaberg.files.read.task import (
     BITMAP,
     DELETE_FILES,
     BitmapRef,
@@ -37,7 +37,6 @@ __all__ = [
     "METADATA",
     "ROW_COLUMNS",
     "ROW_IDS",
-    "ROW_INDEXES",
     "ROW_VERSIONS",
     "BitmapRef",
     "DeleteFile",
@@ -47,6 +46,7 @@ __all__ = [
     "ReadSpec",
     "RowSelection",
     "constant_column",
+    "is_position",
     "load_bitmap",
     "materialized_fields",
     "metadata_field",

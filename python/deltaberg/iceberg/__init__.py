@@ -1,4 +1,4 @@
-"""Iceberg tables: metadata, manifests, and what they say of data files (Iceberg table spec, versions 1, 2 and 3)."""
+"""Iceberg tables: metadata, manifests, deletes, scans and catalogs (Iceberg table spec, versions 1, 2 and 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypted tables, which cannot be read (Iceberg spec, "Encryption Keys")."""
+"""Encrypted tables, which are not supported (Iceberg spec, "Encryption Keys")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["encrypted"]
 
 
 def encrypted(what: str, table: str, file: str | None = None) -> UnsupportedFeatureError:
-    """Give the error that says what of a table is encrypted."""
+    """Return the error for a part of a table that is encrypted."""
     return UnsupportedFeatureError(
         f"{what} is encrypted",
         hint="encrypted tables cannot be read",

@@ -1,4 +1,4 @@
-"""An Iceberg table: a snapshot of it, and what can be asked of it."""
+"""Iceberg tables, opened at one snapshot."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import CorruptMetadataError, DeltabergError, InvalidArgumentError, VersionNotFoundError
+from deltaberg.errors import CorruptMetadataError, DeltabergError, VersionNotFoundError
 from deltaberg.expressions import Filter
-from deltaberg.iceberg.changes import ChangesSource, snapshots_between
-from deltaberg.iceberg.inspect import inspect_table
-from deltaberg.iceberg.metadata import TableMetadata
-from deltaberg.iceberg.pointer import FilePointer, LoadedTable, TablePointer
-from deltaberg.iceberg.snapshots import Snapshot, SnapshotRef
-from deltaberg.iceberg.source import IcebergSource
-from deltaberg.iceberg.spec import PartitionSpec, SortOrder
+from deltaberg.iceberg.inspect.tables import inspect_table
+from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
+from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
+from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.schema import ColumnName, Struct, arrow_schema
-from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, StoreSpec, parse_location
+from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
     Instant,
+    OpenOptions,
     Scan,
     ScanOptions,
-    checked_flag,
-    checked_map,
-    checked_options,
-    checked_text,
-    parse_instant,
+    ScanSource,
+    checked_integer,
     scan_options,
-    zone_of,
 )
 
-__all__ = ["IcebergTable"]
+__all__ = ["IcebergTable", "open_iceberg_table"]
 
 
 class IcebergTable:
@@ -42,35 +41,36 @@ class IcebergTable:
     Parameters
     ----------
     location
-        The directory of the table, or a metadata file: a local path, or the URL of an object store. Catalogs pass what
-        finds the newest metadata of one of their tables.
+        The directory of the table or a metadata file, as a local path or as the URL of an object store. Catalogs pass
+        a pointer that finds the newest metadata of one of their tables.
     snapshot_id
-        The snapshot to open; the newest of the main branch by default.
+        The snapshot to open; by default, the newest one of the main branch.
     ref
         The branch or tag to open.
     timestamp
-        Open the snapshot that was current then; without a zone it is in ``timezone``.
+        Open the snapshot that was current at this time, which is in ``timezone`` if it has no zone.
     storage_options
-        What the store needs: credentials, endpoint and the like, as deltalake or pyiceberg spell them.
+        Options of the store, such as credentials and endpoint, under the names that deltalake or pyiceberg use.
     location_map
-        Recorded prefixes of paths to where those files are now. ``"auto"`` maps the location that the metadata records
-        to the directory that the metadata file was found in, which is right for a table that was moved as a whole.
+        A map from recorded prefixes of paths to where those files are now. ``"auto"`` maps the location that the
+        metadata records to the directory in which the metadata file was found, which is right for a table that was
+        moved as a whole.
     validate
-        Report every violation of the specification that a reader can see. By default only those raise that could make
-        rows wrong.
+        Report every violation of the specification that a reader can see. By default, only violations that could make
+        rows wrong raise.
     timezone
-        The zone of timestamps without one: literals, and ``timestamp``.
+        The zone of timestamps that have none: of literals in filters, and of ``timestamp``.
 
     Raises
     ------
     TableNotFoundError
-        Where there is no Iceberg table.
+        If there is no Iceberg table.
     VersionNotFoundError
-        Where the table does not hold the snapshot, branch or tag, or had no snapshot as old as the timestamp.
+        If the table has no such snapshot, branch or tag, or had no snapshot at that time.
     UnsupportedFeatureError
-        Where the table needs a feature that this library does not have.
+        If the table needs a feature that this library does not support.
     CorruptTableError
-        Where the metadata is damaged.
+        If the metadata is damaged.
 
     Examples
     --------
@@ -93,33 +93,28 @@ class IcebergTable:
         validate: bool = False,
         timezone: str = "UTC",
     ) -> None:
-        given = [
-            name
-            for name, value in (("snapshot_id", snapshot_id), ("ref", ref), ("timestamp", timestamp))
-            if value is not None
-        ]
-        if len(given) > 1:
-            raise InvalidArgumentError(f"a table is opened by {given[0]} or by {given[1]}, not by both")
-        _check_snapshot("snapshot_id", snapshot_id)
-        self._timezone = zone_of(timezone)
-        self._location_map = checked_map(location_map)
-        self._ref = None if ref is None else checked_text("ref", ref, "pass the name of a branch or a tag")
-        self._pointer = location if isinstance(location, TablePointer) else _file_pointer(location, storage_options)
+        self._open(location, OpenOptions.of(locals()))
+
+    def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
+        options.refuse(("version",), "{} applies only to Delta tables; this is an Iceberg table (use snapshot_id)")
+        self._options = options
+        if not isinstance(location, TablePointer):
+            location = FilePointer(parse_location(location), options.store)
+        self._pointer: TablePointer = location
         self._loaded = self._pointer.load()
-        millis = None if timestamp is None else parse_instant(timestamp, self._timezone)
-        self._is_newest = snapshot_id is None and millis is None
-        self._set(self._loaded, snapshot_id, millis)
-        if checked_flag("validate", validate):
+        self._is_newest = options.snapshot_id is None and options.millis is None
+        self._set(self._loaded, options.snapshot_id, options.millis)
+        if options.validate:
             validate_table(self._source)
 
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         metadata = loaded.metadata
         try:
-            snapshot, schema = _choose(metadata, snapshot_id, self._ref, millis)
+            snapshot, schema = _choose(metadata, snapshot_id, self._options.ref, millis)
         except DeltabergError as error:
             raise error.with_context(table=str(loaded.root)) from None
         self._loaded = loaded
-        resolver = _resolver(loaded.root, metadata, self._location_map)
+        resolver = _resolver(loaded.root, metadata, self._options.location_map)
         self._source = IcebergSource(
             metadata, snapshot, schema, loaded.store, resolver, str(loaded.root), str(loaded.file)
         )
@@ -130,7 +125,7 @@ class IcebergTable:
 
     @property
     def location(self) -> str:
-        """Where the table is; `metadata` has the location that it records."""
+        """Where the table is. The location that it records is in `metadata`."""
         return str(self._loaded.root)
 
     @property
@@ -140,7 +135,7 @@ class IcebergTable:
 
     @property
     def metadata(self) -> TableMetadata:
-        """All that the metadata file says."""
+        """The contents of the metadata file."""
         return self._source.metadata
 
     @property
@@ -150,23 +145,23 @@ class IcebergTable:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The snapshot that is open; None where the table has none."""
+        """The snapshot that is open; None if the table has no snapshot."""
         return self._source.snapshot
 
     @property
     def snapshot_id(self) -> int | None:
-        """The number of the snapshot."""
+        """The id of the snapshot."""
         return None if self.snapshot is None else self.snapshot.snapshot_id
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        """The snapshots that the table still holds, the oldest first."""
+        """The snapshots that the table still has, the oldest first."""
         return sorted(self.metadata.snapshots.values(), key=lambda found: (found.timestamp_ms, found.sequence_number))
 
     @property
     def refs(self) -> dict[str, SnapshotRef]:
         """The branches and tags."""
-        return dict(self.metadata.refs)
+        return dict(self.metadata.all_refs)
 
     @property
     def schema(self) -> Struct:
@@ -195,12 +190,12 @@ class IcebergTable:
         return dict(self.metadata.properties)
 
     def refresh(self) -> IcebergTable:
-        """Move to the newest snapshot of the branch; scans made before keep theirs.
+        """Move to the newest snapshot of the branch, and return the table. Scans made before keep their snapshot.
 
         Raises
         ------
         CorruptMetadataError
-            Where another table has taken the place of this one (``table-uuid``).
+            If another table has replaced this one (``table-uuid``).
         """
         before = self.metadata.table_uuid
         loaded = self._pointer.load(self._loaded)
@@ -217,13 +212,14 @@ class IcebergTable:
         return self
 
     def inspect(self, name: str) -> pa.Table:
-        """Give a metadata table of the snapshot that is open.
+        """Return a metadata table of the snapshot that is open.
 
         Parameters
         ----------
         name
             ``snapshots``, ``history``, ``refs``, ``metadata_log_entries``, ``manifests``, ``all_manifests``, ``files``,
-            ``data_files``, ``delete_files``, ``entries`` or ``partitions``, with the columns of iceberg-spark's.
+            ``data_files``, ``delete_files``, ``entries`` or ``partitions``, with the columns that iceberg-spark gives
+            them.
 
         Examples
         --------
@@ -242,23 +238,22 @@ class IcebergTable:
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
-        """Describe which rows and columns are wanted; nothing is read yet.
+        """Return a scan of rows and columns of the snapshot. Nothing is read yet.
 
         Parameters
         ----------
         filter
-            SQL text, an expression of `col`, or tuples as pyarrow takes them.
+            The condition that rows have to meet: SQL text, an expression of `col`, or tuples as pyarrow takes them.
         columns
-            Names of columns; dots lead into structs. The metadata columns ``_file``, ``_pos``, ``_spec_id``,
+            The names of columns; dots lead into structs. The metadata columns ``_file``, ``_pos``, ``_spec_id``,
             ``_partition``, ``_deleted``, and from version 3 on ``_row_id`` and ``_last_updated_sequence_number``, are
-            read where they are named; with ``_deleted``, deleted rows are given too.
+            read only if they are named. With ``_deleted``, the scan also returns deleted rows.
         limit
-            How many rows at most.
+            The most rows to return.
         options
-            How the scan is executed; single options can be given by name instead, as ``batch_size=1000``.
+            How the scan is executed. Single options can be passed by name instead, as ``batch_size=1000``.
         """
-        chosen = scan_options(options, execution, str(self._timezone))
-        return Scan(self._source, filter=filter, columns=columns, limit=limit, options=chosen)
+        return self._scan(self._source, filter, columns, limit, options, execution)
 
     def changes(
         self,
@@ -271,21 +266,28 @@ class IcebergTable:
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
-        """Describe the rows that changed from one snapshot to another.
+        """Return a scan of the rows that changed between two snapshots.
 
-        Besides the table's columns there are ``_change_type`` (``insert`` or ``delete``; an update shows as both),
-        ``_change_ordinal`` (the number of the snapshot among those of the range), ``_commit_snapshot_id`` and
+        In addition to the columns of the table, it has ``_change_type`` (``insert`` or ``delete``; an update appears as
+        both), ``_change_ordinal`` (the number of the snapshot in the range), ``_commit_snapshot_id`` and
         ``_commit_timestamp``. Snapshots that only rewrote files change nothing.
 
         Parameters
         ----------
         start
-            The snapshot after which changes are wanted, as iceberg-spark's ``start-snapshot-id``; None for all changes
-            since the table was made.
+            The snapshot after which changes begin, like ``start-snapshot-id`` of iceberg-spark; None for all changes
+            since the table was created.
         end
-            The last snapshot whose changes are wanted; the one that is open by default.
+            The last snapshot whose changes are returned; by default, the one that is open.
+        filter, columns, limit, options
+            As in `scan`.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If ``start`` is not an ancestor of ``end``, or if snapshots between them were expired.
         """
-        return self._between(start, end, False, (filter, columns, limit), options, execution)
+        return self._scan(self._changes(start, end), filter, columns, limit, options, execution)
 
     def appends(
         self,
@@ -298,47 +300,46 @@ class IcebergTable:
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
-        """Describe the rows that appends added after one snapshot, up to another: the incremental append scan.
+        """Return a scan of the rows that were appended between two snapshots: the incremental append scan.
 
-        Snapshots that are no appends are passed over. Parameters are those of `changes`.
+        Snapshots that are not appends are skipped. The parameters are those of `changes`.
         """
-        return self._between(start, end, True, (filter, columns, limit), options, execution)
+        return self._scan(self._changes(start, end, appends=True), filter, columns, limit, options, execution)
 
-    def _between(
+    def _scan(
         self,
-        start: int | None,
-        end: int | None,
-        appends: bool,
-        wanted: tuple[Filter | None, Sequence[ColumnName] | None, int | None],
+        source: ScanSource,
+        filter: Filter | None,
+        columns: Sequence[ColumnName] | None,
+        limit: int | None,
         options: ScanOptions | None,
         execution: Mapping[str, Any],
     ) -> Scan:
-        chosen = scan_options(options, execution, str(self._timezone))
-        condition, columns, limit = wanted
+        chosen = scan_options(options, execution, self._options.timezone)
+        return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
+
+    def _changes(self, start: int | None, end: int | None, *, appends: bool = False) -> ChangesSource:
+        """Return the source of what changed, or was appended, after one snapshot and up to another."""
         try:
-            _check_snapshot("start", start)
-            _check_snapshot("end", end)
+            for name, value in (("start", start), ("end", end)):
+                checked_integer(name, value, "pass the number of a snapshot, or None")
             last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
             found = [] if last is None and start is None else self._range(start, last)
         except DeltabergError as error:
             raise error.with_context(table=self.location) from None
-        source = ChangesSource(self._source.at(last), found, appends)
-        return Scan(source, filter=condition, columns=columns, limit=limit, options=chosen)
+        return ChangesSource(self._source.at(last), found, appends)
 
     def _range(self, start: int | None, last: Snapshot | None) -> list[Snapshot]:
         if last is None:
-            raise VersionNotFoundError(f"there is no snapshot {start}: the table has none")
+            raise VersionNotFoundError(f"there is no snapshot {start}: the table has no snapshots")
         return snapshots_between(self.metadata, start, last)
 
 
-def _file_pointer(location: str | os.PathLike[str], storage_options: StoreOptions | None) -> TablePointer:
-    return FilePointer(parse_location(location), StoreSpec(checked_options(storage_options)))
-
-
-def _check_snapshot(name: str, value: int | None) -> None:
-    """Refuse what is no number of a snapshot."""
-    if value is not None and type(value) is not int:
-        raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass the number of a snapshot, or None")
+def open_iceberg_table(location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> IcebergTable:
+    """Open a table with arguments that were checked before."""
+    table = IcebergTable.__new__(IcebergTable)
+    table._open(location, options)  # noqa: SLF001 - another way to construct one
+    return table
 
 
 def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap | str | None) -> PathResolver:
@@ -349,9 +350,9 @@ def _resolver(root: Location, metadata: TableMetadata, location_map: LocationMap
 def _choose(
     metadata: TableMetadata, snapshot_id: int | None, ref: str | None, millis: int | None
 ) -> tuple[Snapshot | None, Struct]:
-    """Give the snapshot that was asked for, and the schema to read it with.
+    """Return the snapshot to open, and the schema to read it with.
 
-    A branch is read with the table's schema, as is the newest snapshot; what is past with the schema of its time.
+    The newest snapshot and branches are read with the current schema of the table, and all others with their own.
     """
     if snapshot_id is not None:
         found: Snapshot | None = metadata.snapshot_by_id(snapshot_id)
@@ -359,7 +360,7 @@ def _choose(
         found = metadata.snapshot_as_of(millis)
     elif ref is not None:
         found = metadata.snapshot_of_ref(ref)
-        if ref not in metadata.refs or metadata.refs[ref].type == "branch":
+        if ref not in metadata.all_refs or metadata.all_refs[ref].type == "branch":
             return found, metadata.current_schema.struct
     else:
         return metadata.current_snapshot, metadata.current_schema.struct

@@ -1,4 +1,4 @@
-"""Everything in a snapshot's metadata that the specification forbids and a reader can see (``validate=True``)."""
+"""Checking a snapshot's metadata for every violation of the specification that a reader can see (``validate=True``)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import CorruptTableError, DataFileNotFoundError, SpecViolationError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE
-from deltaberg.iceberg.evolution import forbidden_changes, nested_fields
-from deltaberg.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestPart
-from deltaberg.iceberg.metadata import TableMetadata
-from deltaberg.iceberg.puffin import PuffinFile
-from deltaberg.iceberg.source import IcebergSource
+from deltaberg.iceberg.deletes.puffin import PuffinFile
+from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, ManifestPart
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes, nested_fields
+from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import DataType
 
 __all__ = ["validate_table"]
@@ -32,9 +32,9 @@ def validate_table(source: IcebergSource) -> None:
     Raises
     ------
     SpecViolationError
-        Where there is any violation; ``context["violations"]`` lists all of them.
+        If there is any violation; ``context["violations"]`` lists all of them.
     """
-    found = [*_of_metadata(source.metadata), *_of_manifests(source)]
+    found = [*_metadata_violations(source.metadata), *_manifest_violations(source)]
     if found:
         shown = "; ".join(found[:_MOST_SHOWN]) + ("; ..." if len(found) > _MOST_SHOWN else "")
         error = SpecViolationError(f"{len(found)} violations of the Iceberg specification: {shown}", table=source.table)
@@ -42,22 +42,22 @@ def validate_table(source: IcebergSource) -> None:
         raise error
 
 
-def _of_metadata(metadata: TableMetadata) -> Iterator[str]:
+def _metadata_violations(metadata: TableMetadata) -> Iterator[str]:
     highest = max((number for found in metadata.schemas.values() for number in _ids(found.struct)), default=0)
     last = metadata.raw.get("last-column-id")
     if isinstance(last, int) and last < highest:
-        yield f"last-column-id is {last}, and a column has the id {highest}"
+        yield f"last-column-id is {last}, but a column has the id {highest}"
     history = [metadata.schemas[number] for number in sorted(metadata.schemas)]
     yield from forbidden_changes(history, metadata.format_version)
     sequence = max((found.sequence_number for found in metadata.snapshots.values()), default=0)
     if metadata.last_sequence_number < sequence:
-        yield f"last-sequence-number is {metadata.last_sequence_number}, and a snapshot has {sequence}"
+        yield f"last-sequence-number is {metadata.last_sequence_number}, but a snapshot has {sequence}"
     for name, ref in metadata.refs.items():
         if ref.snapshot_id not in metadata.snapshots:
-            yield f"the reference {name} is to the snapshot {ref.snapshot_id}, which the table does not have"
+            yield f"the reference {name} names the snapshot {ref.snapshot_id}, which the table does not have"
     times = [entry.timestamp_ms for entry in metadata.snapshot_log]
     if times != sorted(times):
-        yield "the times of snapshot-log do not go up"
+        yield "the times in snapshot-log are not in ascending order"
     if metadata.snapshot_log and metadata.snapshot_log[-1].snapshot_id != metadata.current_snapshot_id:
         yield "the last entry of snapshot-log is not the current snapshot"
 
@@ -69,7 +69,7 @@ def _ids(within: DataType) -> Iterator[int]:
         yield from _ids(child.type)
 
 
-def _of_manifests(source: IcebergSource) -> Iterator[str]:
+def _manifest_violations(source: IcebergSource) -> Iterator[str]:
     part = ManifestPart(rest=("referenced_data_file", "content_offset", "content_size_in_bytes"), deleted=True)
     live, vectors = [], []
     for row in source.manifests.to_pylist():
@@ -78,11 +78,11 @@ def _of_manifests(source: IcebergSource) -> Iterator[str]:
         location = source.resolver.resolve(row["manifest_path"])
         size = source.store.open(location).head(location.path).size
         if row["manifest_length"] != size:
-            yield f"manifest_length of {row['manifest_path']} is {row['manifest_length']}, and it has {size} bytes"
+            yield f"manifest_length of {row['manifest_path']} is {row['manifest_length']}, but it has {size} bytes"
         for name, status in _COUNTS.items():
             mine = table.filter(pc.equal(table.column("status"), status))
-            yield from _of_count(row, f"{name}_files_count", len(mine))
-            yield from _of_count(row, f"{name}_rows_count", pc.sum(mine.column("record_count")).as_py() or 0)
+            yield from _count_violations(row, f"{name}_files_count", len(mine))
+            yield from _count_violations(row, f"{name}_rows_count", pc.sum(mine.column("record_count")).as_py() or 0)
         kept = table.filter(pc.not_equal(table.column("status"), DELETED))
         if row["content"] == 0:
             live.append(kept.column("file_path"))
@@ -95,11 +95,11 @@ def _of_manifests(source: IcebergSource) -> Iterator[str]:
     files = source.select_files(TRUE).files
     if pc.any(pc.less_equal(files.column("size"), 0), min_count=0).as_py():
         yield "a data file has no bytes"
-    yield from _of_vectors(vectors, source)
+    yield from _vectors_violations(vectors, source)
 
 
-def _of_vectors(entries: list[dict[str, Any]], source: IcebergSource) -> Iterator[str]:
-    """Compare the deletion vectors that manifests name with the footers of their Puffin files, and with themselves."""
+def _vectors_violations(entries: list[dict[str, Any]], source: IcebergSource) -> Iterator[str]:
+    """Compare what manifests say of deletion vectors with the footers of their Puffin files, and with the vectors."""
     puffins: dict[str, PuffinFile] = {}
     for entry in entries:
         path = entry["file_path"]
@@ -107,19 +107,19 @@ def _of_vectors(entries: list[dict[str, Any]], source: IcebergSource) -> Iterato
             if path not in puffins:
                 location = source.resolver.resolve(path)
                 puffins[path] = PuffinFile(location, source.store, entry["file_size_in_bytes"])
-            yield from _of_vector(entry, puffins[path])
+            yield from _vector_violations(entry, puffins[path])
         except (CorruptTableError, DataFileNotFoundError, UnsupportedFeatureError) as error:
             yield f"{path}: {error.message}"
 
 
-def _of_vector(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[str]:
+def _vector_violations(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[str]:
     place = f"offset {entry['content_offset']} of {entry['file_path']}"
     blob = next((found for found in puffin.blobs if found.offset == entry["content_offset"]), None)
     if blob is None or blob.type != _VECTOR or blob.compression_codec is not None:
-        yield f"at {place} there is no {_VECTOR} by the footer, or it is compressed"
+        yield f"the footer lists no {_VECTOR} at {place}, or a compressed one"
         return
     if blob.length != entry["content_size_in_bytes"]:
-        yield f"the deletion vector at {place} has {blob.length} bytes, its manifest says otherwise"
+        yield f"the deletion vector at {place} has {blob.length} bytes, but its manifest says otherwise"
     if blob.snapshot_id != -1 or blob.sequence_number != -1:
         yield f"the deletion vector at {place} has a snapshot id or a sequence number other than -1"
     _, rows = kernels.unframe_bitmap(puffin.read(blob), "puffin")
@@ -129,12 +129,12 @@ def _of_vector(entry: dict[str, Any], puffin: PuffinFile) -> Iterator[str]:
     }
     for name, value in told.items():
         if blob.properties.get(name) != value:
-            yield f"{name} of the blob at {place} is {blob.properties.get(name)}, its manifest says {value}"
+            yield f"{name} of the blob at {place} is {blob.properties.get(name)}, but its manifest says {value}"
     if rows != entry["record_count"]:
-        yield f"the deletion vector at {place} holds {rows} rows, its manifest says {entry['record_count']}"
+        yield f"the deletion vector at {place} holds {rows} rows, but its manifest says {entry['record_count']}"
 
 
-def _of_count(manifest: dict[str, object], name: str, found: int) -> Iterator[str]:
+def _count_violations(manifest: dict[str, object], name: str, found: int) -> Iterator[str]:
     told = manifest[name]
     if told is not None and told != found:
-        yield f"{name} of {manifest['manifest_path']} is {told}, and the manifest has {found}"
+        yield f"{name} of {manifest['manifest_path']} is {told}, but the manifest has {found}"

@@ -1,7 +1,7 @@
-"""The one door to what runs once for each action, file or row.
+"""The hot loops: whatever runs once per action, file or row.
 
-Every name here is a function with two implementations of identical results: compiled (``deltaberg._native``)
-and Python (`deltaberg.kernels.pure`). Which one runs is decided once; `report` tells which, and why.
+Every kernel exists twice, compiled (``deltaberg._native``) and in Python (`deltaberg.kernels.pure`), and both return
+the same results. The choice between them is made once per process; `report` says which one runs, and why.
 """
 
 from __future__ import annotations
@@ -12,27 +12,8 @@ from deltaberg.kernels.results import Replay
 from deltaberg.kernels.select import backend, select
 
 if TYPE_CHECKING:
-    # The stub of the compiled module is the type of both.
-    from deltaberg._native import (
-        bitmap_positions,
-        bucket,
-        contains_keys,
-        decode_avro,
-        encode_bitmap,
-        hash32,
-        index_keys,
-        keep_mask,
-        parse_bounds,
-        parse_counts,
-        parse_log_stats,
-        parse_partition_values,
-        parse_stats,
-        reconcile,
-        replay,
-        unframe_bitmap,
-        z85_decode,
-        z85_encode,
-    )
+    # `__all__` lists the names; both backends have the types that the stub of the compiled module declares.
+    from deltaberg._native import *  # noqa: F403
 
 __all__ = [
     "FUNCTIONS",
@@ -60,31 +41,21 @@ __all__ = [
     "z85_encode",
 ]
 
-#: The names of the kernels, which both backends have.
-FUNCTIONS = (
-    "bitmap_positions",
-    "bucket",
-    "contains_keys",
-    "decode_avro",
-    "encode_bitmap",
-    "hash32",
-    "index_keys",
-    "keep_mask",
-    "parse_bounds",
-    "parse_counts",
-    "parse_log_stats",
-    "parse_partition_values",
-    "parse_stats",
-    "reconcile",
-    "replay",
-    "unframe_bitmap",
-    "z85_decode",
-    "z85_encode",
-)
+_ABOUT_KERNELS = frozenset({"FUNCTIONS", "KernelReport", "Replay", "backend", "report"})
+#: The names of the kernels. The stub, both backends and the architecture page are checked against them.
+FUNCTIONS = tuple(name for name in __all__ if name not in _ABOUT_KERNELS)
 
 
 class KernelReport(NamedTuple):
-    """The kernels in use and why."""
+    """Which kernels are in use.
+
+    Attributes
+    ----------
+    backend
+        ``native`` for the compiled kernels, ``python`` for their Python twins.
+    reason
+        Why these were chosen.
+    """
 
     backend: str
     reason: str
@@ -96,7 +67,7 @@ if not TYPE_CHECKING:
 
 
 def report() -> KernelReport:
-    """Say which kernels run, ``native`` or ``python``, and why.
+    """Return which kernels are in use, and why.
 
     Examples
     --------

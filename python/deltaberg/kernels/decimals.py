@@ -1,4 +1,4 @@
-"""Decimals whatever the context of the thread: its precision rounds arithmetic, its traps decide what text is."""
+"""Decimals that do not depend on the thread's decimal context, which rounds arithmetic and traps bad text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STRICT = Context(traps=[InvalidOperation])
 
 
 def exact_decimal(unscaled: int, scale: int) -> Decimal:
-    """Give ``unscaled / 10**scale`` with ``scale`` digits after the point, whatever the context of the thread.
+    """Return ``unscaled / 10**scale`` with ``scale`` digits after the point, in any decimal context.
 
     Examples
     --------
@@ -21,7 +21,12 @@ def exact_decimal(unscaled: int, scale: int) -> Decimal:
 
 
 def parse_decimal(text: str) -> Decimal:
-    """Read a decimal with all its digits; InvalidOperation, an ArithmeticError, where the text is no number.
+    """Read a decimal with all of its digits, in any decimal context.
+
+    Raises
+    ------
+    decimal.InvalidOperation
+        If the text is not a number. It is an ArithmeticError.
 
     Examples
     --------

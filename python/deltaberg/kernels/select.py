@@ -1,7 +1,8 @@
-"""Which kernels run: the compiled ones or their Python twins.
+"""The choice between the compiled kernels and their Python twins.
 
-Decided once, on first import of `deltaberg.kernels`, from the environment variable ``DELTABERG_KERNELS``:
-``auto`` (the default: compiled where they can be used), ``native`` (or fail) or ``python``.
+It is made once, when `deltaberg.kernels` is first imported, and follows the environment variable
+``DELTABERG_KERNELS``: ``auto`` (the default) uses the compiled kernels if it can, ``native`` requires them, and
+``python`` uses the twins.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _logger = logging.getLogger("deltaberg")
 
 
 class Selection(NamedTuple):
-    """The kernels in use: ``backend`` is ``native`` or ``python``, ``reason`` says why."""
+    """The kernels in use: the ``backend`` (``native`` or ``python``), why it was chosen, and its module."""
 
     backend: str
     reason: str
@@ -33,10 +34,20 @@ class Selection(NamedTuple):
 
 
 def select() -> Selection:
-    """Choose the kernels by the environment."""
+    """Choose the kernels that the environment asks for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ``DELTABERG_KERNELS`` has an unknown value.
+    KernelUnavailableError
+        If it is ``native`` and the compiled module cannot be used.
+    """
     choice = os.environ.get(_VARIABLE, "auto").strip().lower() or "auto"
     if choice not in _CHOICES:
-        raise InvalidArgumentError(f"{_VARIABLE} is {choice!r}", hint=f"use one of {', '.join(_CHOICES)}")
+        raise InvalidArgumentError(
+            f"{_VARIABLE} has the unknown value {choice!r}", hint=f"use {', '.join(_CHOICES[:-1])} or {_CHOICES[-1]}"
+        )
     if choice == "python":
         return Selection("python", f"{_VARIABLE}=python", backend("python"))
     try:
@@ -45,35 +56,35 @@ def select() -> Selection:
         if choice == "native":
             raise
         reason = f"{error.message}; {error.context['why']}"
-        _logger.info("deltaberg runs its Python kernels: %s", reason)
+        _logger.info("deltaberg falls back to its Python kernels: %s", reason)
         return Selection("python", reason, backend("python"))
-    reason = f"{_VARIABLE}=native" if choice == "native" else "the compiled module is there"
+    reason = f"{_VARIABLE}=native" if choice == "native" else "the compiled module is installed"
     return Selection("native", reason, module)
 
 
 def backend(name: str) -> ModuleType:
-    """Give the module of one backend, whatever is selected: ``native`` or ``python``."""
+    """Return the module of a backend, ``native`` or ``python``, even if the other one is in use."""
     if name == "native":
         return native_module()
     if name == "python":
         return importlib.import_module("deltaberg.kernels.pure")
-    raise InvalidArgumentError(f"no kernels are called {name!r}", hint="use native or python")
+    raise InvalidArgumentError(f"there is no kernel backend {name!r}", hint="use native or python")
 
 
 def native_module() -> ModuleType:
-    """Import the compiled kernels; refuse those of another version."""
+    """Import the compiled kernels, and refuse them if they were built for another version of the package."""
     try:
         module = importlib.import_module("deltaberg._native")
     except ImportError as error:
         raise KernelUnavailableError(
-            "there is no usable compiled module deltaberg._native",
+            "the compiled module deltaberg._native cannot be imported",
             hint=f"install a wheel for this platform, or set {_VARIABLE}=python",
             why=_why_pure() or str(error),
         ) from error
     found = getattr(module, "__version__", None)
     if found != __version__:
         raise KernelUnavailableError(
-            "the compiled module is of another version than the package",
+            "the compiled module was built for another version of the package",
             hint="reinstall deltaberg",
             why=f"deltaberg is {__version__}, deltaberg._native is {found}",
         )
@@ -81,7 +92,7 @@ def native_module() -> ModuleType:
 
 
 def _why_pure() -> str | None:
-    """Give the reason that the build wrote into a wheel without compiled module."""
+    """Return why this wheel has no compiled module, if the build left a note in it."""
     try:
         text = resources.files("deltaberg").joinpath("_build.json").read_text("utf-8")
     except (OSError, ModuleNotFoundError):

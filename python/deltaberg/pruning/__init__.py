@@ -1,4 +1,4 @@
-"""Which files and row groups a filter can skip."""
+"""Finding the files and row groups that a filter can skip."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Three-valued evaluation of a filter over statistics.
+"""Three-valued evaluation of a filter on statistics.
 
-*Inclusive*: can any row of the file match? A file for which the answer is no need not be read. *Strict*: must
-every row match? Then nothing is left to filter in it. What is unknown never skips a file and never proves one.
+The *inclusive* projection asks whether any row of a file can match. If not, the file need not be read. The *strict*
+projection asks whether every row must match. If so, the file's rows need not be filtered. An unknown statistic never
+skips a file and never proves a match.
 
-One evaluator serves partition values, the statistics of data files and those of row groups, so that the rules
-about nulls, NaN and inexact bounds exist once.
+The same evaluator serves partition values and the statistics of data files and row groups, so that the rules for nulls,
+NaN and inexact bounds exist only once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["keep_rows", "may_match", "must_match"]
 
 
 def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether any of its rows can match (the inclusive projection)."""
+    """Return a mask of the files in which a row can match (the inclusive projection)."""
     if isinstance(bound, Constant):
         return stats.all(bound.value)
     if _has_values(bound, stats):
@@ -32,7 +33,7 @@ def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
 
 
 def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether all of its rows must match (the strict projection)."""
+    """Return a mask of the files in which every row must match (the strict projection)."""
     if isinstance(bound, Constant):
         return stats.all(bound.value)
     if _has_values(bound, stats):
@@ -43,9 +44,9 @@ def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
 
 
 def keep_rows(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    """Keep the rows where a mask without nulls is true.
+    """Keep the rows for which a mask without nulls is true.
 
-    Mostly all or none are kept, and to filter a table of many columns costs much even if it has few rows.
+    Usually all rows or none are kept, and filtering a table of many columns is slow even if it has few rows.
     """
     kept = pc.sum(mask).as_py() or 0
     return table if kept == len(table) else table.filter(mask) if kept else table.slice(0, 0)
@@ -64,7 +65,7 @@ def _has_values(bound: Bound, stats: FileStats) -> bool:
 
 
 def _by_value(bound: Bound, stats: FileStats) -> pa.BooleanArray:
-    """Evaluate a filter on columns whose value in each file is known: as on rows, unknown is not true."""
+    """Evaluate a filter on columns whose value in each file is known. As on rows, unknown is not true."""
 
     def column(path: tuple[Field, ...]) -> pa.Array:
         return stats.values[stats_key(path)]
@@ -73,9 +74,9 @@ def _by_value(bound: Bound, stats: FileStats) -> pa.BooleanArray:
 
 
 def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, pa.Array | None]:
-    """Give the bounds of the predicate's column, of floating point columns as double.
+    """Return the bounds of the predicate's column, as double if it is floating point.
 
-    Bounds that contradict each other say nothing.
+    Bounds that contradict each other are ignored.
     """
     column = stats.columns.get(stats_key(bound.path), ColumnStats())
     lower, upper = column.lower, column.upper
@@ -105,7 +106,7 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         return pc.invert(stats.no_null(key))
     if operator == "is distinct from":
         return pc.invert(pc.and_(_only(bound, stats), stats.no_null(key)))
-    # Every other predicate is not true of a null.
+    # No other predicate is true for a null.
     possible = pc.invert(stats.all_null(key))
     if operator == "is nan":
         return pc.and_not(possible, stats.no_nan(key))
@@ -119,7 +120,7 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 
 def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether the bounds of the column leave room for a match."""
+    """Return a mask of the files whose bounds allow a match."""
     lower, upper = _bounds(bound, stats)
     operator = bound.operator
     if operator == "in":
@@ -135,7 +136,7 @@ def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         below = _unless(pc.less_equal if operator == ">" else pc.less, upper, value, stats)
         if not bound.is_floating:
             return below
-        # NaN is greater than every number, and no bound tells of it.
+        # NaN is greater than every number, and bounds do not include it.
         below = stats.all(False) if _is_nan(value) else below
         return pc.or_(below, pc.invert(stats.no_nan(stats_key(bound.path))))
     if operator == "starts with":
@@ -146,7 +147,7 @@ def _within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 
 def _unless(refutes: pc.Function, limit: pa.Array | None, value: pa.Scalar, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether no known limit refutes a match."""
+    """Return a mask of the files for which no known limit rules out a match."""
     if limit is None or _is_nan(value):
         return stats.all(True)
     return pc.invert(refutes(limit, value).fill_null(False))
@@ -157,44 +158,44 @@ def _is_nan(value: pa.Scalar) -> bool:
 
 
 def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether its bounds leave room for one of the predicate's values.
+    """Return a mask of the files whose bounds allow one of the predicate's values.
 
-    Sorting the bounds and the values together is all the work, however many values there are.
+    The bounds and the values are sorted together, so the cost hardly depends on the number of values.
     """
     if any(map(_is_nan, bound.values)):
         return stats.all(True)
     lower, upper = (None if limit is None else _without_nan(limit) for limit in _bounds(bound, stats))
     values = bound.literals()
     values = values.take(pc.array_sort_indices(values))
-    # The least value that is not below the lower bound; null where there is none.
+    # The least value that is not below the lower bound, or null if there is none.
     nearest = pa.repeat(values[0], stats.files) if lower is None else values.take(_number_below(values, lower))
     possible = nearest.is_valid()
     return possible if upper is None else pc.and_(possible, pc.greater_equal(upper, nearest).fill_null(True))
 
 
 def _number_below(values: pa.Array, limits: pa.Array) -> pa.Int64Array:
-    """Say of each limit how many of some sorted values are below it; null where all are. None is below a null."""
-    # Sorting is stable: a limit comes before the values that equal it.
+    """Return, for each limit, how many of the sorted values are below it, or null if all are. None is below a null."""
+    # The sort is stable, so a limit precedes the values that are equal to it.
     order = pc.array_sort_indices(pa.concat_arrays([limits.cast(values.type), values]))
     is_limit = pc.less(order, len(limits))
     below = pc.cumulative_sum(pc.invert(is_limit).cast(pa.int64())).filter(is_limit)
-    # The order of the limits among themselves, turned around, is where each of them is in it.
+    # Inverting the permutation that sorts the limits restores their original order.
     below = below.take(pc.array_sort_indices(order.filter(is_limit)))
     below = pc.if_else(limits.is_valid(), below, 0)
     return pc.if_else(pc.less(below, len(values)), below, pa.scalar(None, pa.int64()))
 
 
 def _without_nan(limit: pa.Array) -> pa.Array:
-    """Give limits without those that are NaN, which say nothing."""
+    """Replace limits that are NaN, which mean nothing, by null."""
     if not pt.is_floating(limit.type):
         return limit
     return pc.if_else(pc.is_nan(limit), pa.scalar(None, limit.type), limit)
 
 
 def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether every value that is not null is known to be among the predicate's.
+    """Return a mask of the files in which every non-null value is known to be among the predicate's values.
 
-    A floating point column may hold NaN beside its bounds, so nothing is known of it.
+    Nothing is known about a floating point column, which may hold NaN in spite of its bounds.
     """
     lower, upper = _bounds(bound, stats)
     if lower is None or upper is None or bound.is_floating:
@@ -236,7 +237,7 @@ def _must(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 
 def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether the bounds prove the predicate for every value that is not null."""
+    """Return a mask of the files whose bounds prove the predicate for every non-null value."""
     lower, upper = _bounds(bound, stats)
     operator, value = bound.operator, bound.values[0]
     if operator in ("=", "<=>", "in"):
@@ -250,7 +251,7 @@ def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     if _is_nan(value):
         return stats.all(False)
     if operator in ("<", "<="):
-        # NaN is greater than every number, and no bound tells of it.
+        # NaN is greater than every number, and bounds do not include it.
         if upper is None or bound.is_floating:
             return stats.all(False)
         return (pc.less if operator == "<" else pc.less_equal)(upper, value).fill_null(False)
@@ -260,7 +261,7 @@ def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 
 def _never(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
-    """Say of each file whether the bounds prove that no value equals one of the predicate's."""
+    """Return a mask of the files whose bounds prove that no value equals one of the predicate's values."""
     if any(map(_is_nan, bound.values)):
         return stats.all(False)
     return pc.invert(_any_within(bound, stats))

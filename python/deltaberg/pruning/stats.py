@@ -1,4 +1,4 @@
-"""What is known of each file, or of each row group, before it is read: Arrow columns, a row a file."""
+"""Facts about files or row groups that are known before they are read, as Arrow columns with a row per file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from deltaberg.schema import Field, Struct
 
 __all__ = ["ColumnStats", "FileStats", "StatsKey", "known_values", "stats_key"]
 
-#: The physical names from the root to a column.
+#: The physical names on the path from the root to a column.
 StatsKey = tuple[str, ...]
 _Value = TypeVar("_Value", pa.Array, pa.Scalar)
 
 
 def stats_key(path: tuple[Field, ...]) -> StatsKey:
-    """Give the key of a column's statistics."""
+    """Return the key of a column's statistics."""
     return tuple(part.physical_name for part in path)
 
 
 def known_values(child: Field, value: _Value, above: StatsKey = ()) -> dict[StatsKey, _Value]:
-    """Give the known value of a column, one for each file or one alone, and the values of the fields in it."""
+    """Return the known values of a column and of the fields in it, for each file or for a single one."""
     key = (*above, child.physical_name)
     found: dict[StatsKey, _Value] = {key: value}
     if isinstance(child.type, Struct):
@@ -35,12 +35,12 @@ def known_values(child: Field, value: _Value, above: StatsKey = ()) -> dict[Stat
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """The statistics of one column; a null in any of the arrays means unknown.
+    """The statistics of a column. A null in any of the arrays means unknown.
 
-    ``lower`` is at most, and ``upper`` at least, every value of the file that is not null and not NaN.
-    ``null_count`` counts nulls; where it is 0, or the file's record count, it holds for the rows that are not
-    deleted too, and only then is it used. ``nan_count`` counts NaN, and is used in the same way. ``exact`` says where
-    both bounds occur in a row that is not deleted.
+    Every value of the file that is neither null nor NaN lies between ``lower`` and ``upper``. ``exact`` is true if both
+    bounds occur in rows that are not deleted. ``null_count`` and ``nan_count`` count nulls and NaN, deleted rows
+    included. They are only used if they are 0 or the file's record count, since they then hold for the remaining rows
+    too.
     """
 
     lower: pa.Array | None = None
@@ -54,7 +54,7 @@ class ColumnStats:
 class FileStats:
     """Statistics of some files.
 
-    ``values`` holds the columns that have one known value in all rows of a file, such as partition columns.
+    ``values`` holds columns with a single known value in all rows of a file, such as partition columns.
     """
 
     files: int
@@ -62,33 +62,38 @@ class FileStats:
     columns: Mapping[StatsKey, ColumnStats] = field(default_factory=dict)
     values: Mapping[StatsKey, pa.Array] = field(default_factory=dict)
 
+    @classmethod
+    def unknown(cls, files: int) -> FileStats:
+        """Return empty statistics."""
+        return cls(files, pa.nulls(files, pa.int64()))
+
     def all(self, value: bool) -> pa.BooleanArray:
-        """Give the same answer for every file."""
+        """Return the same answer for every file."""
         return pa.repeat(value, self.files)
 
     def all_null(self, key: StatsKey) -> pa.BooleanArray:
-        """Say of each file whether the column is known to be null in every row."""
+        """Return a mask of the files in which the column is known to be null in every row."""
         null_count = self._null_count(key)
         if null_count is None:
             return self.all(False)
         return pc.equal(null_count, self.record_count).fill_null(False)
 
     def no_null(self, key: StatsKey) -> pa.BooleanArray:
-        """Say of each file whether the column is known to be null in no row."""
+        """Return a mask of the files in which the column is known to be null in no row."""
         null_count = self._null_count(key)
         if null_count is None:
             return self.all(False)
         return pc.equal(null_count, pa.scalar(0, pa.int64())).fill_null(False)
 
     def no_nan(self, key: StatsKey) -> pa.BooleanArray:
-        """Say of each file whether the column is known to be NaN in no row."""
+        """Return a mask of the files in which the column is known to be NaN in no row."""
         column = self.columns.get(key)
         if column is None or column.nan_count is None:
             return self.all(False)
         return pc.equal(column.nan_count, pa.scalar(0, pa.int64())).fill_null(False)
 
     def no_number(self, key: StatsKey) -> pa.BooleanArray:
-        """Say of each file whether the column is known to be null or NaN in every row."""
+        """Return a mask of the files in which the column is known to be null or NaN in every row."""
         column = self.columns.get(key)
         if column is None or column.nan_count is None or column.null_count is None:
             return self.all(False)

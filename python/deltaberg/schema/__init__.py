@@ -1,8 +1,17 @@
-"""Schemas: table types, their Arrow types, names of columns, and how a file's columns become a table's."""
+"""Schemas: table types and their Arrow types, column names, and reading a file's columns as those of a table."""
 
 from __future__ import annotations
 
-from deltaberg.schema.arrow import VARIANT, arrow_field, arrow_schema, arrow_type, columns_of, is_variant_field
+from deltaberg.schema.arrow import (
+    VARIANT,
+    arrow_field,
+    arrow_schema,
+    arrow_type,
+    as_array,
+    columns_of,
+    count_up,
+    is_variant_field,
+)
 from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
 from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
@@ -25,7 +34,9 @@ __all__ = [
     "arrow_field",
     "arrow_schema",
     "arrow_type",
+    "as_array",
     "columns_of",
+    "count_up",
     "field_id",
     "find_column",
     "find_path",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import SchemaError
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
-__all__ = ["VARIANT", "arrow_field", "arrow_schema", "arrow_type", "is_variant_field"]
+__all__ = ["VARIANT", "arrow_field", "arrow_schema", "arrow_type", "as_array", "count_up", "is_variant_field"]
 
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -29,24 +30,24 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "void": pa.null(),
 }
 
-#: The unshredded variant: Spark recognises it by the metadata of its first child.
+#: The unshredded variant. Spark recognises it by the metadata of its first child.
 VARIANT = pa.struct(
     [
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
         pa.field("value", pa.binary(), nullable=False),
     ]
 )
-#: Arrow libraries recognise it by the canonical extension type in the metadata of its field.
+#: Arrow libraries recognise a variant by the canonical extension type in the metadata of its field.
 _VARIANT_FIELD = {b"ARROW:extension:name": b"arrow.parquet.variant", b"ARROW:extension:metadata": b""}
 
 
 def arrow_type(table_type: DataType) -> pa.DataType:
-    """Give the Arrow type of a table type; uuids are 16 bytes, variants a struct (metadata, value).
+    """Return the Arrow type of a table type. A uuid is 16 bytes, a variant a struct (metadata, value).
 
     Raises
     ------
     SchemaError
-        Where there is none.
+        If the type has no Arrow type.
     """
     if isinstance(table_type, Primitive):
         if table_type.name == "variant":
@@ -69,28 +70,45 @@ def arrow_type(table_type: DataType) -> pa.DataType:
 
 
 def arrow_field(child: Field, name: str | None = None) -> pa.Field:
-    """Give the Arrow field of a field, under its own or another name.
+    """Return the Arrow field of a field, with its own or another name.
 
-    Every field is nullable: files written before a column became required may hold nulls.
+    Every field is nullable, because files that were written before a column became required may hold nulls.
     """
     metadata = _VARIANT_FIELD if child.type == Primitive("variant") else None
     return pa.field(name or child.name, arrow_type(child.type), metadata=metadata)
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
-    """Give the Arrow schema of a table's schema."""
+    """Return the Arrow schema of a table's schema."""
     return pa.schema([arrow_field(child) for child in schema])
 
 
 def columns_of(structs: pa.StructArray) -> pa.RecordBatch:
-    """Give the children of an array of structs as the columns of a batch.
+    """Return the children of an array of structs as the columns of a batch.
 
-    Before pyarrow 20, from_struct_array() gives the columns of a slice their whole length.
+    Before pyarrow 20, ``from_struct_array`` ignores that an array is a slice.
     """
     return pa.RecordBatch.from_arrays(structs.flatten(), schema=pa.schema(list(structs.type)))
 
 
+def count_up(first: int, count: int) -> pa.Int64Array:
+    """Return so many whole numbers from the first one on.
+
+    Examples
+    --------
+    >>> count_up(3, 2).to_pylist()
+    [3, 4]
+    """
+    ones = pa.repeat(pa.scalar(1, pa.int64()), count)
+    return pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
+
+
+def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column of a table as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
 def is_variant_field(child: pa.Field) -> bool:
-    """Say whether an Arrow field is a variant of ours."""
+    """Return whether an Arrow field is marked as a variant."""
     metadata = child.metadata or {}
     return metadata.get(b"ARROW:extension:name") == b"arrow.parquet.variant"

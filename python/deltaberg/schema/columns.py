@@ -1,7 +1,8 @@
-"""Which column a name means.
+"""Finding the column that a name means.
 
-A name is matched exactly, else it is the only match without regard to case, else it is an error that lists near
-names. Dots lead into structs; backticks, or a tuple of names, take a dot literally.
+A name means the column that it matches exactly. Failing that, it means the only column that it matches when case is
+ignored. Otherwise an error suggests similar names. Dots lead into structs; a name with a literal dot is put in
+backticks, or passed as a tuple.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from deltaberg.schema.types import Field, Struct
 
 __all__ = ["ColumnName", "find_column", "find_path", "join_name", "select_columns", "split_name"]
 
-#: How callers name a column.
+#: How callers name a column: text with dots, or a sequence of names.
 ColumnName = str | Sequence[str]
 
 
@@ -34,7 +35,7 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
     if not isinstance(name, str):
         given: object = name
         if not isinstance(given, (tuple, list)) or not all(isinstance(part, str) for part in given):
-            raise InvalidArgumentError(f"{name!r} is no column name", hint="pass text, or a tuple of names")
+            raise InvalidArgumentError(f"{name!r} is not a column name", hint="pass text, or a tuple of names")
         return tuple(given)
     parts: list[str] = []
     at = 0
@@ -46,17 +47,17 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
             end = len(name) if end < 0 else end
             part, at = name[at:end], end
         if not part:
-            raise InvalidArgumentError(f"{name!r} is no column name", hint="an empty part stands between its dots")
+            raise InvalidArgumentError(f"{name!r} is not a column name", hint="there is an empty part between its dots")
         parts.append(part)
         if at == len(name):
             return tuple(parts)
         if name[at] != ".":
-            raise InvalidArgumentError(f"{name!r} is no column name", hint="a dot must follow the closing backtick")
+            raise InvalidArgumentError(f"{name!r} is not a column name", hint="a dot must follow the closing backtick")
         at += 1
 
 
 def join_name(path: Sequence[str]) -> str:
-    """Give the name that `split_name` splits into these parts; backticks stand around what could be misread.
+    """Return the name that `split_name` splits into these parts, with backticks around parts that need them.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def _quoted(name: str, at: int) -> tuple[str, int]:
     while True:
         end = name.find("`", at)
         if end < 0:
-            raise InvalidArgumentError(f"{name!r} is no column name", hint="a backtick is not closed")
+            raise InvalidArgumentError(f"{name!r} is not a column name", hint="a backtick is not closed")
         part += name[at:end]
         at = end + 1
         if not name.startswith("`", at):
@@ -82,14 +83,14 @@ def _quoted(name: str, at: int) -> tuple[str, int]:
 
 
 def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
-    """Give the fields from the root to the column that a name means.
+    """Return the fields from the root to the column that a name means.
 
-    A name with dots that is, as it stands, the name of a top-level column means that column.
+    If the whole name, dots included, is that of a top-level column, it means that column.
 
     Raises
     ------
     ColumnNotFoundError
-        Where there is none, or several differ only in case.
+        If there is no such column, or if several match when case is ignored.
     """
     if isinstance(name, str):
         whole = schema.get(name)
@@ -99,7 +100,7 @@ def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
 
 
 def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
-    """Give the fields along a path of names."""
+    """Return the fields along a path of names."""
     fields: list[Field] = []
     inside = schema
     for depth, part in enumerate(path):
@@ -108,7 +109,7 @@ def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
         if depth + 1 < len(path):
             if not isinstance(found.type, Struct):
                 shown = ".".join(path[: depth + 1])
-                raise ColumnNotFoundError(f"{shown} is of type {found.type} and has no fields", column=".".join(path))
+                raise ColumnNotFoundError(f"{shown} has the type {found.type} and no fields", column=".".join(path))
             inside = found.type
     if not fields:
         raise InvalidArgumentError("a column name has no parts")
@@ -139,9 +140,9 @@ def _suggest(name: str, names: Sequence[str]) -> str:
 
 
 def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:
-    """Give the part of a schema that names mean, in the order of the names.
+    """Return the part of a schema that names select, in the order of the names.
 
-    Fields of one struct are gathered where its first one is named; naming a struct takes all of it.
+    Fields of the same struct are gathered where the first of them is named. The name of a struct selects all of it.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def select_columns(schema: Struct, names: Iterable[ColumnName]) -> Struct:
 
 
 def _narrow(path: tuple[Field, ...]) -> Field:
-    """Give the first field of a path with nothing in it but the rest of the path."""
+    """Return the first field of a path, reduced to the rest of the path."""
     first, *rest = path
     return replace(first, type=Struct((_narrow(tuple(rest)),))) if rest else first
 

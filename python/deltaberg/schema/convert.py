@@ -1,4 +1,4 @@
-"""Arrow arrays as a file holds them, brought to the types of the table: the read half of type promotion."""
+"""Converting the arrays of a file to the types of the table: the reading half of type promotion."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 __all__ = ["convert_leaf", "floor_divide", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
 
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
-#: Digits that an integer of these bits may need.
+#: How many digits an integer of so many bits may need.
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
-    """Say whether values of a file's leaf type can be read as the table's type without loss.
+    """Return whether values of a file's leaf type can be read as the table's type without loss.
 
-    Integers of fewer bits, and 32-bit ones that carry no narrower annotation, read as any integer; an integer
-    that is too large for the table's type is then found value by value.
+    An integer type can be read as any integer type that has at least as many bits. Types of up to 32 bits can be read
+    as any integer type, because files may store narrower integers in 32 bits without an annotation; a value that does
+    not fit is found when it is converted.
     """
     if pt.is_null(found):
         return True
@@ -56,7 +57,7 @@ def _is_bytes(found: pa.DataType) -> bool:
 
 
 def _is_bytes_of(found: pa.DataType, length: int) -> bool:
-    """Say whether values may have a length; of binary ones each has to show it."""
+    """Return whether values may have a length. For types of variable length, each value is checked later."""
     if pt.is_fixed_size_binary(found):
         return bool(found.byte_width == length)
     return bool(pt.is_binary(found) or pt.is_large_binary(found))
@@ -70,7 +71,7 @@ def _is_small_number(found: pa.DataType) -> bool:
     return bool(pt.is_floating(found) or (pt.is_integer(found) and found.bit_width <= 32))
 
 
-#: Which types of a file can be read as which of the table.
+#: For each type of the table, which types of a file can be read as it.
 _FITS: dict[str, Callable[[pa.DataType], bool]] = {
     "double": _is_small_number,
     "float": lambda found: found in (pa.float16(), pa.float32()),
@@ -81,7 +82,7 @@ _FITS: dict[str, Callable[[pa.DataType], bool]] = {
     "timestamp_ntz_ns": _is_instant,
     "timestamp": lambda found: bool(pt.is_timestamp(found)),
     "timestamp_ns": lambda found: bool(pt.is_timestamp(found)),
-    # ORC has no type for times, and annotates 64-bit integers.
+    # ORC has no time type; writers annotate 64-bit integers instead.
     "time": lambda found: bool(pt.is_time(found) or pt.is_int64(found)),
     "uuid": lambda found: _is_bytes_of(found, 16),
     "boolean": lambda found: bool(pt.is_boolean(found)),
@@ -89,14 +90,14 @@ _FITS: dict[str, Callable[[pa.DataType], bool]] = {
 
 
 def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
-    """Bring a leaf array to the Arrow type of the table's type.
+    """Convert a leaf array to the Arrow type of the table's type.
 
     Raises
     ------
     SchemaError
-        Where the types do not fit.
+        If values of the one type cannot be read as the other.
     CorruptDataFileError
-        Where a value does not: text that is not UTF-8, an integer that is too large.
+        If a single value cannot: text that is not UTF-8, or an integer that is too large.
     """
     target = arrow_type(wanted)
     found = array.type
@@ -105,7 +106,7 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
     if pt.is_null(found):
         return pa.nulls(len(array), target)
     if not is_promotable(found, wanted):
-        raise SchemaError(f"the file stores {found}, the table says {wanted}")
+        raise SchemaError(f"the file stores {found}, but the column has the type {wanted}")
     try:
         if pt.is_dictionary(found):
             return convert_leaf(array.dictionary_decode(), wanted)
@@ -126,7 +127,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def _in_unit(array: pa.Array, unit: str) -> pa.Array:
-    """Bring timestamps to a unit, finer ones rounded down, as 64-bit integers."""
+    """Convert timestamps to a unit, rounding down if it is coarser, and return 64-bit integers."""
     found, values = array.type.unit, array.view(pa.int64())
     if found == unit:
         return values
@@ -137,21 +138,21 @@ def _in_unit(array: pa.Array, unit: str) -> pa.Array:
 
 
 def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
-    """Divide 64-bit integers by a positive number, rounded down."""
+    """Divide 64-bit integers by a positive number, rounding down."""
     quotient = pc.divide(values, pa.scalar(divisor, pa.int64()))
     below = pc.less(values, pc.multiply(quotient, pa.scalar(divisor, pa.int64())))
     return pc.subtract(quotient, below.cast(pa.int64()))
 
 
 def rows_valid(array: pa.Array) -> pa.Buffer | None:
-    """Give the validity of an array's rows as a bitmap that begins at its first row."""
+    """Return the validity bitmap of an array, aligned to its first row; None if it has no nulls."""
     if not array.null_count:
         return None
     return array.is_valid().buffers()[1]
 
 
 def struct_of(source: pa.StructArray, children: list[pa.Array], fields: list[pa.Field]) -> pa.StructArray:
-    """Make a struct array of new children with the nulls of another."""
+    """Build a struct array from new children and the nulls of another array."""
     if not fields:
         buffers = [rows_valid(source)]
         return pa.Array.from_buffers(pa.struct([]), len(source), buffers, children=[])
@@ -160,13 +161,13 @@ def struct_of(source: pa.StructArray, children: list[pa.Array], fields: list[pa.
 
 
 def list_with_values(source: pa.Array, values: pa.Array, target: pa.DataType, first: int) -> pa.Array:
-    """Make a list or map array of new values with the lengths and nulls of another.
+    """Build a list or map array from new values and the lengths and nulls of another array.
 
-    ``values`` begins with value number ``first`` of the source.
+    ``values`` begins at value number ``first`` of the source.
     """
     offsets = pc.subtract(source.offsets, pa.scalar(first, source.offsets.type)).cast(pa.int32())
     buffers = [rows_valid(source), offsets.buffers()[1]]
     if pt.is_map(target):
-        # Asked for, nulls are counted: before version 17 Arrow aborts on entries and keys whose nulls were not.
+        # Counts the nulls: before version 17, Arrow aborts on entries and keys whose nulls were not counted.
         _ = values.null_count, values.field(0).null_count
     return pa.Array.from_buffers(target, len(source), buffers, children=[values])

@@ -1,4 +1,4 @@
-"""Ids for the columns of files that have none, by name (Iceberg spec, "Column Projection")."""
+"""Name mappings: ids for the columns of files without ids, by name (Iceberg spec, "Column Projection")."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from deltaberg.schema.types import DataType, List, Map, Struct
 
 __all__ = ["FIELD_ID", "MappedField", "NameMapping", "field_id", "mapping_of", "with_mapped_ids"]
 
-#: The key of a field's id in the metadata of Arrow fields, as pyarrow gives it for Parquet.
+#: The key of a field's id in the metadata of Arrow fields, as in the schemas that pyarrow reads from Parquet.
 FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True)
 class MappedField:
-    """The names that a column may have in files, its id, and what is in it."""
+    """The names that a column may have in files, its id, and the mapping of its nested columns."""
 
     names: tuple[str, ...]
     id: int | None = None
@@ -27,16 +27,16 @@ class MappedField:
 
 @dataclass(frozen=True)
 class NameMapping:
-    """The mapped columns of one level: of a struct, or the ``element`` of a list, ``key`` and ``value`` of a map.
+    """The mapped columns of one level: a struct's fields, a list's ``element``, or a map's ``key`` and ``value``.
 
-    ``whole`` says that a file with a top-level column that is not mapped gets no ids at all.
+    If ``whole`` is true, a file with a top-level column that is not mapped gets no ids at all.
     """
 
     fields: tuple[MappedField, ...] = ()
     whole: bool = False
 
     def find(self, name: str) -> MappedField | None:
-        """Give the mapped column of a name."""
+        """Return the mapped column with a name."""
         return next((mapped for mapped in self.fields if name in mapped.names), None)
 
 
@@ -44,13 +44,13 @@ _NOTHING = NameMapping()
 
 
 def field_id(child: pa.Field) -> int | None:
-    """Give the id of a file's field; None where it has none."""
+    """Return the id of a field in a file, or None."""
     text = (child.metadata or {}).get(FIELD_ID)
     return None if text is None else int(text)
 
 
 def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
-    """Give the schema of a file; where it has no ids, with those that a mapping has for its names, at every level.
+    """Return the schema of a file. If it has no ids, add those that a mapping has for its names, at every level.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.S
 
 
 def mapping_of(schema: Struct) -> NameMapping:
-    """Give the mapping that has the names of a schema, for files that hold nothing else.
+    """Return the mapping of a schema's own names, for files that have no other columns.
 
     Examples
     --------

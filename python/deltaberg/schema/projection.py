@@ -1,8 +1,8 @@
-"""How the columns of one file become the columns that are wanted.
+"""Turning the columns of a file into the wanted columns.
 
-A plan is made once for each file: which leaves to read, and for every wanted field where it comes from: a field
-of the file (by id, or by physical name), or nowhere, which gives nulls. Nested fields are renamed, reordered,
-dropped, filled and promoted at any depth; nulls of structs, lists and maps stay what they are.
+Each file is planned once. The plan lists the leaves to read, and for every wanted field the field of the file that it
+comes from, found by id or by physical name. A field that the file lacks is filled with its default, or null. Nested
+fields are renamed, reordered, dropped, filled and promoted at any depth, and null structs, lists and maps stay null.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = ["Children", "Leaf", "Projection", "find_leaf", "has_ids", "leaf_count", "leaf_offsets", "plan_projection"]
 
-#: Columns that hold nothing: writers leave them out of files.
+#: The type of columns that hold only nulls, which writers leave out of files.
 _VOID = Primitive("void")
 _Convert = Callable[[pa.Array], pa.Array]
 
 
 @dataclass
 class Projection:
-    """The plan of one file: ``leaves`` are the numbers of the Parquet columns to read."""
+    """The plan for a file. ``leaves`` are the numbers of the Parquet columns to read."""
 
     leaves: list[int]
-    #: The wanted fields, and for each the name of the top-level field of the file and how its array is converted;
-    #: None where the file lacks it.
+    #: For each of the wanted fields, the name of the file's top-level field and how its array is converted, or None if
+    #: the file lacks it.
     wanted: Sequence[Field]
     sources: list[tuple[str, _Convert] | None]
 
     def apply(self, batch: pa.RecordBatch, rows: int) -> list[pa.Array]:
-        """Give an array for each wanted field from a batch of the leaves that were read."""
+        """Return an array for each wanted field, from a batch of the leaves that were read."""
         arrays = []
         for wanted, source in zip(self.wanted, self.sources, strict=True):
             if source is None:
@@ -55,25 +55,25 @@ class Projection:
 
 
 def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
-    """Plan how the wanted fields come from a file with this schema.
+    """Plan how the wanted fields are read from a file with this schema.
 
     Parameters
     ----------
     wanted
-        Top-level fields, perhaps with a part of their nested fields.
+        Top-level fields, possibly with only some of their nested fields.
     file_schema
-        The Arrow schema of the file, field ids in the metadata ``PARQUET:field_id``.
+        The Arrow schema of the file, with field ids in the metadata ``PARQUET:field_id``.
     by_id
-        Resolve fields by id; else by physical name.
+        Whether fields are resolved by id or by physical name.
 
     Raises
     ------
     SchemaError
-        Where a type in the file cannot be read as the table's, or ids are wanted and the file has none.
+        If a type in the file cannot be read as the table's, or fields are resolved by id and the file has no ids.
     """
     if by_id and wanted and not has_ids(file_schema):
         raise SchemaError(
-            "the data file has no field ids, and the table resolves its columns by id",
+            "the data file has no field ids, but the table resolves its columns by id",
             hint="an Iceberg table may map names to ids (schema.name-mapping.default); a Delta table must be rewritten",
         )
     planner = _Planner(by_id)
@@ -95,7 +95,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
 
 
 def _missing(wanted: Field, rows: int) -> pa.Array:
-    """Give the values of a field that the file lacks: those that its rows had when the field was added."""
+    """Return the values of a field that the file lacks: its default, or nulls."""
     target = arrow_type(wanted.type)
     if wanted.default is None:
         return pa.nulls(rows, target)
@@ -103,7 +103,7 @@ def _missing(wanted: Field, rows: int) -> pa.Array:
 
 
 class Leaf(NamedTuple):
-    """Where a column is in a file: the number of its first leaf, its type, and whether it is one leaf."""
+    """Where a column is in a file: the number of its first leaf, its type, and whether it is a single leaf."""
 
     number: int
     type: pa.DataType
@@ -111,7 +111,7 @@ class Leaf(NamedTuple):
 
 
 def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Leaf | None:
-    """Find the column at the end of a path of struct fields; None where the file lacks it, or it holds nothing."""
+    """Find the column at the end of a path of struct fields; None if the file lacks it, or if its type is void."""
     if path[-1].type == _VOID:
         return None
     children = Children(file_schema, by_id)
@@ -127,7 +127,7 @@ def find_leaf(path: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Lea
 
 
 def has_ids(fields: pa.Schema | pa.StructType) -> bool:
-    """Say whether any field has an id."""
+    """Return whether any field has an id."""
     for child in fields:
         if field_id(child) is not None:
             return True
@@ -140,7 +140,7 @@ def has_ids(fields: pa.Schema | pa.StructType) -> bool:
 
 
 def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first: int) -> list[int]:
-    """Give the number of the first leaf of each child."""
+    """Return the number of the first leaf of each child."""
     offsets = []
     for child in children:
         offsets.append(first)
@@ -149,7 +149,7 @@ def leaf_offsets(children: Sequence[pa.Field] | pa.Schema | pa.StructType, first
 
 
 def leaf_count(found: pa.DataType) -> int:
-    """Say how many leaves a type of a file has."""
+    """Return how many leaves a type in a file has."""
     if isinstance(found, pa.BaseExtensionType):
         return leaf_count(found.storage_type)
     if pt.is_struct(found):
@@ -162,7 +162,7 @@ def leaf_count(found: pa.DataType) -> int:
 
 
 class Children:
-    """The fields of a struct of a file, to be found by what a table calls them: one look at all serves any number."""
+    """The fields of a struct in a file, which are indexed once and then found by id or name."""
 
     def __init__(self, fields: Iterable[pa.Field], by_id: bool) -> None:
         self.fields = list(fields)
@@ -170,7 +170,7 @@ class Children:
 
     def find(self, want: Field) -> int | None:
         """Find the file's field for a wanted one."""
-        # A field without an id is a hidden one, which the format knows by its name alone.
+        # A field without an id is a hidden one, which the format only knows by its name.
         if self._by_id and want.id is not None:
             return self._ids.get(want.id)
         index = self._names.get(want.physical_name)
@@ -181,7 +181,7 @@ class Children:
 
     @cached_property
     def _ids(self) -> dict[int | None, int]:
-        # Of fields that are the same by what they are found by, the first counts.
+        # If several fields have the same id or name, the first one counts.
         return {field_id(child): index for index, child in reversed([*enumerate(self.fields)])}
 
     @cached_property
@@ -197,14 +197,14 @@ class Children:
 
 
 class _Planner:
-    """Plans fields and collects the leaves that they need."""
+    """Plans fields, and collects the leaves that they need."""
 
     def __init__(self, by_id: bool) -> None:
         self._by_id = by_id
         self.leaves: list[int] = []
 
     def plan(self, want: DataType, found: pa.DataType, first: int) -> _Convert:
-        """Plan one value; ``first`` is the number of its first leaf."""
+        """Plan how values of a type are converted; ``first`` is the number of the first leaf."""
         if isinstance(found, pa.BaseExtensionType):
             inner = self.plan(want, found.storage_type, first)
             return lambda array: inner(array.storage)
@@ -220,13 +220,13 @@ class _Planner:
         if isinstance(want, Map):
             return self._map(want, found, first)
         if not is_promotable(found, want):
-            raise SchemaError(f"the file stores {found}, the table says {want}")
+            raise SchemaError(f"the file stores {found}, but the column has the type {want}")
         self.leaves.append(first)
         return lambda array: convert_leaf(array, want)
 
     def _struct(self, want: Struct, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_struct(found):
-            raise SchemaError(f"the file stores {found}, the table says {want}")
+            raise SchemaError(f"the file stores {found}, but the column has the type {want}")
         children = Children(found, self._by_id)
         offsets = leaf_offsets(children.fields, first)
         sources: list[tuple[str, _Convert] | None] = []
@@ -238,7 +238,7 @@ class _Planner:
                 inner = children.fields[index]
                 sources.append((inner.name, self.plan(child.type, inner.type, offsets[index])))
         if not any(sources):
-            # Whether the struct itself is null stands in any of its leaves.
+            # Any leaf of the struct tells whether the struct itself is null.
             self.leaves.append(first)
         fields = [arrow_field(child) for child in want]
 
@@ -253,7 +253,7 @@ class _Planner:
 
     def _list(self, want: List, found: pa.DataType, first: int) -> _Convert:
         if not (pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found)):
-            raise SchemaError(f"the file stores {found}, the table says {want}")
+            raise SchemaError(f"the file stores {found}, but the column has the type {want}")
         inner = self.plan(want.element.type, found.value_type, first)
         target = arrow_type(want)
 
@@ -267,7 +267,7 @@ class _Planner:
 
     def _map(self, want: Map, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_map(found):
-            raise SchemaError(f"the file stores {found}, the table says {want}")
+            raise SchemaError(f"the file stores {found}, but the column has the type {want}")
         keys = self.plan(want.key.type, found.key_type, first)
         values = self.plan(want.value.type, found.item_type, first + leaf_count(found.key_type))
         target = arrow_type(want)

@@ -1,8 +1,8 @@
-"""Shredded variants put together again (Parquet format, "Variant Shredding").
+"""Reassembling shredded variants (Parquet format, "Variant Shredding").
 
-A shredded column stores parts of its variants as typed columns, for statistics and projection. A reader gives
-the variant: ``value`` where a row was not shredded, ``typed_value`` where it was, both merged where an object was
-shredded in part.
+A shredded column stores parts of its variants as typed columns, for statistics and projection. Reading reassembles
+the variant from ``value`` if a row is not shredded, from ``typed_value`` if it is, and from both if only some fields of
+an object are shredded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltaberg.schema.convert import struct_of
 
 __all__ = ["VariantLayout", "unshred"]
 
-#: Encodes row ``i`` of a shredded column with the ids of the row's metadata; None where the value is missing.
+#: Encodes a row of a shredded column with the ids of the row's metadata. Returns None if the value is missing.
 _Encode = Callable[[int, dict[str, int]], bytes | None]
 
 
@@ -37,12 +37,12 @@ class VariantLayout:
         """Read the layout from the Arrow type of the file's column."""
         names = {child.name for child in found} if pt.is_struct(found) else set()
         if "metadata" not in names or not names & {"value", "typed_value"}:
-            raise SchemaError(f"the file stores {found}, the table says variant")
+            raise SchemaError(f"the file stores {found}, but the column has the type variant")
         return cls("value" in names, "typed_value" in names)
 
 
 def unshred(array: pa.StructArray, layout: VariantLayout) -> pa.StructArray:
-    """Give a column of variants as struct (metadata, value)."""
+    """Return a column of variants as structs (metadata, value)."""
     metadata = _binary(array.field("metadata"))
     if not layout.shredded:
         return struct_of(array, [metadata, _binary(array.field("value"))], list(VARIANT))
@@ -60,7 +60,7 @@ def unshred(array: pa.StructArray, layout: VariantLayout) -> pa.StructArray:
         if ids is None:
             ids = {name: index for index, name in enumerate(variant.read_dictionary(row_metadata))}
             dictionaries[row_metadata] = ids
-        # A value that is missing at the top has no meaning; readers take it for null.
+        # A value that is missing at the top level has no defined meaning; readers treat it as null.
         values.append(encode(row, ids) or variant.NULL)
     return struct_of(array, [metadata, pa.array(values, pa.binary())], list(VARIANT))
 
@@ -70,7 +70,7 @@ def _binary(array: pa.Array) -> pa.Array:
 
 
 def _column(array: pa.StructArray) -> _Encode:
-    """Encode a group of ``value`` and ``typed_value``."""
+    """Return the encoder of a group of ``value`` and ``typed_value``."""
     names = {child.name for child in array.type}
     rest = _binary(array.field("value")).to_pylist() if "value" in names else None
     if "typed_value" not in names:
@@ -88,8 +88,8 @@ def _column(array: pa.StructArray) -> _Encode:
         if value is None:
             return typed(row, ids)
         if not is_object:
-            raise CorruptDataFileError("a variant has both a value and a typed value, and is no object")
-        # Fields that are shredded have no business in the rest; engines read the shredded ones alone.
+            raise CorruptDataFileError("a variant that is not an object has both a value and a typed value")
+        # A shredded field must not occur in the rest as well; if it does, engines read the shredded one.
         fields = variant.object_fields(value, list(ids))
         kept = {name: part for name, part in fields.items() if name not in shredded_names}
         kept.update(variant.object_fields(typed(row, ids) or variant.NULL, list(ids)))
@@ -99,7 +99,7 @@ def _column(array: pa.StructArray) -> _Encode:
 
 
 def _typed(array: pa.Array) -> _Encode:
-    """Encode a column of typed values."""
+    """Return the encoder of a column of typed values."""
     found = array.type
     if isinstance(found, pa.BaseExtensionType):
         return (
@@ -126,7 +126,7 @@ def _typed(array: pa.Array) -> _Encode:
 
 
 def _number_kind(found: pa.DataType) -> tuple[str, pa.DataType]:
-    """Give the variant type of a typed column of numbers, and the Arrow type of its bare numbers."""
+    """Return the variant type of a typed column of numbers, and the Arrow type of its bare numbers."""
     if pt.is_signed_integer(found):
         return f"int{found.bit_width}", found
     if found == pa.float32():
@@ -140,7 +140,7 @@ def _number_kind(found: pa.DataType) -> tuple[str, pa.DataType]:
     if pt.is_timestamp(found) and found.unit in ("us", "ns"):
         zone = "timestamp" if found.tz is not None else "timestamp_ntz"
         return (zone if found.unit == "us" else f"{zone}_ns"), pa.int64()
-    raise SchemaError(f"a variant shredded as {found} is not known")
+    raise SchemaError(f"variants cannot be shredded as {found}")
 
 
 def _scalars(array: pa.Array, encode: Callable[[Any], bytes]) -> _Encode:

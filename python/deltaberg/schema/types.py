@@ -1,7 +1,7 @@
 """Table types, common to both formats.
 
-A type tree is immutable. Elements of lists and keys and values of maps are fields too, since both formats give
-them ids. Names are neutral: ``timestamp`` is an instant in UTC, ``timestamp_ntz`` a wall clock reading.
+A type is an immutable tree. The elements of lists and the keys and values of maps are fields too, since both formats
+give them ids. ``timestamp`` is an instant, stored in UTC; ``timestamp_ntz`` is the reading of a wall clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["DataType", "Decimal", "Field", "Fixed", "List", "Map", "Primitive", 
 
 @dataclass(frozen=True)
 class DataType:
-    """The base of all types."""
+    """The base class of all types."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Decimal(DataType):
 
 @dataclass(frozen=True)
 class Fixed(DataType):
-    """Bytes of one length."""
+    """Bytes of a fixed length."""
 
     length: int
 
@@ -57,9 +57,9 @@ class Fixed(DataType):
 class Field:
     """A named part of a struct, the element of a list, or the key or value of a map.
 
-    ``physical_name`` is the name in data files, partition values and statistics; ``id`` the one that files may
-    carry. ``default`` is the value of rows in files that were written before the field was added, as Arrow would
-    convert it. ``metadata`` is what the format keeps of the field beyond that.
+    ``physical_name`` is the name in data files, partition values and statistics; ``id`` is the field id in files, if
+    they have ids. ``default`` is the value, in a form that Arrow can convert, of rows in files that were written before
+    the field was added. ``metadata`` holds whatever else the format stores about the field.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct(DataType):
-    """Named fields in order; a table's schema is one."""
+    """Named fields in order. The schema of a table is a struct."""
 
     fields: tuple[Field, ...] = ()
 
@@ -96,7 +96,7 @@ class Struct(DataType):
         return [field.name for field in self.fields]
 
     def get(self, name: str) -> Field | None:
-        """Give the field of exactly this name."""
+        """Return the field of exactly this name."""
         return next((field for field in self.fields if field.name == name), None)
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Struct(DataType):
 
 @dataclass(frozen=True)
 class List(DataType):
-    """A list of elements of one type."""
+    """A list, whose elements have one type."""
 
     element: Field
 
@@ -115,7 +115,7 @@ class List(DataType):
 
 @dataclass(frozen=True)
 class Map(DataType):
-    """A map; keys are never null."""
+    """A map, whose keys are never null."""
 
     key: Field
     value: Field

@@ -1,7 +1,7 @@
-"""The variant binary encoding (Parquet format, "Variant Binary Encoding"): taking values apart and building them.
+"""Decoding and encoding variants (Parquet format, "Variant Binary Encoding").
 
-A variant is two byte strings: ``metadata``, a dictionary of field names, and ``value``. Both come from files, so
-every length and offset is checked against the bytes that are there.
+A variant consists of two byte strings: ``metadata``, which is a dictionary of field names, and ``value``. Both come
+from files, so every length and offset is checked against the bytes that are there.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _PRIMITIVE_IDS = {
 
 
 def read_dictionary(metadata: bytes) -> list[str]:
-    """Give the field names of a metadata dictionary."""
+    """Return the field names of a metadata dictionary."""
     header = _byte(metadata, 0)
     if header & 0x0F != 1:
-        raise CorruptDataFileError(f"variant metadata of version {header & 0x0F}; version 1 is known")
+        raise CorruptDataFileError(f"variant metadata has version {header & 0x0F}, but only version 1 is known")
     width = (header >> 6) + 1
     count = _number(metadata, 1, width)
     first = 1 + width * (count + 2)
@@ -87,7 +87,7 @@ def read_dictionary(metadata: bytes) -> list[str]:
 
 
 def object_fields(value: bytes, names: list[str]) -> dict[str, bytes]:
-    """Give the fields of a variant object, still encoded."""
+    """Return the fields of a variant object, still encoded."""
     header = _byte(value, 0)
     if header & 3 != _OBJECT:
         raise CorruptDataFileError("a variant object was expected")
@@ -101,7 +101,9 @@ def object_fields(value: bytes, names: list[str]) -> dict[str, bytes]:
     for index in range(count):
         name_id = _number(value, ids_at + index * id_width, id_width)
         if name_id >= len(names):
-            raise CorruptDataFileError(f"a variant object names field {name_id} of {len(names)}")
+            raise CorruptDataFileError(
+                f"a variant object refers to field {name_id}, but its metadata has {len(names)} fields"
+            )
         start = values_at + _number(value, offsets_at + index * offset_width, offset_width)
         fields[names[name_id]] = _slice(value, start, _size(value, start))
     return fields
@@ -121,7 +123,7 @@ def _array_items(value: bytes) -> list[bytes]:
 
 
 def _size(value: bytes, at: int) -> int:
-    """Give the number of bytes of the value that begins at ``at``."""
+    """Return the number of bytes of the value that begins at ``at``."""
     header = _byte(value, at)
     kind, rest = header & 3, header >> 2
     if kind == _SHORT_STRING:
@@ -150,13 +152,13 @@ def _primitive_size(value: bytes, at: int, kind: int) -> int:
         return 4 + _number(value, at + 1, 4)
     if kind == 20:
         return 16
-    raise CorruptDataFileError(f"a variant of the unknown primitive type {kind}")
+    raise CorruptDataFileError(f"a variant has the unknown primitive type {kind}")
 
 
 def encode_primitive(kind: str, number: float) -> bytes:
     """Encode a number.
 
-    ``kind`` is int8 to int64, float, double, date, time, timestamp, timestamp_ntz or one of the latter with ``_ns``.
+    ``kind`` is int8 to int64, float, double, date, time, timestamp, timestamp_ntz, timestamp_ns or timestamp_ntz_ns.
     """
     type_id = _PRIMITIVE_IDS[kind]
     return bytes([type_id << 2]) + struct.pack(_FIXED[type_id][1], number)
@@ -168,7 +170,7 @@ def encode_boolean(value: bool) -> bytes:
 
 
 def encode_decimal(value: Decimal, precision: int) -> bytes:
-    """Encode a decimal in the width that its type's precision asks for."""
+    """Encode a decimal in as many bytes as the precision of its type requires."""
     type_id, width = (8, 4) if precision <= 9 else (9, 8) if precision <= 18 else (10, 16)
     sign, digits, exponent = value.as_tuple()
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
@@ -195,7 +197,7 @@ def encode_uuid(data: bytes) -> bytes:
 
 
 def encode_object(fields: dict[str, bytes], ids: dict[str, int]) -> bytes:
-    """Encode an object from encoded fields; ``ids`` gives the place of each name in the metadata."""
+    """Encode an object from encoded fields; ``ids`` holds the position of each name in the metadata."""
     ordered = sorted(fields, key=str.encode)
     numbers = []
     for name in ordered:
@@ -239,10 +241,11 @@ def _width(number: int) -> int:
 
 
 def variant_to_json(metadata: bytes, value: bytes) -> str:
-    """Give a variant as JSON text, keys sorted.
+    """Return a variant as JSON text with sorted keys.
 
-    Types without a JSON form are objects with one key: ``$date`` in days, ``$time``, ``$ts`` and ``$tsntz`` in
-    microseconds, ``$tsns`` and ``$tsntzns`` in nanoseconds since 1970, ``$binary`` in hex, ``$uuid``.
+    A value of a type that JSON lacks becomes an object with one key: ``$date`` (days since 1970), ``$ts`` and
+    ``$tsntz`` (microseconds since 1970), ``$tsns`` and ``$tsntzns`` (nanoseconds since 1970), ``$time`` (microseconds
+    since midnight), ``$binary`` (hexadecimal) or ``$uuid``.
     """
     return _to_json(value, read_dictionary(metadata), 0)
 
@@ -301,12 +304,12 @@ def _number(data: bytes, at: int, width: int) -> int:
 def _slice(data: bytes, at: int, size: int) -> bytes:
     part = data[at : at + size]
     if size < 0 or len(part) < size:
-        raise CorruptDataFileError(f"a variant of {len(data)} bytes ends where {max(size, 0)} more were expected")
+        raise CorruptDataFileError(f"a variant of {len(data)} bytes ends where {max(size, 0)} more bytes were expected")
     return part
 
 
 def _bounded(count: int, data: bytes) -> int:
-    """Refuse a count that the bytes cannot hold, before anything is made for it."""
+    """Refuse a count that the bytes cannot hold, before memory is allocated for it."""
     if count > len(data):
-        raise CorruptDataFileError(f"a variant of {len(data)} bytes says that it has {count} parts")
+        raise CorruptDataFileError(f"a variant of {len(data)} bytes declares {count} parts")
     return count

@@ -1,4 +1,4 @@
-"""How many bytes a value takes, about: what a choice of columns costs, where nothing was read yet."""
+"""Estimates of how many bytes a value takes, to compare the costs of columns before anything is read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _WIDTHS = {
     **dict.fromkeys(("binary", "variant"), 64),
 }
 _WIDTH = 8
-#: Elements of a list, and entries of a map.
+#: How many elements a list, and how many entries a map, is assumed to have.
 _ELEMENTS = 4
 
 
 def typical_width(kind: DataType) -> int:
-    """Guess the bytes of one value of a type, before compression."""
+    """Estimate the bytes of a value before compression."""
     if isinstance(kind, Struct):
         return sum(typical_width(child.type) for child in kind)
     if isinstance(kind, List):

@@ -6,7 +6,7 @@ executors need this package (the documentation lists the ways to bring it there)
 
 from __future__ import annotations
 
-from deltaberg.spark.roads import explain_roads, scan_map_in_arrow, scan_to_spark
-from deltaberg.spark.session import register
+from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
+from deltaberg.spark.source.register import register
 
 __all__ = ["explain_roads", "register", "scan_map_in_arrow", "scan_to_spark"]

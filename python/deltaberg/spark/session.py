@@ -1,94 +1,148 @@
-"""What is asked of a session: its settings, and that it knows the Data Source."""
+"""Facts about a Spark session that a call needs, each asked for once.
+
+Over Spark Connect every question is a round trip to the server. A call therefore makes one `SessionFacts` and passes
+it down, and no other module asks the session for a setting.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+from weakref import WeakKeyDictionary
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage import Location
 from deltaberg.table import processors
 
-__all__ = ["is_remote", "parallelism", "register", "setting", "takes_arrow_tables"]
+__all__ = ["KnownStores", "SessionFacts"]
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
 _DEFAULT_PARALLELISM = 8
-_FIRST_WITH_ARROW = (4, 0)
+_FIRST_WITH_ARROW_TABLES = (4, 0)
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+#: Schemes that Hadoop's file systems spell in other ways.
+_SPELLINGS = {"s3": ("s3", "s3a")}
 
 
-def register(spark: SparkSession, *, push_filters: bool = False) -> None:
-    """Make ``spark.read.format("delta")`` and ``spark.read.format("iceberg")`` known to a session.
+class KnownStores:
+    """The stores that a session is known to open, and the schemes for which one call found no file system.
 
-    The session must not have the jar of delta-spark or iceberg-spark, which take these names too.
+    Spark must try to open a file to find that out. A store that was opened is remembered by later calls. A missing file
+    system is remembered only until the call ends, because the caller may configure one before the next call.
 
     Parameters
     ----------
-    spark
-        A session, of Spark Connect too.
-    push_filters
-        Let the filters of a query reach the scan. The session must allow it by its setting
-        ``spark.sql.python.filterPushdown.enabled``. Spark keeps one plan for each ``load()``, that of the filters it
-        saw last: with this, a frame must not be used with different filters, or rows go missing without a word. The
-        option ``filter`` of the source skips the same files and has no such trap.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        Where this version of Spark has no Python Data Sources.
-    InvalidArgumentError
-        Where filters shall be pushed, and the session does not allow it: every ``load()`` would fail.
+    opened
+        How Spark spells each scheme, and the authorities of the stores that it opened. All calls of a session share it.
     """
-    try:
-        from deltaberg.spark.datasource import DATA_SOURCES, PUSHDOWN_DATA_SOURCES
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark.sql.datasource":
-            raise
-        raise UnsupportedFeatureError(
-            f"Spark {pyspark.__version__} has no Python Data Sources",
-            hint="use Spark 4.0 or newer, or scan.to_spark(spark)",
-        ) from None
-    if push_filters and str(setting(spark, _PUSHDOWN)).lower() != "true":
-        raise InvalidArgumentError(
-            "the session does not push filters into Python sources",
-            hint=f"set {_PUSHDOWN} to true (Spark 4.1 or newer), or use the option 'filter'",
-        )
-    for source in PUSHDOWN_DATA_SOURCES if push_filters else DATA_SOURCES:
-        spark.dataSource.register(source)
+
+    def __init__(self, opened: dict[str, tuple[str, set[str]]]) -> None:
+        self._opened = opened
+        self._missing: set[str] = set()
+
+    def spellings(self, scheme: str) -> tuple[str, ...]:
+        """Return the ways to spell a scheme for the session; none if it has no file system for the scheme."""
+        if scheme in self._missing:
+            return ()
+        known = self._opened.get(scheme)
+        return _SPELLINGS.get(scheme, (scheme,)) if known is None else (known[0],)
+
+    def has_opened(self, place: Location) -> bool:
+        """Return whether the session has opened a file of the store that a location is in."""
+        known = self._opened.get(place.scheme)
+        return known is not None and place.authority in known[1]
+
+    def note_opened(self, places: Iterable[Location], spelling: str) -> None:
+        """Note that the session opened files whose scheme was spelled in this way."""
+        for place in places:
+            known = self._opened.setdefault(place.scheme, (spelling, set()))
+            known[1].add(place.authority)
+
+    def note_missing(self, scheme: str) -> None:
+        """Note that the session has no file system for a scheme, however it is spelled."""
+        self._missing.add(scheme)
 
 
-def parallelism(spark: SparkSession) -> int:
-    """Say how many tasks a session can run at a time, as far as its settings tell."""
-    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-        text = setting(spark, name)
-        if text is not None and text.isdigit() and int(text) > 0:
-            return int(text)
-    local = _LOCAL_MASTER.fullmatch(setting(spark, "spark.master") or "")
-    if local is not None:
-        cores = local[1] or "1"
-        return processors() if cores == "*" else int(cores)
-    executors, cores = setting(spark, "spark.executor.instances"), setting(spark, "spark.executor.cores")
-    if executors is not None and executors.isdigit():
-        return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
-    return _DEFAULT_PARALLELISM
+#: Kept as long as a session lives. Every other fact is asked for again by the next call.
+_known_stores: WeakKeyDictionary[SparkSession, dict[str, tuple[str, set[str]]]] = WeakKeyDictionary()
 
 
-def is_remote(spark: SparkSession) -> bool:
-    """Say whether a session is one of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
+@dataclass(frozen=True, eq=False)
+class SessionFacts:
+    """A session, and the answers to what one call asks it.
 
+    The session is asked when a fact is first needed, and the answer is kept: settings may change between two calls, but
+    not within one.
 
-def takes_arrow_tables(spark: SparkSession) -> bool:
-    """Say whether a session makes DataFrames of Arrow tables: PySpark fails where batches of any size are allowed."""
-    minor = tuple(int(part) for part in spark.version.split(".")[:2] if part.isdigit())
-    return minor >= _FIRST_WITH_ARROW and not re.fullmatch(r"-\d+|0+", setting(spark, _BATCH_ROWS) or "")
+    Parameters
+    ----------
+    session
+        A session, either classic or of Spark Connect.
+    """
 
+    session: SparkSession
 
-def setting(spark: SparkSession, name: str) -> str | None:
-    """Give a setting of a session; None where it has none, or does not tell."""
-    try:
-        return spark.conf.get(name, None)
-    except Exception:  # noqa: BLE001 - a session may refuse to tell, and a guess will do
-        return None
+    @classmethod
+    def of(cls, spark: object) -> SessionFacts:
+        """Return the facts of a session. They are fetched lazily.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the object is not a Spark session.
+        """
+        # Sessions of Spark Connect are of another class.
+        if not callable(getattr(spark, "createDataFrame", None)):
+            raise InvalidArgumentError(
+                f"{spark!r} is not a Spark session", hint="pass SparkSession.builder.getOrCreate()"
+            )
+        return cls(cast("SparkSession", spark))
+
+    @cached_property
+    def stores(self) -> KnownStores:
+        """The stores that the session is known to open, or not to."""
+        return KnownStores(_known_stores.setdefault(self.session, {}))
+
+    @cached_property
+    def version(self) -> str:
+        """The version of Spark; over Spark Connect that of the server."""
+        return self.session.version
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the session is one of Spark Connect."""
+        return type(self.session).__module__.startswith("pyspark.sql.connect.")
+
+    @cached_property
+    def parallelism(self) -> int:
+        """How many tasks the session can run at a time, as far as its settings tell."""
+        for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+            text = self.setting(name)
+            if text is not None and text.isdigit() and int(text) > 0:
+                return int(text)
+        local = _LOCAL_MASTER.fullmatch(self.setting("spark.master") or "")
+        if local is not None:
+            cores = local[1] or "1"
+            return processors() if cores == "*" else int(cores)
+        executors, cores = self.setting("spark.executor.instances"), self.setting("spark.executor.cores")
+        if executors is not None and executors.isdigit():
+            return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
+        return _DEFAULT_PARALLELISM
+
+    @cached_property
+    def takes_arrow_tables(self) -> bool:
+        """Whether the session makes DataFrames of Arrow tables; PySpark fails to where Arrow batches have no limit."""
+        minor = tuple(int(part) for part in self.version.split(".")[:2] if part.isdigit())
+        return minor >= _FIRST_WITH_ARROW_TABLES and not re.fullmatch(r"-\d+|0+", self.setting(_BATCH_ROWS) or "")
+
+    def setting(self, name: str) -> str | None:
+        """Ask for a setting; None if the session has none of this name, or does not tell."""
+        try:
+            return self.session.conf.get(name, None)
+        except Exception:  # noqa: BLE001 - a session may refuse to tell, and the caller has a default
+            return None

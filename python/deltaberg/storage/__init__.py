@@ -1,13 +1,14 @@
-"""Stores: local files, and buckets through obstore. A description of a store travels, never a live client."""
+"""Stores: local files, and buckets through obstore. What travels is the description of a store, never a client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from deltaberg.storage.base import Counters, ObjectMeta, Storage
+from deltaberg.storage.base import Counters, ObjectMeta, OutputFile, PutOutcome, PutResult, Storage
+from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location, LocationMap, PathResolver, decode_path, parse_location
 from deltaberg.storage.options import StoreOptions, is_store_option
@@ -19,7 +20,10 @@ __all__ = [
     "Location",
     "LocationMap",
     "ObjectMeta",
+    "OutputFile",
     "PathResolver",
+    "PutOutcome",
+    "PutResult",
     "Storage",
     "StoreOptions",
     "StoreSpec",
@@ -31,13 +35,13 @@ __all__ = [
 ]
 
 _LOCAL = LocalStorage()
-#: Clients of this process, by store and options.
-_clients: dict[tuple[Any, ...], Storage] = {}
+#: Clients of this process. An evicted one goes on for those who hold it.
+_clients: BoundedCache[Storage] = BoundedCache(128)
 
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """What opens stores: the options of the caller, or what hands them out. It is small and pickles."""
+    """How stores are opened: with options of the caller, or with those of a vendor. It is small and pickles."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     vendor: Vendor | None = None
@@ -47,29 +51,21 @@ class StoreSpec:
         return f"StoreSpec(options={sorted(self.options)}{', vended' if self.vendor else ''})"
 
     def open(self, location: Location) -> Storage:
-        """Give the store that holds a location; clients are kept for the process."""
+        """Return the store that holds a location; clients are kept for the process."""
         if self.vendor is None or location.scheme == "file":
             return open_store(location, self.options)
-        scope = self.vendor.scope(location)
-        renewed = partial(self.vendor.options, scope)
-        return _kept((location.scheme, location.authority, self.vendor, scope), location, renewed(), renewed)
+        vendor = self.vendor
+        scope = vendor.scope(location)
+        renewed = partial(vendor.options, scope)
+        key = fingerprint(location.scheme, location.authority, vendor.key.hex(), scope)
+        return _clients.get(key, lambda: RemoteStorage(location, renewed(), renewed))
 
 
 def open_store(location: Location, options: StoreOptions | None = None) -> Storage:
-    """Give the store that holds a location."""
+    """Return the store that holds a location."""
     if location.scheme == "file":
         return _LOCAL
-    chosen = tuple(sorted((str(name), str(value)) for name, value in (options or {}).items()))
-    return _kept((location.scheme, location.authority, chosen), location, options or {})
-
-
-def _kept(
-    key: tuple[Any, ...],
-    location: Location,
-    options: StoreOptions,
-    renewed: Callable[[], StoreOptions] | None = None,
-) -> Storage:
-    client = _clients.get(key)
-    if client is None:
-        client = _clients.setdefault(key, RemoteStorage(location, options, renewed))
-    return client
+    chosen = options or {}
+    named = sorted((str(name), str(value)) for name, value in chosen.items())
+    key = fingerprint(location.scheme, location.authority, named)
+    return _clients.get(key, lambda: RemoteStorage(location, chosen))

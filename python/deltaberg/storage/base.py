@@ -1,25 +1,47 @@
-"""What a store can do. All paths are decoded and name objects from the store's root."""
+"""The operations of a store. All paths are decoded and name objects from the store's root."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from types import TracebackType
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-__all__ = ["Counters", "ObjectMeta", "Storage"]
+from deltaberg.errors import StorageError
+
+__all__ = ["Counters", "ObjectMeta", "OutputFile", "PutOutcome", "PutResult", "Storage"]
 
 
 class ObjectMeta(NamedTuple):
     """An object: its path, its size in bytes, and when it was last modified, in milliseconds since 1970.
 
-    ``tag`` is another where an object of this path is another one; None where the store does not say.
+    ``tag`` changes when the object at this path is replaced; None if the store does not say.
     """
 
     path: str
     size: int
     modified: int
     tag: str | None = None
+
+
+class PutOutcome(Enum):
+    """The outcome of putting an object."""
+
+    #: The object holds the given bytes.
+    WRITTEN = "written"
+    #: An object of this name was there, and nothing was written.
+    EXISTS = "exists"
+    #: The request may have taken effect, may not have, or may do so later.
+    UNKNOWN = "unknown"
+
+
+class PutResult(NamedTuple):
+    """The outcome of a put and, where it is unknown, the error that hides it."""
+
+    outcome: PutOutcome
+    cause: StorageError | None = None
 
 
 class Counters:
@@ -30,16 +52,59 @@ class Counters:
         self.bytes_read = 0
 
     def add(self, requests: int, bytes_read: int) -> None:
-        """Count requests and the bytes that they gave."""
+        """Count requests and the bytes that they returned."""
         self.requests += requests
         self.bytes_read += bytes_read
+
+
+class OutputFile(Protocol):
+    """A binary file that becomes an object, whole, when it is closed; until then nobody sees anything of it.
+
+    As a context manager it is closed at the end, or aborted where an exception ends the block.
+    """
+
+    closed: bool
+
+    def write(self, data: bytes) -> int:
+        """Append bytes, and return how many."""
+        ...
+
+    def tell(self) -> int:
+        """Return how many bytes have been written."""
+        ...
+
+    def close(self) -> None:
+        """Make the object visible.
+
+        Raises
+        ------
+        StorageError
+            If the store fails. The object may exist all the same, but must not be used.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Discard everything. After `close` this does nothing."""
+        ...
+
+    def __enter__(self) -> OutputFile:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
 
 
 class Storage(Protocol):
     """A store of objects: a directory tree of this machine, or a bucket.
 
-    Every method raises `ObjectNotFoundError` for an object that is not there, and `StorageError` where the
-    store fails. A store is safe to share between threads.
+    Every store answers alike: a path that names no object, or names a directory, raises `ObjectNotFoundError`; an
+    operation that is not allowed raises `AuthenticationError`; any other failure raises `StorageError`, of which
+    both are kinds. A store is safe to share between threads.
     """
 
     def get(self, path: str) -> bytes:
@@ -47,7 +112,10 @@ class Storage(Protocol):
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read some ranges (start, length) of an object."""
+        """Read some ranges (start, length) of an object.
+
+        What lies past the end of the object is left out: such a range is shorter, or empty.
+        """
         ...
 
     def head(self, path: str) -> ObjectMeta:
@@ -55,34 +123,111 @@ class Storage(Protocol):
         ...
 
     def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
-        """List the objects directly in a directory whose names are at least ``offset``, in the order of names.
+        """List the objects directly in a directory whose names are at least ``offset``.
 
-        A directory that does not exist is empty.
+        They come in the order of the code points of their names, and include hidden ones (``.x``, ``_x``). A
+        directory that does not exist is empty. Temporary files of this library are not listed, nor are the empty
+        objects whose keys end with a slash, by which some tools mark directories.
         """
         ...
 
     def directories(self, prefix: str) -> list[str]:
-        """List the names of the directories directly in one.
+        """List the names of the directories directly in one, in order.
 
         Raises
         ------
         ObjectNotFoundError
-            Where there is no such directory; a bucket has those that something lies in.
+            If there is no such directory. A bucket has those that something lies in.
+        """
+        ...
+
+    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+        """List all objects below a directory, at any depth, as a stream in no particular order.
+
+        Temporary files that a crash left behind are listed, so that orphan removal finds them. Symbolic links to
+        directories are not followed. Empty objects that mark directories are left out.
         """
         ...
 
     def has_objects(self, prefix: str) -> bool:
-        """Say whether there is any object below a directory, without listing it all."""
+        """Return whether there is any object below a directory, at any depth, without listing them all."""
         ...
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open an object for random access; ``size`` saves a request where it is known."""
         ...
 
-    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> bool:
-        """Write an object in one step; False, and nothing written, where it exists and must not be replaced."""
+    def put(self, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        """Write an object in one step: it appears whole, or not at all.
+
+        Parameters
+        ----------
+        path
+            The name of the object. Directories are created as needed.
+        data
+            Its bytes.
+        if_absent
+            Write only where there is no object of this name. Of all writers that do so at the same time, at most
+            one finds its bytes there, provided that `probe_conditional_put` returns True.
+
+        Returns
+        -------
+        PutResult
+            Without ``if_absent``, always ``WRITTEN``. With it:
+
+            - ``WRITTEN``: the object holds ``data``. The request was sent once, and the store confirmed it.
+            - ``EXISTS``: the store refused because there is an object of this name. The request was sent once, so the
+              object is not ours unless something between us and the store repeats requests. A caller who must know
+              reads it back. Where a directory or a broken link has the name of a local file, so that nothing can be
+              read back, `StorageError` is raised instead.
+            - ``UNKNOWN``: the request was sent, and there is no answer, or one that settles nothing (a timeout, a
+              broken connection, 408, 409 other than "it exists", and 5xx other than 501). The write may also land
+              later.
+
+        Raises
+        ------
+        StorageError
+            With ``if_absent``: surely nothing was written (refused credentials, a missing bucket, a full disk, a
+            server that cannot be reached). Without it: the object holds its old bytes or the new ones.
+        UnsupportedFeatureError
+            If the store has no conditional put at all.
+        """
+        ...
+
+    def probe_conditional_put(self, directory: str) -> bool:
+        """Return whether ``put(..., if_absent=True)`` can be relied upon.
+
+        Some stores ignore the condition and overwrite. The first call for a bucket (or file system) puts one new
+        object twice in ``directory``, and deletes it; later calls repeat the answer. Local directories that do not
+        exist are not created: the nearest one above is used.
+
+        Raises
+        ------
+        StorageError
+            If the store gives no answer that settles it.
+        """
+        ...
+
+    def open_output(self, path: str) -> OutputFile:
+        """Open an object for writing, in parts; it replaces one of this name when it is closed."""
         ...
 
     def delete(self, path: str) -> None:
-        """Delete an object."""
+        """Delete an object. If there is none, nothing happens.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be deleted, or its bucket does not exist.
+        """
+        ...
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete objects, many to a request where the store can. Those that are missing do not matter.
+
+        Raises
+        ------
+        StorageError
+            If one cannot be deleted, or the bucket does not exist; others may have been deleted.
+        """
         ...

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Iterator, Sequence
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
 
 import pyarrow as pa
 
-from deltaberg.errors import ObjectNotFoundError, StorageError
-from deltaberg.storage.base import Counters, ObjectMeta
+from deltaberg.errors import AuthenticationError, ObjectNotFoundError, StorageError
+from deltaberg.storage.atomic import (
+    is_temporary,
+    link_if_absent,
+    open_temporary,
+    publish,
+    remove_quietly,
+    sync_file,
+)
+from deltaberg.storage.base import Counters, ObjectMeta, OutputFile, PutOutcome, PutResult
+from deltaberg.storage.probe import conditional_put_works
 
 __all__ = ["LocalStorage"]
 
 
 class LocalStorage:
     """The file system; paths are absolute."""
+
+    def __init__(self) -> None:
+        #: Whether conditional puts work, by file system.
+        self._probed: dict[int, bool] = {}
+        self._lock = threading.Lock()
 
     def get(self, path: str) -> bytes:
         """Read a whole file."""
@@ -37,6 +53,8 @@ class LocalStorage:
         """Describe a file."""
         try:
             found = os.stat(path)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(path)
         except (OSError, ValueError) as error:
             raise _translate(error, path) from error
         return _meta(path, found)
@@ -48,9 +66,11 @@ class LocalStorage:
                 names = sorted(entry.name for entry in entries if entry.name >= offset)
         except (FileNotFoundError, NotADirectoryError):
             return
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _translate(error, prefix) from error
         for name in names:
+            if is_temporary(name):
+                continue
             path = os.path.join(prefix, name)
             try:
                 found = os.stat(path)
@@ -58,7 +78,7 @@ class LocalStorage:
                 continue  # Deleted since the directory was read.
             except OSError as error:
                 raise _translate(error, path) from error
-            if os.path.isfile(path):
+            if stat.S_ISREG(found.st_mode):
                 yield _meta(path, found)
 
     def directories(self, prefix: str) -> list[str]:
@@ -69,51 +89,145 @@ class LocalStorage:
         except (OSError, ValueError) as error:
             raise _translate(error, prefix) from error
 
+    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+        """List all files below a directory, directory by directory."""
+        waiting = [prefix]
+        while waiting:
+            directory = waiting.pop()
+            try:
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        elif entry.is_file():
+                            try:
+                                yield _meta(entry.path, os.stat(entry.path))
+                            except FileNotFoundError:
+                                continue  # Deleted since the directory was read.
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ValueError) as error:
+                raise _translate(error, directory) from error
+
     def has_objects(self, prefix: str) -> bool:
-        """Say whether there is anything in a directory."""
-        return next(iter(self.list_from(prefix)), None) is not None
+        """Return whether there is any file below a directory."""
+        return any(not is_temporary(os.path.basename(meta.path)) for meta in self.walk(prefix))
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:  # noqa: ARG002
         """Open a file for random access."""
         try:
             file = pa.OSFile(path, "rb")
         except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
+            raise _translate(IsADirectoryError(path) if os.path.isdir(path) else error, path) from error
         if counters is not None:
             counters.add(1, 0)
         return file
 
-    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> bool:
-        """Write a file in one step: it appears whole, or not at all."""
-        directory, name = os.path.split(path)
-        temporary = os.path.join(directory, f".{name}.{uuid.uuid4().hex}.tmp")
+    def put(self, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        """Write a file in one step: it is on disk, with its name, before this returns."""
+        temporary = None
         try:
-            os.makedirs(directory, exist_ok=True)
-            with open(temporary, "wb") as file:
+            with open_temporary(os.path.dirname(path)) as file:
+                temporary = file.name
                 file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                if overwrite:
-                    os.replace(temporary, path)
-                    return True
-                # A link fails where the name exists, which a rename does not.
-                os.link(temporary, path)
-            except FileExistsError:
-                return False
-            finally:
-                if os.path.exists(temporary):
-                    os.unlink(temporary)
+                sync_file(file)
+            if if_absent:
+                return link_if_absent(temporary, path)
+            publish(temporary, path)
+        except StorageError:
+            raise
         except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
-        return True
+            raise _not_written(error, path) from error
+        finally:
+            if temporary is not None:
+                remove_quietly(temporary)
+        return PutResult(PutOutcome.WRITTEN)
+
+    def probe_conditional_put(self, directory: str) -> bool:
+        """Return whether two writers can be told apart, once for each file system."""
+        # A table that does not exist yet has no directory, and a probe must not make it. It would be on the same file
+        # system as the nearest directory above it.
+        above = directory
+        while not os.path.isdir(above) and above != os.path.dirname(above):
+            above = os.path.dirname(above)
+        try:
+            device = os.stat(above).st_dev
+        except OSError as error:
+            raise _translate(error, directory) from error
+        with self._lock:
+            if device not in self._probed:
+                self._probed[device] = conditional_put_works(self, above)
+            return self._probed[device]
+
+    def open_output(self, path: str) -> LocalOutput:
+        """Open a file that gets its name when it is closed."""
+        try:
+            return LocalOutput(open_temporary(os.path.dirname(path)), path)
+        except (OSError, ValueError) as error:
+            raise _not_written(error, path) from error
 
     def delete(self, path: str) -> None:
-        """Delete a file."""
+        """Delete a file. If there is none, or a directory, nothing happens."""
         try:
             os.unlink(path)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return
         except (OSError, ValueError) as error:
             raise _translate(error, path) from error
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete files, one after the other."""
+        for path in paths:
+            self.delete(path)
+
+
+class LocalOutput(OutputFile):
+    """A file that is written under a temporary name in the directory of its own."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None:
+        self._file = file
+        self._path = path
+        self._size = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Append bytes."""
+        size = memoryview(data).nbytes
+        try:
+            self._file.write(data)
+        except (OSError, ValueError) as error:
+            raise _not_written(error, self._path) from error
+        self._size += size
+        return size
+
+    def tell(self) -> int:
+        """Return how many bytes have been written."""
+        return self._size
+
+    def close(self) -> None:
+        """Rename the temporary file, replacing any existing file."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            with self._file:
+                sync_file(self._file)
+            publish(self._file.name, self._path)
+        except (OSError, ValueError) as error:
+            remove_quietly(self._file.name)
+            raise _not_written(error, self._path) from error
+
+    def abort(self) -> None:
+        """Remove the file."""
+        if self.closed:
+            return
+        self.closed = True
+        # What is still in the buffer may not fit on the disk.
+        remove_quietly(self._file.name)
+        try:
+            self._file.close()
+        except OSError:
+            return
 
 
 def _meta(path: str, found: os.stat_result) -> ObjectMeta:
@@ -121,7 +235,7 @@ def _meta(path: str, found: os.stat_result) -> ObjectMeta:
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:
-    # Memory for all that is asked is taken at once: a length that lies must not ask for more than there is.
+    # A buffer of the whole length is taken at once, so a length from damaged metadata is cut to the file first.
     length = min(length, max(os.fstat(descriptor).st_size - start, 0))
     parts = []
     while length > 0:
@@ -135,8 +249,17 @@ def _read_at(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _translate(error: OSError | ValueError, path: str) -> StorageError:
-    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+    if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
         return ObjectNotFoundError("there is no such file", path=path)
+    return _failure("used", error, path)
+
+
+def _not_written(error: OSError | ValueError, path: str) -> StorageError:
+    return _failure("written", error, path)
+
+
+def _failure(what: str, error: OSError | ValueError, path: str) -> StorageError:
     # A name that no file can have, such as one with a NUL, is a ValueError.
     reason = error.strerror if isinstance(error, OSError) else None
-    return StorageError(f"the file cannot be used: {reason or error}", path=path)
+    kind = AuthenticationError if isinstance(error, PermissionError) else StorageError
+    return kind(f"the file cannot be {what}: {reason or error}", path=path)

@@ -1,7 +1,7 @@
 """Where tables and files are: one canonical form for local paths and the URLs of stores.
 
-Paths in metadata are URIs, decoded exactly once. They are relative to the table, or absolute; an absolute one is
-followed on the store of the table, or where a location map says.
+Paths in Delta's metadata are URIs, which are decoded exactly once; Iceberg's are plain text. They are relative to the
+table, or absolute. An absolute path is followed within the store of the table, or to where a location map leads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
 
@@ -32,14 +32,14 @@ _ALIASES = {
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 #: The schemes in which a container stands in front of an @.
 _WITH_CONTAINER = ("az", "abfs")
-#: A scheme, and a user with a password.
+#: A scheme that is followed by a user and a password.
 _USER = re.compile("^([A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^/@]*:[^/]*@")
 
 
 class Location(NamedTuple):
-    """A place in a store: ``authority`` is the bucket or container, ``path`` has no percent escapes.
+    """A place in a store: ``authority`` is the bucket or container, and ``path`` is not percent-encoded.
 
-    The path of a local file is absolute; the one in an object store has no slash in front.
+    The path of a local file is absolute. The path in an object store does not begin with a slash.
     """
 
     scheme: str
@@ -47,7 +47,7 @@ class Location(NamedTuple):
     path: str
 
     def join(self, relative: str) -> Location:
-        """Give a place below this one; ``relative`` is decoded and uses slashes."""
+        """Return a location below this one; ``relative`` is decoded and uses slashes."""
         base = self.path.rstrip("/")
         joined = f"{base}/{relative}" if base or self.scheme == "file" else relative
         return self._replace(path=joined)
@@ -58,16 +58,20 @@ class Location(NamedTuple):
         return f"{self.scheme}://{self.authority}/{self.path}"
 
     def same_store(self, other: Location) -> bool:
-        """Say whether both are in one store: the local disk, or one bucket."""
+        """Return whether both locations are in one store: the local disk, or one bucket."""
         return (self.scheme, self.authority) == (other.scheme, other.authority)
 
 
 def parse_location(text: str | os.PathLike[str]) -> Location:
-    """Read where a table is: a local path, a ``file:`` URI or the URL of an object store.
+    """Parse the location of a table: a local path, a ``file:`` URI or the URL of an object store.
 
-    A ``~`` at the start of a local path is the home directory.
+    A ``~`` at the start of a local path is the home directory. What follows the bucket is not decoded: keys may contain
+    any character.
 
-    The text after the bucket is taken as it stands, not decoded: object stores take any character in a key.
+    Raises
+    ------
+    InvalidArgumentError
+        If the location is not text, names no known store, or contains credentials.
 
     Examples
     --------
@@ -77,8 +81,8 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     given: object = text
     raw = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(raw, str) or not raw:
-        what = "an empty text" if raw == "" else f"a value of type {type(given).__name__}"
-        raise InvalidArgumentError(f"{what} is no location", hint="pass a path or a URL, as text")
+        what = "an empty string" if raw == "" else f"a value of type {type(given).__name__}"
+        raise InvalidArgumentError(f"{what} is not a location", hint="pass a path or a URL as a string")
     scheme, separator, rest = raw.partition(":")
     scheme = scheme.lower()
     if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
@@ -95,69 +99,73 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
 
 
 def _authority(scheme: str, authority: str) -> str:
-    """Refuse credentials: locations are shown in messages. Azure's container@account.host has none."""
+    """Refuse credentials, because messages show locations. Azure's container@account.host contains none."""
     user, at, _ = authority.rpartition("@")
-    # Names of buckets have no colon, but secrets have slashes, which end the authority.
+    # A secret can contain a slash, which ends the authority early. Names of buckets contain no colon.
     cut_short = scheme in ("s3", "gs") and ":" in authority and not authority.startswith("arn:")
     if cut_short or (at and (scheme not in _WITH_CONTAINER or ":" in user)):
         raise InvalidArgumentError(
-            f"a {scheme}:// location has a user or a password in front of its bucket",
-            hint="pass credentials in storage_options, or as properties of the catalog",
+            f"a {scheme}:// location contains a user or a password",
+            hint="pass credentials in storage_options or as properties of the catalog",
         )
     if not authority and scheme != "memory":
-        raise InvalidArgumentError(f"a {scheme}:// location names its bucket after the slashes")
+        raise InvalidArgumentError(
+            f"a {scheme}:// location has no bucket", hint=f"write it like {scheme}://bucket/path"
+        )
     return authority
 
 
 def _without_user(text: str) -> str:
-    """Take a user with a password out of a recorded URL, for messages."""
+    """Hide a user and a password in a recorded URL, for messages."""
     return _USER.sub(r"\1***@", text)
 
 
 def _local_part(rest: str, encoded: bool = True) -> str:
-    """Give the path of a ``file:`` URI: file:/x, file:///x and file://localhost/x; a bare file:x is relative."""
+    """Return the path of a ``file:`` URI: file:/x, file:///x and file://localhost/x; a bare file:x is relative."""
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
             named = host.rpartition("@")[2]
-            raise InvalidArgumentError(f"file://{named}/ names another machine", hint="local files only")
+            raise InvalidArgumentError(
+                f"file://{named}/ is on another machine", hint="only files of this machine can be opened"
+            )
         rest = "/" + path
     return os.path.abspath(unquote(rest) if encoded else rest)
 
 
 def _normalized(key: str) -> str:
-    """Take empty and ``.`` parts out of a key; object stores count them as part of the name, users do not."""
+    """Remove empty and ``.`` parts from a key: object stores count them as part of the name, but users do not."""
     return "/".join(part for part in key.split("/") if part not in ("", "."))
 
 
 def decode_path(raw: str) -> str:
-    """Decode a path of the log exactly once.
+    """Decode a recorded path, exactly once.
 
     Raises
     ------
     UnsafePathError
-        Where the escapes stand for bytes that are not UTF-8.
+        If the decoded bytes are not UTF-8.
     """
     try:
         return unquote(raw, errors="strict") if "%" in raw else raw
     except UnicodeDecodeError:
-        raise UnsafePathError("a path in the metadata is not UTF-8 once it is decoded", path=raw) from None
+        raise UnsafePathError("a path in the metadata does not decode to UTF-8", path=raw) from None
 
 
 class PathResolver:
-    """Turns the paths that metadata records into places.
+    """Turns the paths that metadata records into locations, and back.
 
     Parameters
     ----------
     root
-        Where the table is.
+        The location of the table.
     location_map
-        Recorded prefixes to where the files are now.
+        A mapping from recorded prefixes to where the files are now.
     encoded
-        Whether recorded paths are URIs, as Delta's are; Iceberg's are plain names, in which nothing is escaped.
+        Whether recorded paths are URIs, as Delta's are. Iceberg's are plain text, in which nothing is escaped.
     any_store
-        Whether a prefix of the map stands for its path in whichever store: the same files are at times recorded with
-        and without the name of the store.
+        Whether a prefix of the map applies to its path in any store: the same files are sometimes recorded with the
+        name of the store, and sometimes without.
     """
 
     def __init__(
@@ -171,22 +179,22 @@ class PathResolver:
         self._encoded = encoded
         self._any_store = any_store
         pairs = sorted((location_map or {}).items(), key=lambda pair: len(pair[0]), reverse=True)
-        # The longest prefix speaks first: as text, and where that says nothing as a place.
+        # The longest prefix is tried first: all of them as text, and then as locations.
         self._texts = [(old.rstrip("/").removeprefix("./") + "/", parse_location(new)) for old, new in pairs]
         places = [(_absolute(old, encoded), parse_location(new)) for old, new in pairs if _is_place(old)]
         self._map = sorted(places, key=lambda pair: len(pair[0].path), reverse=True)
 
     def resolve(self, raw: str) -> Location:
-        """Give the place of a recorded path, which may be relative to the table.
+        """Return the location of a recorded path, which may be relative to the table.
 
         Raises
         ------
         UnsafePathError
-            Where the path climbs out with ``..``, or leads to another store that no map names.
+            If the path contains ``..``, or leads to another store that no map names.
         """
         decoded = decode_path(raw) if self._encoded else raw
         if ".." in decoded.split("/"):
-            raise UnsafePathError("a path in the metadata climbs out of its directory", path=raw)
+            raise UnsafePathError("a path in the metadata contains '..'", path=raw)
         for prefix, new in self._texts:
             if decoded.removeprefix("./").startswith(prefix):
                 return new.join(_normalized(decoded.removeprefix("./")[len(prefix) :]))
@@ -200,15 +208,75 @@ class PathResolver:
         if not absolute.same_store(self.root):
             store = f"{absolute.scheme}://{absolute.authority}/"
             raise UnsafePathError(
-                "a path in the metadata leads to another store than the table's",
-                hint=f"name it in location_map, as in location_map={{'{store}': '{store}'}}",
+                "a path in the metadata leads to another store than that of the table",
+                hint=f"to allow it, pass location_map={{'{store}': '{store}'}}",
                 path=_without_user(raw),
                 table=str(self.root),
             )
         return absolute
 
+    def is_uniform(self, prefix: str) -> bool:
+        """Return whether all paths below a recorded prefix, which ends with a slash, lead to one place below.
+
+        They do unless the location map has a longer prefix for some of them.
+        """
+        prefix = prefix.removeprefix("./")
+        if any(text.startswith(prefix) and text != prefix for text, _ in self._texts):
+            return False
+        if any(prefix.startswith(text) for text, _ in self._texts):
+            return True
+        place = self.absolute(prefix) or self.root
+        return not any(_below_anywhere(old, place) for old, _ in self._map)
+
+    def record(self, place: Location, base: str | None = None) -> str:
+        """Return what metadata records for a place; `resolve` returns the place for it.
+
+        Parameters
+        ----------
+        place
+            Where a file is.
+        base
+            The location of the table as its metadata spells it, which stands in front of paths below the table. Without
+            it, encoded paths below the table are relative, and others begin with the root.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Where the table is read by a location map, which no other reader has.
+        UnsafePathError
+            If the name is not valid Unicode.
+
+        Examples
+        --------
+        >>> root = parse_location("s3://bucket/orders")
+        >>> PathResolver(root).record(root.join("day=a%2Fb/1 2.parquet"))
+        'day=a%252Fb/1%202.parquet'
+        >>> PathResolver(root, encoded=False).record(root.join("data/1 2.parquet"), "s3a://bucket/orders")
+        's3a://bucket/orders/data/1 2.parquet'
+        """
+        if self._texts:
+            raise InvalidArgumentError(
+                "no path can be recorded in a table that is opened with location_map",
+                hint="open the table without location_map",
+                table=str(self.root),
+            )
+        rest = _below(place, self.root)
+        if not rest:
+            scheme = f"{place.scheme}://{place.authority}{'' if place.scheme == 'file' else '/'}"
+            return scheme + self._spelled(place.path) if self._encoded else str(place)
+        if base is None and not self._encoded:
+            base = str(self.root)
+        return self._spelled(rest) if base is None else f"{base.rstrip('/')}/{self._spelled(rest)}"
+
+    def _spelled(self, path: str) -> str:
+        try:
+            # What is not escaped is what Hadoop leaves alone too, but for the colon, which could end a scheme.
+            return quote(path, safe="/=+,@!$&'()*;") if self._encoded else path
+        except UnicodeEncodeError:
+            raise UnsafePathError("the name of a file is not valid Unicode", path=repr(path)) from None
+
     def absolute(self, raw: str) -> Location | None:
-        """Give the place that an absolute path names, unmapped; None where the path is relative."""
+        """Return the location that an absolute path names, without the map; None if the path is relative."""
         if raw.startswith("/"):
             if self.root.scheme == "file":
                 return _absolute(raw, self._encoded)
@@ -219,11 +287,11 @@ class PathResolver:
         try:
             return _absolute(raw, self._encoded)
         except InvalidArgumentError as error:
-            raise UnsafePathError(f"a path in the metadata leads away: {error.message}", path=raw) from None
+            raise UnsafePathError(f"a path in the metadata cannot be followed: {error.message}", path=raw) from None
 
 
 def _is_place(raw: str) -> bool:
-    """Say whether a recorded prefix is an absolute path or URI that can be read as one."""
+    """Return whether a recorded prefix is a valid absolute path or URI."""
     if not raw.startswith("/") and ":/" not in raw:
         return False
     try:
@@ -234,23 +302,23 @@ def _is_place(raw: str) -> bool:
 
 
 def _absolute(raw: str, encoded: bool) -> Location:
-    """Read an absolute path or URI as metadata records it, decoded once where it is encoded."""
+    """Parse an absolute path or URI as metadata records it, decoded once where it is encoded."""
     if raw.startswith("/"):
         return Location("file", "", os.path.normpath(decode_path(raw) if encoded else raw))
-    # What follows a ? or # belongs to the name: it would be percent-encoded in a URI, and is not always.
+    # A ? or # is part of the name: not every writer escapes it, as a URI requires.
     named, _, after = raw.partition(":")
     scheme = _ALIASES.get(named.lower(), named.lower())
     if scheme == "file":
         return Location("file", "", os.path.normpath(_local_part(after, encoded)))
     authority, _, path = after.lstrip("/").partition("/") if after.startswith("//") else ("", "", after.lstrip("/"))
     if scheme not in _WITH_CONTAINER:
-        # Old writers of Hadoop recorded their keys in front of the bucket, of whose name they are no part.
+        # Old Hadoop writers recorded access keys in front of the bucket. They are not part of its name.
         authority = authority.rpartition("@")[2]
     return Location(scheme, authority, _normalized(decode_path(path) if encoded else path))
 
 
 def _below(place: Location, prefix: Location) -> str | None:
-    """Give the part of a place below a prefix; None where it is elsewhere."""
+    """Return the path of a location relative to a prefix; None if it is elsewhere."""
     if not place.same_store(prefix):
         return None
     base = prefix.path.rstrip("/")
@@ -260,6 +328,6 @@ def _below(place: Location, prefix: Location) -> str | None:
 
 
 def _below_anywhere(place: Location, prefix: Location) -> str | None:
-    """Give the part of a place below a prefix, whichever store each of them is said to be in."""
+    """Return the path of a location relative to a prefix, whatever stores they name."""
     rest, base = place.path.lstrip("/"), prefix.path.strip("/") + "/"
     return rest[len(base) :] if rest.startswith(base) else None

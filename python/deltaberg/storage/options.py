@@ -1,4 +1,4 @@
-"""What callers say about a store: the spellings of deltalake (``AWS_*``) and of pyiceberg (``s3.*``) alike."""
+"""Options of stores, in the spellings of deltalake (``AWS_*``) and of pyiceberg (``s3.*``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltaberg.errors import InvalidArgumentError
 
 __all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
 
-#: Names and values, strings as a rule.
+#: Names and values. Most values are strings.
 StoreOptions = Mapping[str, Any]
 
 _S3 = {
@@ -79,7 +79,7 @@ _CLIENT = frozenset(
 _RETRY = frozenset({"max_retries", "retry_timeout"})
 _PATH_STYLE = frozenset({"s3.path-style-access", "aws_path_style", "path_style"})
 _PROFILE = frozenset({"s3.profile-name", "client.profile-name", "aws_profile", "profile"})
-#: What proves who the caller is, in the spellings that `option_name` gives.
+#: Options that identify the caller, as `option_name` spells them.
 _CREDENTIALS = frozenset(
     {
         "access_key",
@@ -104,15 +104,15 @@ _CREDENTIALS = frozenset(
         "token",
     }
 )
-#: How pyiceberg begins the names of options for stores of another kind than the one that is opened.
+#: The prefixes of pyiceberg's options, by scheme. Options of other stores than the one that is opened are ignored.
 _PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
-#: What seconds and numbers of attempts may be.
+#: The largest number of seconds or of attempts.
 _LARGEST_NUMBER = 1_000_000_000
 _FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
 
 
 class StoreConfig(NamedTuple):
-    """What obstore takes: the store's own configuration, the HTTP client's, and that of retries."""
+    """Arguments of obstore: the configuration of the store, of its HTTP client, and of retries; and an AWS profile."""
 
     config: dict[str, Any]
     client: dict[str, Any]
@@ -121,7 +121,7 @@ class StoreConfig(NamedTuple):
 
 
 def is_store_option(name: str) -> bool:
-    """Say whether an option is spelled as those of some store are."""
+    """Return whether the name of an option is one that some store has."""
     spelled = name.lower()
     return spelled.startswith(_FAMILIES) or any(
         spelled in known for known in (_S3, _CLIENT, _RETRY, _PATH_STYLE, _PROFILE)
@@ -129,7 +129,7 @@ def is_store_option(name: str) -> bool:
 
 
 def option_name(scheme: str, name: str) -> str:
-    """Give what the stores of a scheme call an option, however the caller spells it."""
+    """Return obstore's name of an option for the stores of a scheme, however the caller spells it."""
     spelled = name.lower()
     if spelled in _PROFILE:
         return "profile"
@@ -138,7 +138,7 @@ def option_name(scheme: str, name: str) -> str:
 
 
 def without_credentials(options: StoreOptions) -> dict[str, Any]:
-    """Give the options without those that prove who the caller is, to whichever store."""
+    """Return the options without those that identify the caller to any store."""
     return {
         name: value
         for name, value in options.items()
@@ -147,18 +147,18 @@ def without_credentials(options: StoreOptions) -> dict[str, Any]:
 
 
 def _is_foreign(scheme: str, name: str) -> bool:
-    """Say whether an option is for a store of another kind: catalogs have the options of several at once."""
+    """Return whether an option is for another kind of store: a catalog is configured for several at once."""
     others = (prefix for known, prefixes in _PREFIXES.items() for prefix in prefixes if known != scheme)
     return name.startswith(tuple(others)) and not name.startswith(_PREFIXES.get(scheme, ()))
 
 
 def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
-    """Sort options into what obstore takes.
+    """Sort options into the arguments of obstore.
 
     Raises
     ------
     InvalidArgumentError
-        Where an option has a value of another kind than it needs.
+        If the value of an option is not a number or a boolean, as the option requires.
     """
     found = StoreConfig({}, {}, {}, None)
     profile = None
@@ -176,7 +176,7 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
             _sort(found, option_name(scheme, name), original, value)
     endpoint = found.config.get("endpoint") or found.config.get("base_url")
     if isinstance(endpoint, str) and endpoint.startswith("http://"):
-        # The caller spelled the scheme out.
+        # The caller wrote http:// on purpose.
         found.client.setdefault("allow_http", True)
     return found._replace(profile=profile)
 
@@ -212,6 +212,6 @@ def _number(name: str, value: Any) -> float:
         number = -1.0
     if not 0 <= number <= _LARGEST_NUMBER:
         raise InvalidArgumentError(
-            f"the storage option {name!r} is no number from 0 to {_LARGEST_NUMBER}", hint="pass a number"
+            f"the storage option {name!r} is not a number from 0 to {_LARGEST_NUMBER}", hint="pass a number"
         )
     return number

@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
-import io
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from deltaberg.errors import (
-    DeltabergError,
-    InvalidArgumentError,
-    MissingDependencyError,
-    ObjectNotFoundError,
-    StorageError,
-)
-from deltaberg.storage.base import Counters, ObjectMeta
+from deltaberg.errors import ObjectNotFoundError, StorageError
+from deltaberg.storage.answers import conditional_put, translated, written
+from deltaberg.storage.base import Counters, ObjectMeta, PutOutcome, PutResult
+from deltaberg.storage.clients import open_client
 from deltaberg.storage.location import Location
-from deltaberg.storage.options import StoreConfig, StoreOptions, store_config
+from deltaberg.storage.options import StoreOptions
+from deltaberg.storage.probe import conditional_put_works
+from deltaberg.storage.range_file import RangeFile
+from deltaberg.storage.upload import Upload
 
-__all__ = ["RemoteStorage", "memory_store"]
+__all__ = ["RemoteStorage"]
 
 _T = TypeVar("_T")
 
-#: The end of a file is read at once: footers and small files need no second request.
-_TAIL_BYTES = 64 * 1024
+#: How many parts of one object are sent at the same time.
+_CONCURRENT_PARTS = 4
+#: How many objects are deleted by one request; Azure takes the fewest.
+_DELETED_AT_ONCE = 256
+#: How many objects a listing gives at once: a page of S3.
+_LISTED_AT_ONCE = 1000
+#: Ranges of an object that are no farther apart, in bytes, are read at once; obstore does the same.
+_GAP = 1 << 20
+#: What the names of S3 Express buckets end with, which are listed in no order and from no offset.
+_S3_EXPRESS = "--x-s3"
+#: Sorts behind what follows the slash of a directory; a name that sorts behind it is read, and dropped.
+_LAST_CHARACTER = "\U0010ffff"
 
 #: The process that first used obstore: its runtime does not survive a fork.
 _used_by: list[int] = []
 
-#: Stores in memory live as long as the process, by name.
-_memory_stores: dict[str, Any] = {}
+
+class _ImpossibleNameError(StorageError):
+    """A path holds a character that no name of an object can have."""
 
 
 class RemoteStorage:
     """A bucket; paths are keys without a slash in front.
 
-    ``renewed`` gives the options that hold now, where they change: credentials that expire.
+    Parameters
+    ----------
+    location
+        Which bucket.
+    options
+        How it is reached.
+    renewed
+        Returns the options that hold now, where they change: credentials that expire.
     """
 
     def __init__(
@@ -47,17 +67,25 @@ class RemoteStorage:
         self._location = location
         self._name = f"{location.scheme}://{location.authority}"
         self._renewed = renewed
-        self._client = (options, _translated(lambda: _open(location, options), self._name))
+        self._options = options
+        #: Clients that repeat requests, and those that never do, of the options that hold now.
+        self._clients = {True: translated(lambda: open_client(location, options), self._name)}
         self._lock = threading.Lock()
+        self._probed: bool | None = None
+        self._probing = threading.Lock()
 
     @property
     def _store(self) -> Any:
-        if self._renewed is not None:
-            options = self._renewed()
-            with self._lock:
-                if options != self._client[0]:
-                    self._client = (options, _open(self._location, options))
-        return self._client[1]
+        return self._client()
+
+    def _client(self, *, repeat: bool = True) -> Any:
+        options = self._options if self._renewed is None else self._renewed()
+        with self._lock:
+            if options != self._options:
+                self._options, self._clients = options, {}
+            if repeat not in self._clients:
+                self._clients[repeat] = open_client(self._location, options, repeat=repeat)
+            return self._clients[repeat]
 
     def get(self, path: str) -> bytes:
         """Read a whole object."""
@@ -66,14 +94,35 @@ class RemoteStorage:
         return self._call(lambda: bytes(obstore.get(self._store, path).bytes()), path)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read some ranges (start, length) of an object; neighbours travel together."""
+        """Read some ranges (start, length) of an object; adjacent ranges are fetched in one request."""
+        try:
+            return self._ranges(path, ranges)
+        except ObjectNotFoundError:
+            raise
+        except StorageError:
+            # Stores refuse a range that begins behind the end.
+            size = self.head(path).size
+            inside = [(start, min(length, max(size - start, 0))) for start, length in ranges]
+            if inside == list(ranges):
+                raise
+        return self._ranges(path, inside)
+
+    def _ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         import obstore
 
-        starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
-        if not starts:
-            return []
-        parts = self._call(lambda: obstore.get_ranges(self._store, path, starts=starts, lengths=lengths), path)
-        return [bytes(part) for part in parts]
+        # obstore would merge neighbours too, but panics where one of them begins behind the end.
+        merged = _merged(ranges)
+        if not merged:
+            return [b"" for _ in ranges]
+        starts, ends = [start for start, _ in merged], [end for _, end in merged]
+        parts = self._call(lambda: obstore.get_ranges(self._store, path, starts=starts, ends=ends), path)
+        views = [memoryview(part) for part in parts]
+        found = []
+        for start, length in ranges:
+            at = bisect_right(starts, start) - 1
+            skipped = start - starts[at] if length > 0 else 0
+            found.append(views[at][skipped : skipped + length].tobytes())
+        return found
 
     def head(self, path: str) -> ObjectMeta:
         """Describe an object."""
@@ -82,75 +131,164 @@ class RemoteStorage:
         return _meta(self._call(lambda: obstore.head(self._store, path), path))
 
     def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
-        """List the objects directly in a directory, from a name on."""
+        """List the objects directly in a directory, from a name on, without walking below it."""
+        directory = _directory(prefix)
+        if offset and self._lists_from_offsets:
+            listed = (meta for meta in self._listed_from(directory, offset) if _is_in(meta.path, directory))
+            found = self._without_markers(listed)
+        else:
+            found = (_meta(item) for item in self._listed(prefix)["objects"])
+        inside = {
+            meta.path: meta for meta in found if _is_in(meta.path, directory) and meta.path[len(directory) :] >= offset
+        }
+        yield from (inside[path] for path in sorted(inside))
+
+    @property
+    def _lists_from_offsets(self) -> bool:
+        """Whether a listing can begin at a name, and is in order: on Azure it begins at the first all the same."""
+        scheme, authority = self._location.scheme, self._location.authority
+        return scheme in ("s3", "gs", "memory") and not authority.endswith(_S3_EXPRESS)
+
+    def _listed_from(self, directory: str, offset: str) -> Iterator[ObjectMeta]:
+        """List what is at or behind a name; where it leads below a directory, go on behind that."""
+        # The store leaves out the offset itself, which is wanted: what is before it is listed too, and dropped later.
+        start = directory + offset[:-1]
+        while True:
+            below = ""
+            for chunk in self._chunks(directory, start):
+                metas = [_meta(item) for item in chunk]
+                yield from metas
+                last = metas[-1].path if metas else ""
+                name, separator, _ = last[len(directory) :].partition("/")
+                below = f"{directory}{name}/" if separator else ""
+                if below and below + _LAST_CHARACTER > start:
+                    break
+                below = ""
+            if not below:
+                return
+            start = below + _LAST_CHARACTER
+
+    def _chunks(self, directory: str, start: str | None = None) -> Iterator[Sequence[Any]]:
         import obstore
 
-        directory = prefix.rstrip("/") + "/"
-        # The store's offset is exclusive; one less than the name in the last character includes it.
-        start = None if not offset else f"{directory}{offset[:-1]}{chr(ord(offset[-1]) - 1)}"
-        stream = self._call(lambda: obstore.list(self._store, prefix=directory, offset=start), prefix)
-        found = []
-        while True:
-            chunk = self._call(lambda: next(stream, None), prefix)
-            if chunk is None:
-                break
-            for item in chunk:
-                name = item["path"].removeprefix(directory)
-                if "/" not in name and name >= offset:
-                    found.append(_meta(item))
-        # Stores list by name, but S3 Express does not.
-        found.sort(key=lambda meta: meta.path)
-        yield from found
+        stream = self._call(
+            lambda: obstore.list(self._store, prefix=directory or None, offset=start, chunk_size=_LISTED_AT_ONCE),
+            directory,
+        )
+        while (chunk := self._call(lambda: next(stream, None), directory)) is not None:
+            yield chunk
+
+    def _listed(self, prefix: str) -> Any:
+        import obstore
+
+        directory = _directory(prefix)
+        return self._call(lambda: obstore.list_with_delimiter(self._store, prefix=directory or None), prefix)
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
-        import obstore
-
-        directory = prefix.rstrip("/") + "/" if prefix else ""
-        found = self._call(lambda: obstore.list_with_delimiter(self._store, prefix=directory or None), prefix)
+        directory = _directory(prefix)
+        found = self._listed(prefix)
         if not found["common_prefixes"] and not found["objects"]:
             raise ObjectNotFoundError("there is no such directory", path=f"{self._name}/{prefix}")
         return sorted(name.rstrip("/").removeprefix(directory) for name in found["common_prefixes"])
 
-    def has_objects(self, prefix: str) -> bool:
-        """Say whether there is any object below a directory."""
-        import obstore
+    def walk(self, prefix: str) -> Iterator[ObjectMeta]:
+        """List all objects below a directory, page by page."""
+        directory = _directory(prefix)
+        listed = (_meta(item) for chunk in self._chunks(directory) for item in chunk)
+        yield from self._without_markers(meta for meta in listed if meta.path.startswith(directory))
 
-        directory = prefix.rstrip("/") + "/"
-        return self._call(lambda: bool(next(obstore.list(self._store, prefix=directory, chunk_size=1), None)), prefix)
+    def _without_markers(self, listed: Iterable[ObjectMeta]) -> Iterator[ObjectMeta]:
+        """Leave out the empty objects that mark directories: their keys end with a slash, which obstore cuts off.
+
+        Only the store can tell such an object from an empty one of the same name without the slash, so it is asked.
+        """
+        empty: set[str] = set()
+        for meta in listed:
+            if meta.size > 0:
+                yield meta
+            elif meta.path not in empty:
+                empty.add(meta.path)
+                with suppress(ObjectNotFoundError):
+                    yield self.head(meta.path)
+
+    def has_objects(self, prefix: str) -> bool:
+        """Return whether there is any object below a directory."""
+        return next(self.walk(prefix), None) is not None
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open an object for random access."""
         size = self.head(path).size if size is None else size
-        return pa.PythonFile(_RangeFile(self, path, size, counters or Counters()), mode="r")
+        return pa.PythonFile(RangeFile(partial(self._range, path), size, counters or Counters()), mode="r")
 
-    def put(self, path: str, data: bytes, *, overwrite: bool = False) -> bool:
-        """Write an object, only where there is none unless told otherwise."""
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
-        def write() -> bool:
-            try:
-                obstore.put(self._store, path, data, mode="overwrite" if overwrite else "create")
-            except AlreadyExistsError:
-                return False
-            return True
-
-        return self._call(write, path)
-
-    def delete(self, path: str) -> None:
-        """Delete an object."""
-        import obstore
-
-        self._call(lambda: obstore.delete(self._store, path), path)
-
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Read one range of an object."""
+    def _range(self, path: str, start: int, length: int) -> bytes:
         import obstore
 
         return self._call(lambda: bytes(obstore.get_range(self._store, path, start=start, length=length)), path)
 
+    def put(self, path: str, data: bytes, *, if_absent: bool = False) -> PutResult:
+        """Write an object; where there must be none, by one request that is not repeated."""
+        import obstore
+
+        if if_absent:
+            client = self._call(lambda: self._client(repeat=False), path)
+            return conditional_put(
+                lambda: obstore.put(client, path, data, mode="create", use_multipart=False), f"{self._name}/{path}"
+            )
+        self._write(lambda: obstore.put(self._store, path, data, use_multipart=False), path)
+        return PutResult(PutOutcome.WRITTEN)
+
+    def probe_conditional_put(self, directory: str) -> bool:
+        """Return whether the store honours conditional puts, which it is asked once."""
+        with self._probing:
+            if self._probed is None:
+                self._probed = conditional_put_works(self, directory)
+            return self._probed
+
+    def open_output(self, path: str) -> Upload:
+        """Open an object for writing."""
+        import obstore
+
+        def stream(parts: Iterator[bytes]) -> None:
+            obstore.put(self._store, path, parts, use_multipart=True, max_concurrency=_CONCURRENT_PARTS)
+
+        return Upload(partial(self.put, path), lambda parts: self._write(lambda: stream(parts), path))
+
+    def delete(self, path: str) -> None:
+        """Delete an object. If there is none, nothing happens."""
+        with suppress(ObjectNotFoundError):
+            self._call(partial(self._delete, path), path)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete objects, by requests of many where the store has them."""
+        left = iter(paths)
+        while some := list(islice(left, _DELETED_AT_ONCE)):
+            try:
+                self._call(partial(self._delete, some), some[0])
+            except (ObjectNotFoundError, _ImpossibleNameError):
+                # Some stores stop at an object that is missing. A name that no object can have is reported by itself.
+                for path in some:
+                    self.delete(path)
+
+    def _delete(self, paths: str | list[str]) -> None:
+        import obstore
+
+        try:
+            obstore.delete(self._store, paths)
+        except TypeError as error:
+            # Characters that no name can have make obstore say that it was not given a text.
+            path = paths if isinstance(paths, str) else paths[0]
+            raise _ImpossibleNameError("no object can have this name", path=f"{self._name}/{path}") from error
+
     def _call(self, work: Callable[[], _T], path: str) -> _T:
+        self._check_process(path)
+        return translated(work, f"{self._name}/{path}")
+
+    def _write(self, work: Callable[[], object], path: str) -> None:
+        self._check_process(path)
+        written(work, f"{self._name}/{path}")
+
+    def _check_process(self, path: str) -> None:
         if not _used_by:
             _used_by.append(os.getpid())
         if _used_by[0] != os.getpid():
@@ -159,134 +297,31 @@ class RemoteStorage:
                 hint='start processes with multiprocessing\'s "spawn" method',
                 path=f"{self._name}/{path}",
             )
-        return _translated(work, f"{self._name}/{path}")
 
 
-def _translated(work: Callable[[], _T], path: str) -> _T:
-    """Run a call of obstore; its exceptions become ours."""
-    try:
-        from obstore import exceptions
-    except ImportError as error:  # pragma: no cover - obstore is a dependency
-        raise MissingDependencyError("object stores need obstore", hint="pip install obstore") from error
-    try:
-        return work()
-    except DeltabergError:
-        raise
-    except (FileNotFoundError, exceptions.NotFoundError) as error:
-        raise ObjectNotFoundError("there is no such object", path=path) from error
-    except exceptions.UnknownConfigurationKeyError as error:
-        raise InvalidArgumentError(f"a storage option is not known: {_first_sentence(error)}", path=path) from error
-    except (exceptions.BaseError, OSError, ValueError) as error:
-        raise StorageError(f"the store failed: {_first_sentence(error)}", path=path) from error
+def _directory(prefix: str) -> str:
+    """Return what the keys in a directory begin with; nothing at the root."""
+    return f"{prefix.rstrip('/')}/" if prefix else ""
 
 
-def _first_sentence(error: Exception) -> str:
-    text = str(error).split("\n\nDebug source", 1)[0].strip()
-    return text.splitlines()[0] if text else type(error).__name__
+def _is_in(path: str, directory: str) -> bool:
+    """Return whether an object is directly in a directory. One that has its very name marks an empty directory."""
+    return path.startswith(directory) and len(path) > len(directory) and "/" not in path[len(directory) :]
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return what to read (start, end), in order, so that each range lies in one of them."""
+    merged: list[tuple[int, int]] = []
+    for start, length in sorted(ranges):
+        if length <= 0:
+            continue
+        if merged and start <= merged[-1][1] + _GAP:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], start + length))
+        else:
+            merged.append((start, start + length))
+    return merged
 
 
 def _meta(item: Any) -> ObjectMeta:
     modified = item["last_modified"]
     return ObjectMeta(item["path"], int(item["size"]), int(modified.timestamp() * 1000), item.get("e_tag"))
-
-
-def _open(location: Location, options: StoreOptions) -> Any:
-    from obstore.store import AzureStore, GCSStore, S3Store
-
-    settings = store_config(location.scheme, options)
-    common: dict[str, Any] = {"config": settings.config}
-    if settings.client:
-        common["client_options"] = settings.client
-    if settings.retry:
-        common["retry_config"] = settings.retry
-    if location.scheme == "memory":
-        return memory_store(location.authority)
-    if location.scheme == "s3":
-        return S3Store(location.authority, **common, **_profile(settings))
-    if location.scheme == "gs":
-        return GCSStore(location.authority, **common)
-    if location.scheme in ("az", "abfs"):
-        container, at, host = location.authority.partition("@")
-        if at:
-            # Hadoop's form: container@account.host.
-            settings.config.setdefault("account_name", host.partition(".")[0])
-        return AzureStore(container, **common)
-    raise InvalidArgumentError(f"there is no store for {location.scheme}://")
-
-
-def _profile(settings: StoreConfig) -> dict[str, Any]:
-    """Give credentials of a profile in the shared AWS files, which boto3 reads."""
-    if settings.profile is None:
-        return {}
-    try:
-        import boto3
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError as error:
-        raise MissingDependencyError("an AWS profile needs boto3", hint="pip install boto3") from error
-    session = boto3.session.Session(profile_name=settings.profile)
-    if session.region_name and "region" not in settings.config:
-        settings.config["region"] = session.region_name
-    return {"credential_provider": Boto3CredentialProvider(session)}
-
-
-def memory_store(name: str) -> Any:
-    """Give the store in memory of this name; it is made on first use and lives with the process."""
-    from obstore.store import MemoryStore
-
-    return _memory_stores.setdefault(name, MemoryStore())
-
-
-class _RangeFile(io.RawIOBase):
-    """An object as a file: its end is read once, everything else by ranges as asked."""
-
-    def __init__(self, storage: RemoteStorage, path: str, size: int, counters: Counters) -> None:
-        super().__init__()
-        self._storage = storage
-        self._path = path
-        self._size = size
-        self._at = 0
-        self._counters = counters
-        self._tail: bytes | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def size(self) -> int:
-        return self._size
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = base + offset
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        stop = self._size if size < 0 else min(self._at + size, self._size)
-        data = self._range(self._at, max(stop - self._at, 0))
-        self._at += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _range(self, start: int, length: int) -> bytes:
-        if length == 0:
-            return b""
-        tail_start = max(self._size - _TAIL_BYTES, 0)
-        if start < tail_start:
-            return self._fetch(start, length)
-        if self._tail is None:
-            self._tail = self._fetch(tail_start, self._size - tail_start)
-        return self._tail[start - tail_start : start - tail_start + length]
-
-    def _fetch(self, start: int, length: int) -> bytes:
-        data = self._storage.read_range(self._path, start, length)
-        self._counters.add(1, len(data))
-        return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Protocol
 
 from deltaberg.storage.location import Location
@@ -11,19 +10,24 @@ from deltaberg.storage.options import StoreOptions
 __all__ = ["Vendor"]
 
 
-class Vendor(Hashable, Protocol):
-    """What knows the options of stores that change with time. It is small, pickles, and can be compared."""
+class Vendor(Protocol):
+    """A source of store options that change with time. It is small, and pickles."""
+
+    @property
+    def key(self) -> bytes:
+        """The same for vendors that give the same options, within one process; it gives no secret away."""
+        ...
 
     def scope(self, location: Location) -> str:
-        """Give the prefix of locations that have their options in common with this one."""
+        """Return the prefix of the locations that share the options of this one."""
         ...
 
     def options(self, scope: str) -> StoreOptions:
-        """Give the options that hold now for the locations of a scope.
+        """Return the options that are valid now for the locations of a scope.
 
         Raises
         ------
         StorageError
-            Where they have expired, and there are no new ones.
+            If they have expired, and there are no new ones.
         """
         ...

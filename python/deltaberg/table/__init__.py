@@ -1,11 +1,13 @@
-"""What tables of every format share: scans and their execution."""
+"""The parts that tables of both formats share: how they are opened, scans and how they are executed, and commits."""
 
 from __future__ import annotations
 
 from deltaberg.table.arguments import (
     AUTO,
     Instant,
+    checked_choice,
     checked_flag,
+    checked_integer,
     checked_limit,
     checked_map,
     checked_options,
@@ -13,27 +15,38 @@ from deltaberg.table.arguments import (
     parse_instant,
     zone_of,
 )
-from deltaberg.table.options import ScanOptions, processors, scan_options
-from deltaberg.table.scan import Scan, ScanMetrics
-from deltaberg.table.source import ROW, FileSelection, PruneStep, ScanSource
+from deltaberg.table.commit import Change, CommitPolicy, CommitResult, Fate, commit_change
+from deltaberg.table.opening import OpenOptions
+from deltaberg.table.read.options import ScanOptions, processors, scan_options
+from deltaberg.table.read.scan import Scan, ScanMetrics
+from deltaberg.table.read.source import FILE_NUMBER, FileSelection, PruneStep, ScanSource, total_size
 
 __all__ = [
     "AUTO",
-    "ROW",
+    "FILE_NUMBER",
+    "Change",
+    "CommitPolicy",
+    "CommitResult",
+    "Fate",
     "FileSelection",
     "Instant",
+    "OpenOptions",
     "PruneStep",
     "Scan",
     "ScanMetrics",
     "ScanOptions",
     "ScanSource",
+    "checked_choice",
     "checked_flag",
+    "checked_integer",
     "checked_limit",
     "checked_map",
     "checked_options",
     "checked_text",
+    "commit_change",
     "parse_instant",
     "processors",
     "scan_options",
+    "total_size",
     "zone_of",
 ]

@@ -35,14 +35,14 @@ class AvroFile:
     Raises
     ------
     CorruptAvroError
-        Where the bytes are no whole Avro file.
+        If the bytes are not a whole Avro file.
     UnsupportedFeatureError
-        Where its codec is not known.
+        If its codec is not known.
     """
 
     def __init__(self, data: bytes) -> None:
         if data[: len(_MAGIC)] != _MAGIC:
-            raise CorruptAvroError("this is no Avro file: it does not begin with Obj\\x01")
+            raise CorruptAvroError("this is not an Avro file: it does not begin with Obj\\x01")
         self._data = data
         cursor = _Header(data, len(_MAGIC))
         self.metadata: Mapping[str, bytes] = cursor.pairs()
@@ -88,7 +88,7 @@ class AvroFile:
         Parameters
         ----------
         wanted
-            Fields with ``PARQUET:field_id``; those that are not nullable must be in the file, others are null where it
+            Fields with ``PARQUET:field_id``; those that are not nullable must be in the file, others are null if it
             lacks them.
         keys
             For the id of a map's key the keys that are wanted; entries with other keys are left out.
@@ -96,7 +96,7 @@ class AvroFile:
         Raises
         ------
         CorruptAvroError
-            Where a required field is missing, or of a type that is not read as the wanted one, or a block is damaged.
+            If a required field is missing, or of a type that is not read as the wanted one, or a block is damaged.
         """
         node = by_id(self.schema, wanted, keys or {})
         try:
@@ -111,7 +111,7 @@ class AvroFile:
 
 
 class _Header:
-    """Reads what stands outside of blocks."""
+    """Reads what is not in blocks: the header and the sizes of blocks."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
@@ -121,7 +121,7 @@ class _Header:
         value = shift = 0
         while True:
             if self.at >= len(self._data) or shift > 63:
-                raise CorruptAvroError("the Avro file ends inside of a number, or the number has more than 64 bits")
+                raise CorruptAvroError("the Avro file ends within a number, or the number has more than 64 bits")
             byte = self._data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << shift

@@ -9,30 +9,29 @@ import pyarrow.types as pt
 
 from deltaberg.errors import CorruptAvroError
 from deltaberg.files.avro.schema import AvroField, AvroType
+from deltaberg.kernels.results import AvroNode
 from deltaberg.schema import FIELD_ID
 
-__all__ = ["Node", "by_id", "by_name"]
+__all__ = ["by_id", "by_name"]
 
-#: Kind, size, slot, children, keys.
-Node = tuple[str, int, "int | None", "Sequence[Node]", "Sequence[int] | None"]
 _Keys = Mapping[int, Sequence[int]]
-#: Gives, for the fields of a record and the wanted ones, the slot of each field.
+#: Maps the fields of a record and the wanted columns to the slot of each field.
 _Match = Callable[[Sequence[AvroField], Sequence[pa.Field]], "list[int | None]"]
 
 
-def by_id(schema: AvroType, wanted: pa.Schema, keys: _Keys) -> Node:
+def by_id(schema: AvroType, wanted: pa.Schema, keys: _Keys) -> AvroNode:
     """Resolve wanted columns by their ids.
 
     Raises
     ------
     CorruptAvroError
-        Where the file lacks a field that is not nullable.
+        If the file lacks a field that is not nullable.
     """
     return _read(schema, pa.struct(list(wanted)), None, _match_ids, keys)
 
 
-def by_name(schema: AvroType, wanted: pa.Schema) -> Node:
-    """Resolve wanted top-level columns by name; what is in them is all of what the file has there."""
+def by_name(schema: AvroType, wanted: pa.Schema) -> AvroNode:
+    """Resolve wanted top-level columns by name, with everything that the file has in them."""
     return _read(schema, pa.struct(list(wanted)), None, _match_names, {})
 
 
@@ -57,8 +56,8 @@ def _id_of(child: pa.Field) -> int:
     return int((child.metadata or {})[FIELD_ID])
 
 
-def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match, keys: _Keys) -> Node:
-    """Give the node of a type whose values go to a column of the target type."""
+def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match, keys: _Keys) -> AvroNode:
+    """Return the node of a type whose values are decoded into a column of the target type."""
     kind = found.kind
     if kind == "union":
         others = [_read(branch.type, target, None, match, keys) for branch in found.fields]
@@ -81,7 +80,7 @@ def _read(found: AvroType, target: pa.DataType, slot: int | None, match: _Match,
     return _whole(found, slot)
 
 
-def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[Node]:
+def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Match, keys: _Keys) -> list[AvroNode]:
     slots = match(found, wanted)
     return [
         _whole(part.type, None) if slot is None else _read(part.type, wanted[slot].type, slot, match, keys)
@@ -89,6 +88,6 @@ def _fields(found: Sequence[AvroField], wanted: Sequence[pa.Field], match: _Matc
     ]
 
 
-def _whole(found: AvroType, slot: int | None) -> Node:
-    """Give the node of a leaf, or of a type that is passed over."""
+def _whole(found: AvroType, slot: int | None) -> AvroNode:
+    """Return the node of a leaf, or of a type that is skipped."""
     return (found.kind, found.size, slot, [_whole(child.type, None) for child in found.fields], None)

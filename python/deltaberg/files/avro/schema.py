@@ -32,8 +32,8 @@ _TIMESTAMPS = {
 class AvroType:
     """A type of the writer's schema.
 
-    ``kind`` is as the kernel `decode_avro` names it. ``fields`` are the fields of a record, the element of an array,
-    the value of a map, the branches of a union.
+    ``kind`` is the name that the kernel `decode_avro` uses. ``fields`` holds the fields of a record, the element of an
+    array, the value of a map, or the branches of a union.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class AvroType:
 
     @property
     def value(self) -> AvroType:
-        """The type without null: of a union of null and one type that type."""
+        """The type without null: for a union of null and one other type, that type."""
         if self.kind != "union":
             return self
         others = [branch.type for branch in self.fields if branch.type.kind != "null"]
@@ -53,7 +53,7 @@ class AvroType:
 
 @dataclass(frozen=True)
 class AvroField:
-    """A part of a type, with its field id where the writer gave one."""
+    """A part of a type, with its field id where the writer recorded one."""
 
     name: str
     type: AvroType
@@ -68,21 +68,21 @@ def parse_avro_schema(text: bytes | str) -> AvroType:
     Raises
     ------
     CorruptAvroError
-        Where the text is no schema of a record.
+        If the text is not a schema of a record.
     """
     try:
         found = _Parser().parse(json.loads(text), 0)
     except (ValueError, RecursionError) as error:
         if isinstance(error, CorruptAvroError):
             raise
-        raise CorruptAvroError(f"the Avro schema is no JSON: {error}") from None
+        raise CorruptAvroError(f"the Avro schema is not JSON: {error}") from None
     if found.kind != "record":
         raise CorruptAvroError(f"the rows of the Avro file are of type {found.kind}, not records")
     return found
 
 
 class _Parser:
-    """Reads types, and remembers the named ones: a name may be used again after its definition."""
+    """Reads types, and remembers the named ones, since a name may be used after its definition."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
@@ -98,7 +98,7 @@ class _Parser:
         if isinstance(node, str):
             return self._by_name(node)
         if not isinstance(node, dict):
-            raise CorruptAvroError(f"{node!r} is no Avro type")
+            raise CorruptAvroError(f"{node!r} is not an Avro type")
         kind = node.get("type")
         if isinstance(kind, (dict, list)):
             return self.parse(kind, depth + 1)
@@ -172,12 +172,12 @@ def _text(value: Any) -> str | None:
 
 
 def arrow_field_of(child: AvroField) -> pa.Field:
-    """Give the Arrow field that holds a field's values as they are, with its id in the metadata.
+    """Return the Arrow field that holds the values of a field unchanged, with its id in the metadata.
 
     Raises
     ------
     SchemaError
-        Where no Arrow type does, as for a union of several types.
+        If there is no such Arrow type, as for a union of several types.
     """
     metadata = None if child.id is None else {FIELD_ID: str(child.id)}
     return pa.field(child.name, _arrow_type(child.type), metadata=metadata)
@@ -208,12 +208,14 @@ def _arrow_type(found: AvroType) -> pa.DataType:
 
 
 def _logical_type(value: AvroType) -> pa.DataType | None:
-    """Give the type that an annotation makes of a primitive; None where it makes none."""
+    """Return the type that a logical type gives to a primitive; None if it does not change it."""
     kind, logical, attributes = value.kind, value.logical, value.attributes
     if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = attributes.get("precision"), attributes.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision <= 38 or not precision:
-            raise SchemaError(f"the Avro file has a decimal of {precision!r} digits, {scale!r} behind the point")
+            raise SchemaError(
+                f"the Avro file has a decimal of {precision!r} digits, {scale!r} of them after the decimal point"
+            )
         return pa.decimal128(precision, scale)
     if kind == "long" and logical in _TIMESTAMPS:
         return pa.timestamp(_TIMESTAMPS[logical], "UTC" if attributes.get("adjust-to-utc") is True else None)

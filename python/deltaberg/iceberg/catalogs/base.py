@@ -1,4 +1,4 @@
-"""What every catalog does, and how its tables are opened."""
+"""The operations of every catalog, and how its tables are opened."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError
-from deltaberg.iceberg.locate import METADATA_DIRECTORY
-from deltaberg.iceberg.metadata import TableMetadata
-from deltaberg.iceberg.pointer import LoadedTable, TablePointer, load_file
-from deltaberg.iceberg.table import IcebergTable
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
+from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreSpec, parse_location
-from deltaberg.table import Instant, checked_map
+from deltaberg.table import Instant, OpenOptions
 
 __all__ = [
     "Catalog",
@@ -28,9 +28,9 @@ __all__ = [
     "place_of",
 ]
 
-#: A name with dots between its levels, or the levels.
+#: A name as text, with dots between its levels, or as a sequence of levels.
 Identifier: TypeAlias = "str | Sequence[str]"
-#: The levels of a name: those of the namespace, and for a table its own name behind them.
+#: The levels of a name: those of the namespace, followed by the name of the table if it is one.
 Levels: TypeAlias = tuple[str, ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -38,7 +38,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @runtime_checkable
 class Catalog(Protocol):
-    """What knows tables by name. `load_catalog` makes one."""
+    """A catalog, which knows tables by name. `load_catalog` returns one."""
 
     @property
     def name(self) -> str:
@@ -61,51 +61,51 @@ class Catalog(Protocol):
         Parameters
         ----------
         identifier
-            The namespace and the name, as ``"sales.eu.orders"`` or ``("sales", "eu", "orders")``.
+            The namespace and the name: ``"sales.eu.orders"`` or ``("sales", "eu", "orders")``.
         snapshot_id, ref, timestamp, location_map, validate, timezone
             As for `IcebergTable`.
 
         Raises
         ------
         TableNotFoundError
-            Where the catalog has no such table.
+            If the catalog has no such table.
         """
         ...
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
-        """List the namespaces directly below one, in the order of their names; those at the top by default.
+        """List the namespaces directly below one, sorted by name; by default, those at the top.
 
         Raises
         ------
         NamespaceNotFoundError
-            Where there is no such namespace.
+            If there is no such namespace.
         """
         ...
 
     def list_tables(self, namespace: Identifier) -> list[Levels]:
-        """List the tables directly in a namespace, in the order of their names; views are none.
+        """List the tables directly in a namespace, sorted by name, without views.
 
         Raises
         ------
         NamespaceNotFoundError
-            Where there is no such namespace.
+            If there is no such namespace.
         """
         ...
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Say whether there is a table of this name."""
+        """Return whether there is a table of this name."""
         ...
 
 
 class NamedCatalog(ABC):
-    """What catalogs share: their name, and how a table is opened once there is a pointer to it."""
+    """The base of all catalogs: it has a name, and opens a table by a pointer to its metadata."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
-        """Give what finds the newest metadata of a table."""
+        """Return a pointer, which finds the newest metadata of a table."""
 
     def load_table(
         self,
@@ -118,36 +118,30 @@ class NamedCatalog(ABC):
         validate: bool = False,
         timezone: str = "UTC",
     ) -> IcebergTable:
-        """Open a table, as `Catalog` says."""
+        """Open a table. See `Catalog.load_table`."""
         levels = identifier_levels(identifier)
         try:
-            return IcebergTable(
-                self._pointer(levels, checked_map(location_map)),
-                snapshot_id=snapshot_id,
-                ref=ref,
-                timestamp=timestamp,
-                location_map=location_map,
-                validate=validate,
-                timezone=timezone,
-            )
+            options = OpenOptions.of(locals())
+            return open_iceberg_table(self._pointer(levels, options.location_map), options)
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
 
 def namespace_levels(namespace: Identifier) -> Levels:
-    """Give the levels of a namespace; there are none at the top."""
+    """Return the levels of a namespace. The top has none."""
     given: object = namespace.split(".") if isinstance(namespace, str) and namespace else namespace
     levels: tuple[object, ...] = tuple(given) if isinstance(given, (list, tuple, str)) else (None,)
     names = tuple(level for level in levels if isinstance(level, str) and level and not _CONTROL.search(level))
     if len(names) < len(levels):
         raise InvalidArgumentError(
-            f"{namespace!r:.200} names no namespace or table", hint="pass 'a.b' or ('a', 'b'), without empty levels"
+            f"{namespace!r:.200} is not the name of a namespace or table",
+            hint="pass 'a.b' or ('a', 'b'), without empty levels",
         )
     return names
 
 
 def identifier_levels(identifier: Identifier) -> Levels:
-    """Give the levels of a table's name."""
+    """Return the levels of a table's name."""
     levels = namespace_levels(identifier)
     if not levels:
         raise InvalidArgumentError("the name of a table is empty", hint="pass 'namespace.table'")
@@ -155,7 +149,7 @@ def identifier_levels(identifier: Identifier) -> Levels:
 
 
 def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
-    """Give where something is now that a catalog recorded at a location."""
+    """Return the present location of something, given the location that a catalog recorded."""
     local = PathResolver(Location("file", "", "/"), encoded=False).absolute(recorded)
     place = parse_location(recorded) if local is None else local
     mapping = None if isinstance(location_map, str) else location_map
@@ -165,9 +159,10 @@ def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
 def loaded_table(
     metadata: TableMetadata, file: Location, store: StoreSpec, location_map: LocationMap | str | None
 ) -> LoadedTable:
-    """Give a table whose catalog named its metadata file.
+    """Return a table whose metadata file is named by a catalog.
 
-    The table is where its metadata says. Only a table that was moved as a whole is where that file was found.
+    Its location is the one in its metadata. If the whole table was moved, it is the directory
+    of that file.
     """
     above, _, last = file.path.rpartition("/")[0].rpartition("/")
     if isinstance(location_map, str) and last == METADATA_DIRECTORY:
@@ -177,9 +172,9 @@ def loaded_table(
 
 @dataclass(frozen=True)
 class LocatedPointer:
-    """A table of a catalog that keeps the location of the newest metadata file, and nothing else.
+    """A table of a catalog that only keeps the location of the newest metadata file.
 
-    ``ask`` raises `TableNotFoundError` where the catalog has the table no longer.
+    ``ask`` returns that location, and raises `TableNotFoundError` where the catalog no longer has the table.
     """
 
     ask: Callable[[], str] = field(repr=False)
@@ -187,7 +182,7 @@ class LocatedPointer:
     location_map: LocationMap | str | None = None
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
-        """Ask the catalog; the file is read only where it is another one."""
+        """Ask the catalog for the metadata file, and read it unless it is the known one."""
         file = place_of(self.ask(), self.location_map)
         if known is not None and known.file == file:
             return known

@@ -1,4 +1,4 @@
-"""Where the properties of a catalog come from: the caller, the environment, and the file that pyiceberg reads."""
+"""The properties of a catalog: from the caller, the environment, and the configuration file of pyiceberg."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _DEFAULT = "default"
 
 
 def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """Give the name of a catalog and its properties.
+    """Return the name of a catalog and its properties.
 
-    What the caller gives counts before the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and that before the
-    first file ``.pyiceberg.yaml`` in the directory ``PYICEBERG_HOME``, the home directory or the working directory.
+    Properties of the caller take precedence over the environment (``PYICEBERG_CATALOG__<NAME>__<KEY>``), and those over
+    the first file ``.pyiceberg.yaml`` in the directory ``PYICEBERG_HOME``, the home directory or the working directory.
 
-    A mapping in place of a value stands for properties whose names begin with its own: ``{"auth": {"type": "none"}}``
-    is ``{"auth.type": "none"}``.
+    A mapping in place of a value stands for several properties with a common prefix: ``{"auth": {"type": "none"}}`` is
+    ``{"auth.type": "none"}``.
 
     Raises
     ------
     MissingDependencyError
-        Where there is such a file, and no PyYAML.
+        If there is such a file, but PyYAML is not installed.
     InvalidArgumentError
-        Where the file is no mapping of names to properties, or a property is neither text nor what can be written so.
+        If the file is not a mapping of names to properties, or a property is neither text nor a number.
     """
     configured = _from_file()
     environment = _from_environment()
@@ -43,19 +43,19 @@ def catalog_properties(name: str | None, given: Mapping[str, Any]) -> tuple[str,
 def _of_catalog(config: Mapping[str, Any], name: str) -> dict[str, str]:
     catalogs = config.get("catalog") or {}
     if not isinstance(catalogs, dict):
-        raise InvalidArgumentError("the member catalog of the configuration is no mapping", path=_FILE)
+        raise InvalidArgumentError("the member catalog of the configuration is not a mapping", path=_FILE)
     found: dict[str, str] = {}
     for known, properties in catalogs.items():
         if _spelled(str(known)) != _spelled(name):
             continue
         if not isinstance(properties, dict):
-            raise InvalidArgumentError(f"the configuration of catalog {name!r} is no mapping", path=_FILE)
+            raise InvalidArgumentError(f"the configuration of catalog {name!r} is not a mapping", path=_FILE)
         found |= dict(_flat(properties, str.lower))
     return found
 
 
 def _spelled(name: str) -> str:
-    """Give what names are compared by: variables have no hyphens and no small letters."""
+    """Spell a name for comparison: environment variables have neither hyphens nor lower case."""
     return name.lower().replace("_", "-")
 
 
@@ -73,9 +73,9 @@ def _text(name: str, value: Any) -> str:
         return str(value).lower()
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, (str, int, float)):
-        # It is not shown: it may be a secret.
+        # The value is not shown, because it may be a secret.
         raise InvalidArgumentError(
-            f"the property {name} is a {type(value).__name__}", hint="pass text, a number, or a mapping of such"
+            f"the property {name} is a {type(value).__name__}", hint="pass a string, a number, or a mapping of those"
         )
     return str(text)
 
@@ -88,7 +88,7 @@ def _from_environment() -> dict[str, Any]:
             found["default-catalog"] = value
         parts = name.split("__", maxsplit=2)
         if len(parts) == 3 and parts[0] == f"{_PREFIX}catalog":
-            # A catalog's own double underscores stand for dots, single ones for hyphens.
+            # In the name of a property, two underscores stand for a dot, and one for a hyphen.
             key = parts[2].replace("__", ".").replace("_", "-")
             found.setdefault("catalog", {}).setdefault(parts[1], {})[key] = value
     return found
@@ -107,20 +107,20 @@ def _read(path: str) -> dict[str, Any]:
         import yaml
     except ImportError as error:
         raise MissingDependencyError(
-            f"reading {_FILE} needs PyYAML", hint="pip install 'deltaberg[yaml]', or move the file away", path=path
+            f"reading {_FILE} needs PyYAML", hint="pip install 'deltaberg[yaml]', or remove the file", path=path
         ) from error
     try:
         with open(path, encoding="utf-8") as file:
-            # This loader makes text of every scalar, as pyiceberg's does: no is a word, and 1.10 a version.
+            # This loader reads every scalar as text, as pyiceberg does: "no" is a word, and 1.10 a version.
             found = yaml.load(file, Loader=yaml.BaseLoader)  # noqa: S506
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
-        # The text of the error quotes the file, which can hold secrets.
+        # The message of the error quotes the file, which can contain secrets.
         raise InvalidArgumentError(
             "the configuration of catalogs cannot be read", path=path, line=None if line is None else line + 1
         ) from None
     if found in (None, ""):
         return {}
     if not isinstance(found, dict):
-        raise InvalidArgumentError("the configuration of catalogs is no mapping", path=path)
+        raise InvalidArgumentError("the configuration of catalogs is not a mapping", path=path)
     return {str(key).lower(): value for key, value in found.items()}

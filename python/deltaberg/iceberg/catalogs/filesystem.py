@@ -1,4 +1,4 @@
-"""Tables in directories, as Hadoop's catalog lays them out: ``<warehouse>/<namespace>/<table>/metadata``."""
+"""Tables in directories, laid out as by Hadoop's catalog: ``<warehouse>/<namespace>/<table>/metadata``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError, TableNotFoundError
 from deltaberg.iceberg.catalogs.base import Identifier, Levels, NamedCatalog, identifier_levels, namespace_levels
-from deltaberg.iceberg.locate import find_metadata
-from deltaberg.iceberg.pointer import FilePointer, TablePointer
+from deltaberg.iceberg.location.find_metadata import find_metadata
+from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.storage import Location, LocationMap, StoreOptions, StoreSpec, parse_location
 
 __all__ = ["FilesystemCatalog"]
@@ -23,7 +23,7 @@ class FilesystemCatalog(NamedCatalog):
     warehouse
         The directory: a local path, or the URL of an object store.
     storage_options
-        What the store needs.
+        The options of the store.
     """
 
     def __init__(self, name: str, warehouse: str, storage_options: StoreOptions | None = None) -> None:
@@ -35,7 +35,7 @@ class FilesystemCatalog(NamedCatalog):
         return f"FilesystemCatalog({self.name!r}, warehouse={str(self._warehouse)!r})"
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
-        """List the directories in a namespace that are no tables."""
+        """List the directories in a namespace that are not tables."""
         levels = namespace_levels(namespace)
         return [(*levels, name) for name, is_table in self._children(levels) if not is_table]
 
@@ -45,11 +45,11 @@ class FilesystemCatalog(NamedCatalog):
         return [(*levels, name) for name, is_table in self._children(levels) if is_table]
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Say whether the directory is a table."""
+        """Return whether the directory is a table."""
         return self._is_table(self._directory(identifier_levels(identifier)))
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:  # noqa: ARG002
-        # The directory is where the table is now, whatever it records.
+        # The table is in this directory now, whatever location it records.
         return FilePointer(self._directory(levels), self._store)
 
     def _children(self, levels: Levels) -> Iterator[tuple[str, bool]]:
@@ -60,8 +60,8 @@ class FilesystemCatalog(NamedCatalog):
             names = None
         if names is None or (levels and self._is_table(directory)):
             raise NamespaceNotFoundError(
-                "there is no such namespace" if levels else "there is no warehouse",
-                hint="list_namespaces() lists those at the top" if levels else "check the property warehouse",
+                "there is no such namespace" if levels else "there is no such warehouse",
+                hint="list_namespaces() lists the namespaces at the top" if levels else "check the property warehouse",
                 namespace=".".join(levels) or None,
                 warehouse=str(self._warehouse),
             )

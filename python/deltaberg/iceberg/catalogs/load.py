@@ -1,4 +1,4 @@
-"""Makes a catalog from its properties."""
+"""Loading a catalog by its properties."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ _BY_SCHEME = {
     **dict.fromkeys(("sqlite", "postgresql", "postgres", "mysql", "mariadb"), "sql"),
     "thrift": "hive",
 }
-#: What others know and this library does not have, with what can be done instead.
+#: Types of other libraries that are not supported here, and what can be done instead.
 _REFUSED = {
-    "glue": "Glue speaks the REST protocol too, but signs requests in a way that is not built",
-    "hive": "a catalog of type rest can be put before a Hive metastore",
+    "glue": "Glue has a REST endpoint, but requires signed requests, which are not supported",
+    "hive": "put a REST catalog in front of the Hive metastore",
     "dynamodb": "open the table by its location with open_table",
-    "unity": "Unity Catalog speaks the REST protocol too: type rest, with its address in uri",
+    "unity": "Unity Catalog has a REST endpoint: pass type='rest', and its address as uri",
     "bigquery": "open the table by its location with open_table",
-    "in-memory": "use type sql with a file of SQLite in uri",
+    "in-memory": "use type sql, and an SQLite file as uri",
 }
 
 
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
-    """Make a catalog, to load tables from.
+    """Return a catalog, from which tables can be loaded.
 
     Parameters
     ----------
     name
-        The name of the catalog, which its configuration is found by; that of a SQL catalog stands in its rows. The
-        default catalog of the configuration by default.
+        The name of the catalog, by which its configuration is found. A SQL catalog also has it in its rows. By default,
+        the default catalog of the configuration.
     **properties
-        As pyiceberg spells them. They count before the environment variables ``PYICEBERG_CATALOG__<NAME>__<KEY>``, and
-        those before the file ``.pyiceberg.yaml``. ``type`` is ``rest``, ``sql``, or ``hadoop`` (``filesystem`` means
-        the same); it is found by ``uri`` where it is not given. Options of stores, as ``s3.endpoint``, are passed on.
+        As pyiceberg spells them. They take precedence over the environment variables
+        ``PYICEBERG_CATALOG__<NAME>__<KEY>``, and those over the file ``.pyiceberg.yaml``. ``type`` is ``rest``,
+        ``sql``, or ``hadoop`` (or ``filesystem``, which is the same). If it is missing, ``uri`` tells the type.
+        Options of stores, such as ``s3.endpoint``, are passed on to them.
 
     Raises
     ------
     InvalidArgumentError
-        Where a property is missing or has a value that is not taken.
+        If a property is missing, or has a value that is not valid.
     UnsupportedFeatureError
-        Where the type of catalog is known, but not built.
+        If the type of catalog is known, but not supported.
     MissingDependencyError
-        Where a package is not installed that the type of catalog needs.
+        If a package that the type of catalog needs is not installed.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     """
     if name is not None and not isinstance(name, str):
         raise InvalidArgumentError(
-            f"the name of a catalog is of type {type(name).__name__}", hint="pass text, and properties by keyword"
+            f"the name of a catalog is of type {type(name).__name__}", hint="pass a string, and properties by keyword"
         )
     if name is not None and "://" in name:
         # It is not shown: addresses can hold passwords.
@@ -84,7 +85,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
         return RestCatalog(name, found)
     if kind in _REFUSED:
         raise UnsupportedFeatureError(
-            f"catalogs of type {kind} cannot be loaded yet", hint=_REFUSED[kind], catalog=name, feature=kind
+            f"catalogs of type {kind} are not supported", hint=_REFUSED[kind], catalog=name, feature=kind
         )
     raise InvalidArgumentError(
         f"there is no catalog type {kind!r}", hint="known are rest, sql, hadoop and filesystem", catalog=name
@@ -93,7 +94,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
 def _kind(name: str, properties: Mapping[str, str]) -> str:
     if "py-catalog-impl" in properties or "catalog-impl" in properties:
-        raise UnsupportedFeatureError("a catalog cannot be a class of other packages", catalog=name)
+        raise UnsupportedFeatureError("classes of other packages cannot be used as catalogs", catalog=name)
     if "type" in properties:
         return properties["type"].lower()
     kind = _kind_of_address(properties.get("uri", ""))
@@ -103,7 +104,7 @@ def _kind(name: str, properties: Mapping[str, str]) -> str:
     if misplaced is not None:
         raise _misplaced(name, misplaced)
     raise InvalidArgumentError(
-        f"the type of catalog {name!r} is not known",
+        f"the type of the catalog {name!r} is not known",
         hint=f"pass type and uri, or configure them in .pyiceberg.yaml or as PYICEBERG_CATALOG__{name.upper()}__URI",
     )
 
@@ -114,7 +115,7 @@ def _kind_of_address(text: str) -> str | None:
 
 
 def _check_address(name: str, kind: str, properties: Mapping[str, str]) -> None:
-    """Refuse the address of a catalog of one type where another type is asked for, or a warehouse."""
+    """Refuse an address that belongs to another type of catalog, or to another property."""
     if kind in ("hadoop", "filesystem"):
         misplaced = _kind_of_address(properties.get("warehouse", ""))
         if misplaced is not None:

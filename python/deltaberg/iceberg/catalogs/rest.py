@@ -1,10 +1,9 @@
-"""Tables of a server that speaks the REST protocol (Iceberg REST Open API specification)."""
+"""Tables of a server with the REST protocol (Iceberg REST Open API specification)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -27,15 +26,16 @@ from deltaberg.iceberg.catalogs.base import (
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
-from deltaberg.iceberg.json_members import members, objects, optional, required, strings, text
-from deltaberg.iceberg.metadata import read_metadata
-from deltaberg.iceberg.pointer import LoadedTable, TablePointer
+from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
+from deltaberg.iceberg.metadata.json_members import members, objects, optional, required, strings, text
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.lossless_json import read_json
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
 
 __all__ = ["RestCatalog"]
 
-#: More pages than any catalog has: one that never ends is broken.
+#: The largest number of pages in one listing. A catalog with more is taken to be broken.
 _MOST_PAGES = 10_000
 _CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -43,7 +43,7 @@ _WHAT = "the catalog's answer"
 
 
 class _Config(NamedTuple):
-    """What the catalog says when it is first asked: where paths begin, and what it can do."""
+    """The configuration that the catalog returns first: where its paths begin, and what it supports."""
 
     root: str
     separator: str
@@ -60,12 +60,12 @@ class RestCatalog(NamedCatalog):
     name
         The name of the catalog, for messages.
     properties
-        ``uri`` and what else a session needs: ``warehouse``, ``credential``, ``token``, ``scope``, ``header.*`` ...
+        ``uri``, and other settings: ``warehouse``, ``credential``, ``token``, ``scope``, ``header.*`` ...
 
     Raises
     ------
     InvalidArgumentError
-        Where a property has a value that is not taken.
+        If a property has a value that is not valid.
     """
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class RestCatalog(NamedCatalog):
         return sorted(found)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Say whether the catalog has the table."""
+        """Return whether the catalog has the table."""
         path = self._table_path(identifier_levels(identifier))
         try:
             if _EXISTS in self._config.endpoints:
@@ -106,7 +106,7 @@ class RestCatalog(NamedCatalog):
         except (TableNotFoundError, NamespaceNotFoundError):
             return False
         except StorageError as error:
-            # The answer to HEAD has no body that could say what was not found.
+            # The answer to HEAD has no body, which would say what is missing.
             if _EXISTS in self._config.endpoints and error.context.get("status") == 404:
                 return False
             raise
@@ -127,14 +127,14 @@ class RestCatalog(NamedCatalog):
         )
         if "uri" in overrides and not same_origin(overrides["uri"], self._settings.uri):
             raise UnsafePathError(
-                f"the catalog sends its callers to another server: {overrides['uri']:.200}",
-                hint="give that address as uri, if you trust it",
+                f"the catalog redirects its clients to another server: {overrides['uri']:.200}",
+                hint="pass that address as uri, if you trust it",
                 catalog=self.name,
             )
         merged = {**defaults, **self._properties, **overrides}
         prefix = merged.get("prefix", "").strip("/")
         if ".." in prefix.split("/"):
-            raise CorruptMetadataError("the prefix of the catalog climbs out of its path", catalog=self.name)
+            raise CorruptMetadataError("the prefix of the catalog's paths contains '..'", catalog=self.name)
         root = f"v1/{quote(prefix, safe='/%:@=,')}/" if prefix else "v1/"
         known = {option_name(scheme, key) for key in self._own for scheme in ("s3", "gs", "az")}
         stores = {
@@ -172,20 +172,20 @@ class RestCatalog(NamedCatalog):
             if token == asked["pageToken"]:
                 break
             asked["pageToken"] = token
-        raise StorageError("the pages of the catalog's answer do not end", catalog=self.name, path=path)
+        raise StorageError("the catalog's listing does not end", catalog=self.name, path=path)
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         return RestPointer(self, levels, location_map)
 
     def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
-        """Ask for a table, unless it is the one of an entity tag."""
+        """Request a table. With an entity tag, the answer may be that the table has not changed."""
         try:
             return self._session.get(self._table_path(levels), headers={"If-None-Match": tag} if tag else None)
         except NamespaceNotFoundError as error:
             raise TableNotFoundError(error.message, **error.context) from None
 
     def store_of(self, levels: Levels, answer: Mapping[str, Any]) -> StoreSpec:
-        """Give what opens the stores of a table."""
+        """Return the description of the stores that hold a table."""
         config = self._config
         vended = read_vended(answer, config.stores)
         if not any(options for _, options in vended.by_prefix):
@@ -199,30 +199,31 @@ class RestCatalog(NamedCatalog):
 
 
 class RestPointer:
-    """A table of a REST catalog, which gives its metadata along with its location."""
+    """A table of a REST catalog, which returns the metadata along with the location."""
 
     def __init__(self, catalog: RestCatalog, levels: Levels, location_map: LocationMap | str | None) -> None:
         self._catalog = catalog
         self._levels = levels
         self._map = location_map
-        #: The table that came last, and its entity tag.
+        #: The table as it was loaded last, and its entity tag.
         self._last: tuple[LoadedTable | None, str | None] = (None, None)
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
-        """Ask the catalog; nothing is read where it says that the table is the same."""
+        """Ask the catalog. Nothing is read where it answers that the table has not changed."""
         last, tag = self._last
         answer = self._catalog.ask_for_table(self._levels, tag if known is not None and known is last else None)
         if answer.status == 304:
             if known is None:
-                raise StorageError("the catalog says that nothing changed, though nothing was known")
+                raise StorageError("the catalog answers 304 (not modified) to a request without an entity tag")
             return known
-        found = json_object(answer, "the answer to a request for a table")
+        # The metadata inside keeps the spelling of its numbers.
+        found = json_object(answer, "the answer to a request for a table", partial(read_json, plain=True))
         recorded = optional(found, "metadata-location", str, _WHAT)
         if recorded and known is not None and known.file == place_of(recorded, self._map):
             self._last = (known, answer.headers.get("ETag"))
             return known
         raw = members(found.get("metadata"), "the metadata in the catalog's answer")
-        metadata = read_metadata(json.dumps(raw).encode())
+        metadata = metadata_of_json(raw)
         file = place_of(recorded or metadata.location, self._map)
         loaded = loaded_table(metadata, file, self._catalog.store_of(self._levels, found), self._map)
         self._last = (loaded, answer.headers.get("ETag"))
@@ -236,5 +237,5 @@ def _without_nulls(values: Any) -> Any:
 def _levels(value: Any) -> Levels:
     """Read the levels of a namespace."""
     if not isinstance(value, list) or not value or not all(isinstance(level, str) and level for level in value):
-        raise CorruptMetadataError(f"{value!r:.80} in the catalog's answer is no namespace")
+        raise CorruptMetadataError(f"{value!r:.80} in the catalog's answer is not a namespace")
     return tuple(value)

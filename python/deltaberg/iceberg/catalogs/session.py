@@ -1,4 +1,4 @@
-"""A caller's session with a REST catalog: who they are, the token that says so, and what errors mean."""
+"""A session with a REST catalog: the credentials of the caller, the token, and what errors mean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urljoin
 
@@ -23,11 +22,12 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.transport import Answer, Transport, checked_header, checked_url, same_origin
+from deltaberg.storage.bounded import BoundedCache, fingerprint
 
 __all__ = ["RestSession", "SessionSettings", "json_object", "read_settings", "session_of"]
 
 _DELEGATION = "X-Iceberg-Access-Delegation"
-#: A token is asked for anew so many seconds before it expires, or after three quarters of a shorter life.
+#: How many seconds before its expiry a token is renewed; a short-lived one after three quarters of its life.
 _MARGIN = 60.0
 _NOT_FOUND = {"NoSuchTableException": TableNotFoundError, "NoSuchNamespaceException": NamespaceNotFoundError}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -38,7 +38,7 @@ _clock = time.monotonic
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session needs to know. It pickles, so that tasks of Spark can ask the catalog too."""
+    """The settings of a session. They pickle, so that Spark tasks can ask the catalog too."""
 
     uri: str
     token: str | None = field(default=None, repr=False)
@@ -50,24 +50,24 @@ class SessionSettings:
 
 
 def read_settings(properties: Mapping[str, str]) -> SessionSettings:
-    """Take what concerns a session from the properties of a catalog.
+    """Read the settings of a session from the properties of a catalog.
 
     Raises
     ------
     InvalidArgumentError
-        Where a property has a value that is not taken.
+        If a property has a value that is not valid.
     UnsupportedFeatureError
-        Where they ask for a kind of authentication that is not built.
+        If the properties ask for a kind of authentication that is not supported.
     """
     if properties.get("rest.sigv4-enabled", "").lower() == "true":
-        raise UnsupportedFeatureError("requests cannot be signed by SigV4", hint="use credential or token")
+        raise UnsupportedFeatureError("requests cannot be signed with SigV4", hint="use credential or token")
     kind = properties.get("auth.type", "")
     has_section = any(name == "auth" or name.startswith("auth.") for name in properties)
     if has_section and kind.lower() not in ("none", "noop"):
         raise UnsupportedFeatureError(
-            f"authentication of type {kind!r:.40} is not built"
+            f"authentication of type {kind!r:.40} is not supported"
             if kind
-            else "the section auth names no type that is built",
+            else "the section auth does not name a supported type",
             hint="use credential with oauth2-server-uri, or token",
         )
     uri = checked_url("uri", properties["uri"])
@@ -88,7 +88,7 @@ def read_settings(properties: Mapping[str, str]) -> SessionSettings:
         uri,
         token if token is None else checked_header("Authorization", token, "the property token"),
         properties.get("credential") or None,
-        # An address without a host is one of the catalog's.
+        # An address without a host is a path of the catalog.
         checked_url("oauth2-server-uri", urljoin(f"{uri}/", oauth2)) if oauth2 else None,
         (("scope", properties.get("scope") or "catalog"), *form.items()),
         tuple((name, value) for name, value in headers.items() if value),
@@ -105,18 +105,21 @@ def read_settings(properties: Mapping[str, str]) -> SessionSettings:
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     text = properties.get(name, str(default))
     if not re.fullmatch("[0-9]{1,9}", text):
-        raise InvalidArgumentError(f"the property {name} is {text!r:.40}", hint="pass a whole number")
+        raise InvalidArgumentError(f"the property {name} must be a whole number, not {text!r:.40}")
     return int(text)
 
 
-@lru_cache(maxsize=64)
+#: Sessions of this process, which hold tokens.
+_sessions: BoundedCache[RestSession] = BoundedCache(64)
+
+
 def session_of(settings: SessionSettings) -> RestSession:
-    """Give the session of this process: its token is asked for once."""
-    return RestSession(settings)
+    """Return the session of this process: its token is asked for once."""
+    return _sessions.get(fingerprint(asdict(settings)), lambda: RestSession(settings))
 
 
 class RestSession:
-    """Asks a catalog, with a token that is renewed before it expires, and once where the catalog refuses it."""
+    """Sends requests to a catalog, with a token that is renewed before it expires, and once after a refusal."""
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
@@ -134,16 +137,16 @@ class RestSession:
         headers: Mapping[str, str] | None = None,
         method: str = "GET",
     ) -> Answer:
-        """Ask for what is at a path; the answer is one of success, or 304 where a header allows that.
+        """Request a path, and return the answer, which is a success, or 304 where a header allows it.
 
         Raises
         ------
         AuthenticationError
-            Where the catalog does not take the token, nor a new one.
+            If the catalog accepts neither the token nor a new one.
         TableNotFoundError, NamespaceNotFoundError
-            Where the catalog says so.
+            If the catalog says that there is no such table or namespace.
         StorageError
-            Where the catalog fails, or cannot be asked.
+            If the catalog fails, or cannot be reached.
         """
         url = f"{self._settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
         token = self._current_token()
@@ -168,7 +171,7 @@ class RestSession:
         return self._new_token(instead_of=token) if token is None or is_due else token
 
     def _new_token(self, instead_of: str | None) -> str:
-        """Ask for a token, unless another thread has done so since."""
+        """Request a token, unless another thread has done so in the meantime."""
         with self._lock:
             if self._token is None or self._token == instead_of:
                 self._token, lifetime = self._ask_for_token()
@@ -177,7 +180,7 @@ class RestSession:
             return self._token
 
     def _ask_for_token(self) -> tuple[str, float | None]:
-        """Get a token by client credentials (RFC 6749, section 4.4), and for how many seconds it holds."""
+        """Request a token by client credentials (RFC 6749, section 4.4), and return it with its lifetime in seconds."""
         settings = self._settings
         url = settings.oauth2_uri or f"{settings.uri}/v1/oauth/tokens"
         client, _, secret = (settings.credential or "").rpartition(":")
@@ -185,9 +188,10 @@ class RestSession:
         form |= {"client_id": client} if client else {}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if same_origin(url, settings.uri):
-            # What the caller adds may be secret too: it is meant for the catalog.
+            # Headers of the caller may be secret, and are meant for the catalog only.
             headers = dict(settings.headers) | headers
-        answer = settings.transport.send("POST", url, headers, urlencode(form).encode())
+        # To be granted two tokens is harmless.
+        answer = settings.transport.send("POST", url, headers, urlencode(form).encode(), repeatable=True)
         if answer.status != 200:
             error = self._failure(answer, "the token")
             if 400 <= answer.status < 404:
@@ -197,32 +201,34 @@ class RestSession:
         token: Any = found.get("access_token")
         lifetime: Any = found.get("expires_in")
         if not isinstance(token, str) or not token or str(found.get("token_type", "bearer")).lower() != "bearer":
-            raise AuthenticationError("the server gave no bearer token", server=url)
+            raise AuthenticationError("the server did not grant a bearer token", server=url)
         holds = isinstance(lifetime, (int, float)) and 0 < lifetime < 1e9
         return checked_header("Authorization", token, "the token of the server"), float(lifetime) if holds else None
 
     def _failure(self, answer: Answer, path: str) -> DeltabergError:
-        """Give the exception that an answer means; what the server says is shown without secrets."""
+        """Return the exception for an answer. The message of the server is shown without secrets."""
         kind, said = _said(answer)
         status = answer.status
         context: dict[str, Any] = {"catalog": self._settings.uri, "path": path, "status": status}
-        message = self._without_secrets(said) or "the server does not say why"
+        message = self._without_secrets(said) or "the server gives no reason"
         if status == 404 and kind in _NOT_FOUND:
             return _NOT_FOUND[kind](message, **context)
         if status in (401, 403, 419):
             advice = (
-                "the caller may not do this" if status == 403 else "check the properties credential, token and scope"
+                "the caller lacks the permission"
+                if status == 403
+                else "check the properties credential, token and scope"
             )
-            return AuthenticationError(f"the catalog refuses access: {message}", hint=advice, **context)
+            return AuthenticationError(f"the catalog denies access: {message}", hint=advice, **context)
         if status in (406, 501):
-            return UnsupportedFeatureError(f"the catalog cannot do this: {message}", **context)
+            return UnsupportedFeatureError(f"the catalog does not support this: {message}", **context)
         hint: str | None = None
         if 300 <= status < 400:
-            hint = "redirects are not followed: give the final address as uri"
+            hint = "redirects are not followed: pass the final address as uri"
         elif status == 404:
             hint = "check uri and warehouse"
         elif status in (429, 503):
-            hint = "it was asked again, as long as that seemed to make sense"
+            hint = "the request was repeated several times; try again later"
         return StorageError(f"the catalog failed: {message}", hint=hint, **context)
 
     def _without_secrets(self, text: str) -> str:
@@ -234,25 +240,30 @@ class RestSession:
         return text
 
 
-def json_object(answer: Answer, what: str) -> dict[str, Any]:
-    """Give the JSON object that an answer holds.
+def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+    """Return the JSON object in an answer.
+
+    Parameters
+    ----------
+    decode
+        Reads the JSON text. It raises ``ValueError`` or ``RecursionError`` for text that is not JSON.
 
     Raises
     ------
     StorageError
-        Where it holds something else.
+        If the answer is something else.
     """
     try:
-        found = json.loads(answer.body)
+        found = decode(answer.body)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StorageError(f"{what} is no JSON object", hint="check the property uri: is it a REST catalog?")
+        raise StorageError(f"{what} is not a JSON object", hint="check that uri is the address of a REST catalog")
     return found
 
 
 def _said(answer: Answer) -> tuple[str, str]:
-    """Give the type and the message of an error, as the catalog's or OAuth's errors have them."""
+    """Return the type and the message of an error, in the form of the catalog or of OAuth."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):

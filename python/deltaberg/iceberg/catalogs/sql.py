@@ -1,4 +1,4 @@
-"""Tables in a SQL database: the layout that Java's JdbcCatalog and pyiceberg's SqlCatalog share."""
+"""Tables in a SQL database, with the schema of Java's JdbcCatalog and pyiceberg's SqlCatalog."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from deltaberg.iceberg.catalogs.base import (
     identifier_levels,
     namespace_levels,
 )
-from deltaberg.iceberg.pointer import TablePointer
+from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ __all__ = ["SqlCatalog"]
 
 _TABLES = "iceberg_tables"
 _NAMESPACES = "iceberg_namespace_properties"
-#: How long a server may take to answer, in seconds, where the address does not say.
+#: How many seconds a server may take to accept a connection, where the address does not say.
 _CONNECT_TIMEOUT = {"psycopg": 30, "psycopg2": 30}
-#: What names of parameters have in them that are secret.
+#: What the names of secret parameters contain.
 _SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
-#: What is to be written in place of the scheme of an address, and what has to be installed for it.
+#: For the scheme of an address: which one to write instead, and which package to install.
 _DRIVERS = {
     "postgres": ("postgresql+psycopg://", "psycopg[binary]"),
     "postgresql": ("postgresql+psycopg://", "psycopg[binary]"),
@@ -48,16 +48,16 @@ _DRIVERS = {
 
 
 class SqlCatalog(NamedCatalog):
-    """The tables that a database lists under the name of a catalog.
+    """The tables that a database has under the name of a catalog.
 
     Parameters
     ----------
     name
-        The name of the catalog, which its rows hold: one database can have many.
+        The name of the catalog, which is in its rows: one database can hold several catalogs.
     uri
-        The address of the database as SQLAlchemy writes it.
+        The address of the database, as SQLAlchemy spells it.
     storage_options
-        What the stores of the tables need.
+        The options of the stores that hold the tables.
 
     Raises
     ------
@@ -71,12 +71,12 @@ class SqlCatalog(NamedCatalog):
         self._store = StoreSpec(dict(storage_options or {}))
 
     def __repr__(self) -> str:
-        # What follows the question mark can be a secret too, and drivers have many names for one.
+        # Parameters after the question mark can be secret too, and each driver has its own names for them.
         shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
         return f"SqlCatalog({self.name!r}, uri={shown!r})"
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Levels]:
-        """List the namespaces directly below one; those count that have tables or properties."""
+        """List the namespaces directly below one that have tables or properties."""
         levels = namespace_levels(namespace)
         found = self._namespaces_below(levels)
         return sorted({one[: len(levels) + 1] for one in found if len(one) > len(levels)})
@@ -95,7 +95,7 @@ class SqlCatalog(NamedCatalog):
         return sorted((*levels, name) for name in names)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Say whether the database lists the table."""
+        """Return whether the database has the table."""
         return bool(self._rows(identifier_levels(identifier)))
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
@@ -106,13 +106,13 @@ class SqlCatalog(NamedCatalog):
         if not found:
             raise TableNotFoundError(
                 "the catalog has no such table",
-                hint="list_tables lists those of a namespace; a database can hold catalogs of several names",
+                hint="check the name of the catalog too: a database can hold several. list_tables() lists the tables",
                 table=".".join(levels),
                 catalog=self.name,
             )
         if not isinstance(found[0], str) or not found[0]:
             raise CorruptMetadataError(
-                "the catalog has no metadata_location of the table", table=".".join(levels), catalog=self.name
+                "the catalog has no metadata_location for the table", table=".".join(levels), catalog=self.name
             )
         return found[0]
 
@@ -126,7 +126,7 @@ class SqlCatalog(NamedCatalog):
             return list(connection.execute(sa.select(tables.c.metadata_location).where(condition)).scalars())
 
     def _namespaces_below(self, levels: Levels) -> list[Levels]:
-        """Give the namespace itself and all below it, which is all that the database knows for none."""
+        """Return a namespace and all those below it; without a namespace, all that the database knows."""
         import sqlalchemy as sa
 
         with self._connection() as connection:
@@ -142,16 +142,16 @@ class SqlCatalog(NamedCatalog):
         if levels and not found:
             raise NamespaceNotFoundError(
                 "there is no such namespace",
-                hint="list_namespaces() lists those at the top",
+                hint="list_namespaces() lists the namespaces at the top",
                 namespace=".".join(levels),
                 catalog=self.name,
             )
         return found
 
     def _tables(self, connection: sa.Connection) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
-        """Give the table of tables, and what holds for the rows that are tables of this catalog.
+        """Return the table of tables, and the condition for the rows that are tables of this catalog.
 
-        The younger layout lists views too, and says which is which in a column that the older one lacks.
+        The newer schema lists views too, and tells them apart by a column that the older one lacks.
         """
         import sqlalchemy as sa
 
@@ -159,8 +159,8 @@ class SqlCatalog(NamedCatalog):
             columns = {column["name"] for column in sa.inspect(connection).get_columns(_TABLES)}
         except sa.exc.NoSuchTableError:
             raise StorageError(
-                f"the database holds no catalog: it has no table {_TABLES}",
-                hint="check the property uri; nothing is created here",
+                f"the database contains no catalog: there is no table {_TABLES}",
+                hint="check the property uri; catalogs are not created here",
                 catalog=self.name,
             ) from None
         names = ["catalog_name", "table_namespace", "table_name", "metadata_location"]
@@ -173,7 +173,7 @@ class SqlCatalog(NamedCatalog):
 
     @contextmanager
     def _connection(self) -> Iterator[sa.Connection]:
-        """Connect for one question: a connection that is kept does not survive a fork."""
+        """Connect for one query: an open connection would not survive a fork."""
         import sqlalchemy as sa
 
         database = self._engine.url.database
@@ -183,19 +183,19 @@ class SqlCatalog(NamedCatalog):
             with self._engine.connect() as connection:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
-            # The statement and its parameters say nothing that helps; the driver does.
+            # The message of the driver helps; the statement and its parameters do not.
             reason = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
             said = _without_secrets(reason[0] if reason else type(error).__name__, self._engine.url)
             raise StorageError(f"the database failed: {said}", catalog=self.name) from None
 
 
 def _is_missing(database: str) -> bool:
-    """Say whether a database of SQLite is a file that is not there; connecting would create it."""
+    """Return whether the file of an SQLite database is missing; connecting would create it."""
     return database != ":memory:" and not database.startswith("file:") and not os.path.exists(database)
 
 
 def _without_secrets(text: str, url: sa.URL) -> str:
-    """Take passwords and the like out of what a driver says."""
+    """Hide passwords and other secrets in the message of a driver."""
     found = [url.password, *(value for name, value in url.query.items() if _SECRET.search(name))]
     values = [str(one) for value in found if value for one in (value if isinstance(value, tuple) else (value,))]
     for value in sorted(filter(None, values), key=len, reverse=True):
@@ -212,8 +212,8 @@ def _engine(uri: str) -> sa.Engine:
         ) from error
     if uri.startswith("jdbc:"):
         raise InvalidArgumentError(
-            "the property uri is an address of JDBC",
-            hint="write it as SQLAlchemy does: postgresql+psycopg://user@host/db",
+            "the property uri is a JDBC address",
+            hint="spell it as SQLAlchemy does: postgresql+psycopg://user@host/db",
         )
     options: dict[str, Any] = {"poolclass": sa.pool.NullPool}
     try:
@@ -223,12 +223,12 @@ def _engine(uri: str) -> sa.Engine:
             options["connect_args"] = {"connect_timeout": seconds}
         return sa.create_engine(url, **options)
     except sa.exc.NoSuchModuleError as error:
-        raise MissingDependencyError(f"SQLAlchemy lacks a dialect: {error}", hint=_driver_hint(uri)) from None
+        raise MissingDependencyError(f"SQLAlchemy has no dialect for uri: {error}", hint=_driver_hint(uri)) from None
     except (sa.exc.ArgumentError, ValueError):
-        # Their texts can hold the address, and so a password.
+        # Their messages can contain the address, and so a password.
         raise InvalidArgumentError(
-            "the property uri is no address of a database",
-            hint="as sqlite:///catalog.db or postgresql+psycopg://user@host/db",
+            "the property uri is not the address of a database",
+            hint="write it like sqlite:///catalog.db or postgresql+psycopg://user@host/db",
         ) from None
     except ImportError as error:
         raise MissingDependencyError(
@@ -238,4 +238,8 @@ def _engine(uri: str) -> sa.Engine:
 
 def _driver_hint(uri: str) -> str:
     known = _DRIVERS.get(uri.partition(":")[0].partition("+")[0].lower())
-    return "install its package" if known is None else f"pip install '{known[1]}', and begin uri with {known[0]}"
+    return (
+        "install the package of the driver"
+        if known is None
+        else f"pip install '{known[1]}', and begin uri with {known[0]}"
+    )

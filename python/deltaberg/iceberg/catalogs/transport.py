@@ -1,4 +1,4 @@
-"""Requests over HTTP, bounded in time, in size and in attempts. Redirects are not followed: they lead elsewhere."""
+"""Requests over HTTP, bounded in time, size and attempts. Redirects are not followed: they lead elsewhere."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from deltaberg.errors import InvalidArgumentError, StorageError
+from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
 
 __all__ = ["Answer", "Transport", "checked_header", "checked_url", "same_origin"]
 
-#: What a response may have; metadata of tables is the largest there is.
+#: The largest bodies that are read, in bytes. Table metadata is the largest that catalogs send.
 _MOST_BYTES = 1 << 28
 _MOST_ERROR_BYTES = 1 << 16
 _CHUNK = 1 << 20
-#: What a server says that is busy, or not there for a moment.
+#: The statuses of a server that is busy, or away for a moment.
 _BUSY = frozenset({429, 503})
-#: How long all waiting between the attempts of one request may take, in seconds.
+#: How long the waits between the attempts of one request may take in all, in seconds.
 _MOST_WAITING = 60.0
-#: How many times its timeout a response that trickles in may take.
+#: How long a response that trickles in may take, in timeouts.
 _MOST_TIMEOUTS = 10
+#: Methods that change nothing.
+_IDEMPOTENT = frozenset({"GET", "HEAD"})
 _HEADER = re.compile(r"[\x20-\x7e\t]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -48,12 +51,12 @@ class Answer(NamedTuple):
 
 
 def checked_url(name: str, text: str) -> str:
-    """Give the URL of a server without a slash behind it.
+    """Return the URL of a server without a trailing slash.
 
     Raises
     ------
     InvalidArgumentError
-        Where it is none, or holds a password: that belongs into other properties, which no message shows.
+        If it is not a URL, or holds a password. Passwords belong in other properties, which no message shows.
     """
     try:
         parts = urlsplit(text)
@@ -61,30 +64,32 @@ def checked_url(name: str, text: str) -> str:
     except ValueError:
         parts, wrong = SplitResult("", "", "", "", ""), True
     if wrong or not re.fullmatch(r"[\x21-\x7e]+", text) or parts.query or parts.fragment:
-        raise InvalidArgumentError(f"the property {name} is no URL of a server", hint="as https://host/path")
+        raise InvalidArgumentError(
+            f"the property {name} is not the URL of a server", hint="write it like https://host/path"
+        )
     if "@" in parts.netloc:
         raise InvalidArgumentError(
-            f"the property {name} has a user or a password in it", hint="use the properties credential or token"
+            f"the property {name} contains a user or a password", hint="use the properties credential or token"
         )
     return text.rstrip("/")
 
 
 def checked_header(name: str, value: str, what: str) -> str:
-    """Give the value of a header; one that cannot be sent is refused, and not shown."""
+    """Return the value of a header. One that cannot be sent is refused without being shown."""
     if not _TOKEN.fullmatch(name) or not _HEADER.fullmatch(value):
-        raise InvalidArgumentError(f"{what} cannot be sent in a header: it has characters that headers cannot have")
+        raise InvalidArgumentError(f"{what} cannot be sent: it contains characters that headers cannot have")
     return value
 
 
 def _origin(url: str) -> tuple[str, str, int]:
-    """Give the scheme, the host and the port of a URL."""
+    """Return the scheme, the host and the port of a URL."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return scheme, (parts.hostname or "").lower(), parts.port or (443 if scheme == "https" else 80)
 
 
 def same_origin(url: str, other: str) -> bool:
-    """Say whether two URLs lead to the same server; what is no URL leads nowhere."""
+    """Return whether two URLs lead to the same server; False where one of them is not a URL."""
     try:
         return _origin(url) == _origin(other)
     except ValueError:
@@ -98,11 +103,11 @@ class Transport:
     Parameters
     ----------
     timeout
-        Seconds that the server may take to connect, and between two parts of a response.
+        How many seconds the server may take to accept a connection, and between two parts of a response.
     retries
-        How many more times a request is sent that the server was too busy for.
+        How often a request is repeated when the server is too busy.
     cabundle, certificate, key
-        Files of certificates: those to trust, the client's own, and its key.
+        Paths of files: the certificates to trust, the client's own certificate, and its key.
     """
 
     timeout: float = 60.0
@@ -111,23 +116,47 @@ class Transport:
     certificate: str | None = None
     key: str | None = None
 
-    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
-        """Send a request, again where the server is busy, and give its last answer.
+    def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        repeatable: bool | None = None,
+    ) -> Answer:
+        """Send a request, and return the answer.
+
+        A request that changes something is sent once: a server that says it is busy, and a connection that breaks, may
+        have carried it out.
+
+        Parameters
+        ----------
+        method, url, headers, body
+            The request.
+        repeatable
+            Whether the request may be sent again when the server says that it is busy. By default, only ``GET`` and
+            ``HEAD`` may.
 
         Raises
         ------
         StorageError
-            Where there is no answer, or none that ends.
+            If there is no complete answer, and the request is repeatable or surely did not reach the server.
+        CommitUnknownError
+            If there is no complete answer, and the request may have taken effect.
         """
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirects(), _HTTPHandler()]
         if _origin(url)[0] == "https":
             context = _context(self.cabundle, self.certificate, self.key)
-            handlers.append(urllib.request.HTTPSHandler(context=context))
+            handlers.append(_HTTPSHandler(context))
         opener = urllib.request.build_opener(*handlers)
+        request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked_url
+        if repeatable is None:
+            repeatable = method in _IDEMPOTENT
         waited = 0.0
         for attempt in range(self.retries + 1):
-            answer = self._once(opener, method, url, headers, body)
-            if answer.status not in _BUSY or attempt == self.retries:
+            answer = self._once(opener, request, repeatable)
+            if not repeatable or answer.status not in _BUSY or attempt == self.retries:
                 break
             delay = _delay(answer.headers.get("Retry-After"), attempt)
             if waited + delay > _MOST_WAITING:
@@ -136,15 +165,7 @@ class Transport:
             waited += delay
         return answer
 
-    def _once(
-        self,
-        opener: urllib.request.OpenerDirector,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> Answer:
-        request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked_url
+    def _once(self, opener: urllib.request.OpenerDirector, request: urllib.request.Request, repeatable: bool) -> Answer:
         until = _monotonic() + self.timeout * _MOST_TIMEOUTS
         try:
             try:
@@ -154,19 +175,68 @@ class Transport:
                 with error:
                     return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, until, cut=True))
         except (OSError, HTTPException, ValueError) as error:
-            if isinstance(error, StorageError):
-                raise
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
+            server = "{}://{}:{}".format(*_origin(request.full_url))
+            if not repeatable and not isinstance(reason, _NotConnectedError):
+                raise CommitUnknownError(
+                    f"the catalog does not say whether it carried out a request: {said}",
+                    hint="look at the table before you repeat the operation, and delete nothing until then",
+                    server=server,
+                ) from None
+            if isinstance(error, StorageError):
+                raise error.with_context(server=server) from None
             raise StorageError(
-                f"the catalog cannot be asked: {str(reason) or type(reason).__name__}",
+                f"the catalog cannot be reached: {said}",
                 hint="check the address, and the proxies that the environment names",
-                server="{}://{}:{}".format(*_origin(url)),
+                server=server,
             ) from None
+
+
+class _NotConnectedError(OSError):
+    """There is no connection, so that no server received the request.
+
+    The same errors of the system prove nothing later: a route can disappear while the server carries a request out.
+    """
+
+
+@contextmanager
+def _connecting() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, HTTPException) as error:
+        raise _NotConnectedError(str(error) or type(error).__name__) from error
+
+
+class _Connection(HTTPConnection):
+    def connect(self) -> None:
+        with _connecting():
+            super().connect()
+
+
+class _TLSConnection(HTTPSConnection):
+    def connect(self) -> None:
+        with _connecting():
+            super().connect()
+
+
+class _HTTPHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _HTTPSHandler(urllib.request.HTTPSHandler):
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(context=context)
+        self._certificates = context
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_TLSConnection, req, context=self._certificates)
 
 
 @lru_cache(maxsize=16)
 def _context(cabundle: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    """Load certificates: it takes longer than a request."""
+    """Load certificates, which takes longer than a request."""
     try:
         context = ssl.create_default_context(cafile=cabundle)
         if certificate is not None:
@@ -179,7 +249,7 @@ def _context(cabundle: str | None, certificate: str | None, key: str | None) -> 
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes redirects answers: what follows them sends credentials to whoever is named."""
+    """Returns redirects as answers: to follow one would send credentials to whatever server it names."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -197,11 +267,14 @@ def _body(response: Any, most: int, until: float, cut: bool = False) -> bytes:
         if _monotonic() > until:
             raise StorageError("the catalog answers too slowly")
         parts.append(part)
+    if not cut and getattr(response, "length", None):
+        # Reading in parts, Python's client takes a connection that breaks for the end of the body.
+        raise StorageError("the catalog's answer is incomplete")
     return b"".join(parts)
 
 
 def _delay(said: str | None, attempt: int) -> float:
-    """Give how long to wait in seconds: what the server asks for, else longer each time."""
+    """Return how many seconds to wait: as many as the server asks for, else more each time."""
     text = (said or "").strip()
     if re.fullmatch(r"[0-9]{1,9}", text):
         return float(text)
@@ -211,4 +284,4 @@ def _delay(said: str | None, attempt: int) -> float:
         when = None
     if when is not None:
         return max(when - time.time(), 0.0)
-    return min(0.5 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads clients out
+    return min(0.5 * 2.0**attempt, 10.0) * random.uniform(0.5, 1.0)  # noqa: S311 - it only spreads clients out

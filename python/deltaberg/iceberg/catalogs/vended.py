@@ -1,11 +1,11 @@
-"""Credentials that a REST catalog vends for a table, and renews before they expire, in whichever process reads."""
+"""Credentials that a REST catalog vends for a table. Each process that reads renews them before they expire."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from deltaberg.errors import (
@@ -16,8 +16,9 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.session import SessionSettings, json_object, session_of
-from deltaberg.iceberg.json_members import members, objects, strings, text
+from deltaberg.iceberg.metadata.json_members import members, objects, strings, text
 from deltaberg.storage import Location, StoreOptions, parse_location
+from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.options import option_name, without_credentials
 
 __all__ = ["RestVendor", "Vended", "merged_options", "read_vended", "server_config"]
@@ -38,9 +39,9 @@ _SETTINGS = frozenset(
 )
 _SAS_TOKEN = "adls.sas-token"  # noqa: S105 - the name of a property
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
-#: Credentials are asked for anew so many seconds before they expire, or after three quarters of a shorter life.
+#: How many seconds before their expiry credentials are renewed; short-lived ones after three quarters of their life.
 _MARGIN = 300.0
-#: How many seconds pass before a catalog that failed is asked again, while the credentials still hold.
+#: How many seconds pass before a catalog that failed is asked again, while the credentials are still valid.
 _PAUSE = 30.0
 
 # Tests put their own in place of it. Expiry is a time of day, not of this process.
@@ -49,9 +50,9 @@ _now = time.time
 
 @dataclass(frozen=True)
 class Vended:
-    """The options that a catalog gave: for each prefix of locations, the longest of which counts; "" is for all.
+    """The options that a catalog vended, by prefix of locations. The longest prefix counts; "" matches all.
 
-    Times are in seconds since 1970; None where the credentials do not expire, or nobody says when.
+    Times are in seconds since 1970. They are None if the credentials do not expire, or their expiry is not known.
     """
 
     by_prefix: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(default=(), repr=False)
@@ -59,12 +60,12 @@ class Vended:
     renew_at: float | None = None
 
     def prefix_of(self, place: str) -> str:
-        """Give the longest prefix of a place; "" where none is."""
+        """Return the longest prefix that matches a location, or "" where none does."""
         return max((prefix for prefix, _ in self.by_prefix if place.startswith(prefix)), key=len, default="")
 
 
 def server_config(values: Any, what: str) -> dict[str, str]:
-    """Take what a catalog says of stores: only what is known and harmless counts, nulls do not."""
+    """Return what a catalog says about stores: only known and harmless settings, and no nulls."""
     given = members(values if values is not None else {}, what)
     config = strings({what: {name: value for name, value in given.items() if value is not None}}, what, "the catalog")
     return {
@@ -78,9 +79,9 @@ def server_config(values: Any, what: str) -> dict[str, str]:
 
 
 def read_vended(answer: Mapping[str, Any], shared: Mapping[str, str]) -> Vended:
-    """Read what a catalog vends with a table, or when it is asked for credentials alone.
+    """Read what a catalog vends with a table, or in answer to a request for credentials.
 
-    ``shared`` is what it says of all tables.
+    ``shared`` is what the catalog says about all tables.
     """
     config = {**shared, **server_config(answer.get("config"), "config")}
     found = {"": config}
@@ -96,7 +97,7 @@ def read_vended(answer: Mapping[str, Any], shared: Mapping[str, str]) -> Vended:
 
 
 def _spelled(prefix: str) -> str:
-    """Spell a prefix as locations are; one that is none, such as ``gs``, is the beginning of some."""
+    """Spell a prefix as locations are spelled. One that is not a location, such as ``gs``, stays as it is."""
     if not prefix.partition("://")[2]:
         return prefix
     try:
@@ -110,27 +111,34 @@ def _seconds(millis: str) -> float | None:
     return int(millis) / 1000 if millis.isascii() and millis.isdigit() and len(millis) < 18 else None
 
 
-#: What the vendors of this process gave last: tasks that share a worker ask once.
-_newest: dict[RestVendor, Vended] = {}
-_locks: dict[RestVendor, threading.Lock] = {}
+class _Newest:
+    """The last credentials of a vendor, and a lock that lets only one thread renew it."""
+
+    def __init__(self) -> None:
+        self.vended: Vended | None = None
+        self.lock = threading.Lock()
+
+
+#: What the vendors of this process gave last: tasks that share a worker renew it once.
+_newest: BoundedCache[_Newest] = BoundedCache(256)
 
 
 @dataclass(frozen=True)
 class RestVendor:
-    """Asks a catalog for the options of the stores of one table.
+    """Asks a catalog for the options of the stores that hold one table.
 
     Parameters
     ----------
     settings
-        How the catalog is asked.
+        The settings of the session with the catalog.
     path, query
-        Where the answer is.
+        What to request.
     own
         The options of the caller.
     shared
-        What the catalog says of all tables.
+        What the catalog says about all tables.
     first
-        What came with the table.
+        What the catalog vended with the table.
     """
 
     settings: SessionSettings
@@ -140,12 +148,19 @@ class RestVendor:
     shared: tuple[tuple[str, str], ...] = field(repr=False)
     first: Vended = field(compare=False)
 
+    @property
+    def key(self) -> bytes:
+        """The key shared by vendors of one table and caller."""
+        # Credentials that are never renewed are those that came with the table.
+        fixed = self.first.by_prefix if self.first.renew_at is None else None
+        return fingerprint(asdict(self.settings), self.path, self.query, self.own, self.shared, fixed)
+
     def scope(self, location: Location) -> str:
-        """Give the prefix that the catalog names for a location, else the store that it is in."""
+        """Return the prefix that the catalog names for a location, or else the store of the location."""
         return self._current().prefix_of(str(location)) or f"{location.scheme}://{location.authority}/"
 
     def options(self, scope: str) -> StoreOptions:
-        """Give the options for a scope; those that are about to expire are asked for anew."""
+        """Return the options for a scope, renewed where they are about to expire."""
         vended = self._current()
         found = dict(vended.by_prefix)
         return merged_options(dict(self.own), dict(found.get(vended.prefix_of(scope), found.get("", ()))), scope)
@@ -153,11 +168,12 @@ class RestVendor:
     def _current(self) -> Vended:
         if self.first.renew_at is None:
             return self.first
-        with _locks.setdefault(self, threading.Lock()):
-            known = max(_newest.get(self, self.first), self.first, key=lambda one: one.expires_at or 0.0)
+        newest = _newest.get(self.key, _Newest)
+        with newest.lock:
+            known = max(newest.vended or self.first, self.first, key=lambda one: one.expires_at or 0.0)
             if _now() >= (known.renew_at or 0.0):
                 known = self._renewed(known)
-            _newest[self] = known
+            newest.vended = known
             return known
 
     def _renewed(self, known: Vended) -> Vended:
@@ -171,23 +187,23 @@ class RestVendor:
             return replace(known, renew_at=min(_now() + _PAUSE, expires_at))
         if found.expires_at is not None and found.expires_at <= _now():
             raise AuthenticationError(
-                "the catalog vends credentials that have expired", hint="check the clock", path=self.path
+                "the catalog vends expired credentials", hint="check the clocks of both machines", path=self.path
             )
         return found
 
 
 def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Put what a catalog says over what the caller says.
+    """Merge the options of the caller with those of a catalog.
 
-    The caller's endpoint counts before the catalog's. Where the catalog vends credentials, the caller's have no place;
-    where it does not, the caller's are not sent to an endpoint that only the catalog names.
+    The caller's endpoint takes precedence. Credentials that the catalog vends replace the caller's. If it vends
+    none, the caller's are not sent to an endpoint that only the catalog names.
 
     Raises
     ------
     UnsafePathError
-        Where the catalog names an endpoint, and no credentials for it.
+        If the catalog names an endpoint without credentials for it.
     UnsupportedFeatureError
-        Where the catalog would sign requests, and vends nothing.
+        If the catalog would sign requests, and vends no credentials.
     """
     vended = {name: value for name, value in server.items() if name in _CREDENTIALS}
     vended |= _sas_token(server, scope)
@@ -198,17 +214,17 @@ def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str
         and options == without_credentials(own)
     ):
         raise UnsupportedFeatureError(
-            "the catalog signs requests to the store, and vends no credentials",
-            hint="let it vend credentials, or pass s3.access-key-id and s3.secret-access-key",
+            "the catalog signs requests to the store instead of vending credentials",
+            hint="configure the catalog to vend credentials, or pass s3.access-key-id and s3.secret-access-key",
             feature="remote signing",
         )
     for name, scheme in _ENDPOINTS.items():
-        # These words stand for an endpoint in each store's own language.
+        # Depending on the store, an endpoint has one of these names.
         if name not in server or {"endpoint", "base_url"} & {option_name(scheme, known) for known in own}:
             continue
         if not vended:
             raise UnsafePathError(
-                f"the catalog names an endpoint, and no credentials for it: {server[name]:.200}",
+                f"the catalog names an endpoint without credentials for it: {server[name]:.200}",
                 hint=f"pass {name}={server[name]:.200} to allow it",
             )
         options[name] = server[name]
@@ -216,7 +232,7 @@ def merged_options(own: Mapping[str, str], server: Mapping[str, str], scope: str
 
 
 def _sas_token(server: Mapping[str, str], scope: str) -> dict[str, str]:
-    """Find the token for the account of a scope: names of such tokens end in it."""
+    """Return the token for the account of a scope, with which the name of such a token ends."""
     account = scope.partition("@")[2].partition("/")[0].partition(".")[0]
     found = {
         name[len(_SAS_TOKEN) + 1 :].partition(".")[0]: value

@@ -1,7 +1,7 @@
-"""The kernels in Python: the same names, parameters and results as the compiled ones.
+"""The kernels in Python, with the names, parameters and results of the compiled ones.
 
-They run where no compiled module is: in a zip handed to Spark, on a platform without a wheel. They favour
-plainness over speed, but stay within a small factor of what other pure readers reach.
+They run where there is no compiled module: from a zip file shipped to Spark, or on a platform without a wheel. They
+prefer plain code to speed, yet stay within a small factor of other pure-Python readers.
 """
 
 from __future__ import annotations

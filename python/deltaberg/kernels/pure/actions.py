@@ -1,4 +1,4 @@
-"""The actions of a log entry, checked as the compiled kernels check them."""
+"""The actions of a log entry, checked like the compiled kernels check them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from deltaberg.errors import CorruptLogError
 from deltaberg.kernels.pure import strict_json
+from deltaberg.kernels.results import DELETION_VECTOR
 
 __all__ = ["CommitActions", "FileAction", "Vector", "parse_commit"]
 
@@ -34,8 +35,8 @@ class Vector(NamedTuple):
 class FileAction(NamedTuple):
     """An ``add`` or a ``remove``.
 
-    ``time`` is its modificationTime or deletionTimestamp; ``stats`` is the place (offset, length) of the text
-    of its statistics in the log entry.
+    ``time`` is the modificationTime of an add or the deletionTimestamp of a remove. ``stats`` is the place (offset,
+    length) of the statistics' text in the log entry.
     """
 
     path: str
@@ -59,7 +60,7 @@ class FileAction(NamedTuple):
 
 @dataclass
 class CommitActions:
-    """The actions of one log entry; protocol and metaData as text, the last of each."""
+    """The actions of a log entry. Of protocol and metaData it holds the text of the last one."""
 
     adds: list[FileAction] = field(default_factory=list)
     removes: list[FileAction] = field(default_factory=list)
@@ -70,7 +71,7 @@ class CommitActions:
 
 
 class _InvalidFieldError(ValueError):
-    """A field that the protocol does not allow."""
+    """A field has a value that the protocol does not allow."""
 
 
 def parse_commit(version: int, data: bytes) -> CommitActions:
@@ -91,13 +92,13 @@ def parse_commit(version: int, data: bytes) -> CommitActions:
 
 
 class _Line(NamedTuple):
-    """A line of a log entry, and at which byte of the entry it begins."""
+    """A line of a log entry, and the byte of the entry at which it begins."""
 
     text: str
     start: int
 
     def byte_at(self, index: int) -> int:
-        """Give the byte of the entry at which character ``index`` of the line begins."""
+        """Return the byte of the entry at which character ``index`` of the line begins."""
         before = index if self.text.isascii() else len(self.text[:index].encode())
         return self.start + before
 
@@ -117,7 +118,7 @@ def _read_line(line: _Line, actions: CommitActions) -> None:
 
 
 def _refuse_repeated(members: dict[str, Any], known: Any) -> None:
-    """Refuse a known key that is there twice: JSON gives no meaning to the second."""
+    """Refuse a known key that is repeated, which has no defined meaning in JSON."""
     if isinstance(members, strict_json.RepeatedKeys) and any(name in known for name in members.repeated):
         raise _InvalidFieldError("a key is repeated")
 
@@ -133,11 +134,11 @@ def _remove(actions: CommitActions, value: dict[str, Any], _line: _Line) -> None
 
 
 def _stats_place(line: _Line) -> tuple[int, int]:
-    """Give the place of the text of ``add.stats`` in the log entry."""
+    """Return the place of the text of ``add.stats`` in the log entry."""
     text = line.text
     key = text.find('"stats"')
     if key < 0 or text.find('"stats"', key + 1) >= 0 or "\\u00" in text:
-        # There are more strings "stats" in the line, or the name may be escaped: walk to the right one.
+        # The string "stats" occurs more than once, or the key may be escaped: walk to the right member.
         add = _member_at(text, strict_json.skip_blanks(text, 0), "add")
         value = _member_at(text, add[0], "stats")[0]
     else:
@@ -148,7 +149,7 @@ def _stats_place(line: _Line) -> tuple[int, int]:
 
 
 def _member_at(text: str, at: int, name: str) -> tuple[int, int]:
-    """Give where the value of a member begins and ends; the object begins at ``at``."""
+    """Return where the value of a member begins and ends, in the object that begins at ``at``."""
     at += 1
     while True:
         key, at = strict_json.value_at(text, at)
@@ -203,7 +204,8 @@ def _file_action(value: dict[str, Any], name: str) -> FileAction:
     return action
 
 
-_VECTOR_FIELDS = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
+_VECTOR_FIELDS = tuple(child.name for child in DELETION_VECTOR)
+_REQUIRED_OF_VECTOR = tuple(name for name in _VECTOR_FIELDS if name != "offset")
 
 
 def _vector(value: Any) -> Vector | None:
@@ -211,7 +213,7 @@ def _vector(value: Any) -> Vector | None:
         return None
     if not isinstance(value, dict):
         raise _InvalidFieldError("deletionVector must be an object")
-    _refuse_repeated(value, (*_VECTOR_FIELDS, "offset"))
+    _refuse_repeated(value, _VECTOR_FIELDS)
     vector = Vector(
         storage_type=_text(value, "storageType") or "",
         path_or_inline=_text(value, "pathOrInlineDv") or "",
@@ -219,7 +221,7 @@ def _vector(value: Any) -> Vector | None:
         size_in_bytes=_integer(value, "sizeInBytes", _INT32) or 0,
         cardinality=_integer(value, "cardinality") or 0,
     )
-    _require(value, "deletionVector", _VECTOR_FIELDS)
+    _require(value, "deletionVector", _REQUIRED_OF_VECTOR)
     return vector
 
 
@@ -247,7 +249,7 @@ def _metadata(actions: CommitActions, _value: dict[str, Any], line: _Line) -> No
 
 
 def _spelling(text: str, name: str) -> str:
-    """Give the text of a member of the line's object."""
+    """Return the text of a member's value in the object of a line."""
     start, end = _member_at(text, strict_json.skip_blanks(text, 0), name)
     return text[start:end]
 
@@ -299,7 +301,7 @@ def _integer(value: dict[str, Any], name: str, limit: int = _INT64) -> int | Non
         return None
     if isinstance(found, bool) or not isinstance(found, int) or not -limit <= found < limit:
         bits = limit.bit_length()
-        raise _InvalidFieldError(f"{name} must be an integer of {bits} bits")
+        raise _InvalidFieldError(f"{name} must be a {bits}-bit integer")
     return found
 
 

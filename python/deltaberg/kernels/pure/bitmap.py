@@ -1,6 +1,6 @@
 """Row position bitmaps: 64-bit Roaring in the framings of Delta and Puffin.
 
-A bitmap travels as the bytes of the portable 64-bit Roaring format, which `unframe_bitmap` checks.
+A bitmap is passed around in the portable 64-bit Roaring format, after `unframe_bitmap` has checked it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LAST_ROW = (1 << 63) - 1
 
 
 def unframe_bitmap(data: bytes, framing: str) -> tuple[bytes, int]:
-    """Take a bitmap out of its framing: portable bytes and cardinality."""
+    """Take a bitmap out of its framing and check it; return its portable bytes and the number of its positions."""
     body = _checked_body(data) if _has_checksum(framing) else data
     if len(body) < 4:
         raise CorruptDeletionVectorError(f"a deletion vector of {len(body)} bytes has no magic number")
@@ -52,8 +52,8 @@ def unframe_bitmap(data: bytes, framing: str) -> tuple[bytes, int]:
 
 def _has_checksum(framing: str) -> bool:
     if framing not in _FRAMINGS:
-        known = '"delta-inline", "delta-file" and "puffin"'
-        raise InvalidArgumentError(f'unknown bitmap framing "{framing}"; known are {known}')
+        known = '"delta-inline", "delta-file" or "puffin"'
+        raise InvalidArgumentError(f'unknown bitmap framing "{framing}"; use {known}')
     return framing != "delta-inline"
 
 
@@ -63,9 +63,7 @@ def _checked_body(data: bytes) -> bytes:
     (length,) = struct.unpack(">i", data[:4])
     body = data[4:-4]
     if length != len(body):
-        raise CorruptDeletionVectorError(
-            f"the deletion vector says that it has {length} bytes, {len(body)} were expected"
-        )
+        raise CorruptDeletionVectorError(f"the deletion vector declares {length} bytes, but {len(body)} were expected")
     (expected,) = struct.unpack(">I", data[-4:])
     found = zlib.crc32(body)
     if expected != found:
@@ -74,7 +72,7 @@ def _checked_body(data: bytes) -> bytes:
 
 
 def _from_native(data: bytes, number: str) -> bytes:
-    """Bring bare 32-bit bitmaps, keyed by their order, into the portable format."""
+    """Convert bare 32-bit bitmaps, whose keys follow from their order, to the portable format."""
     at = 0
 
     def take(size: int, what: str) -> bytes:
@@ -100,7 +98,7 @@ def _from_native(data: bytes, number: str) -> bytes:
 
 
 def bitmap_positions(bitmap: bytes) -> pa.UInt64Array:
-    """Give all positions of a portable bitmap, ascending."""
+    """Return all positions of a portable bitmap, ascending."""
     values = array("Q")
     for base, container in _containers(bitmap):
         values.extend(base | value for value in container_values(container))
@@ -108,12 +106,12 @@ def bitmap_positions(bitmap: bytes) -> pa.UInt64Array:
 
 
 def keep_mask(bitmap: bytes, start: int, length: int) -> pa.BooleanArray:
-    """Say for each row of a range whether the bitmap lacks it."""
+    """Return a mask of the ``length`` rows from row ``start`` on that the bitmap does not contain."""
     if start < 0 or length < 0:
         raise OverflowError("can't convert negative int to unsigned")
     end = start + length
     if end > _LAST_ROW:
-        raise InvalidArgumentError(f"rows {start} and {length} more are past the last row number")
+        raise InvalidArgumentError(f"the {length} rows from row {start} go beyond the last row number")
     gone = 0
     for base, container in _containers(bitmap, start, end):
         bits = container_bits(container)
@@ -124,7 +122,7 @@ def keep_mask(bitmap: bytes, start: int, length: int) -> pa.BooleanArray:
 
 
 def _containers(bitmap: bytes, start: int = 0, end: int = 1 << 64) -> Iterator[tuple[int, Container]]:
-    """Give the containers that touch rows ``start`` to ``end``, each with its first row."""
+    """Iterate over the containers that overlap rows ``start`` to ``end``, each with the first row of its block."""
     for key, bucket in iterate_buckets(bitmap):
         bucket_start = key << 32
         if bucket_start >= end:
@@ -140,7 +138,7 @@ def _containers(bitmap: bytes, start: int = 0, end: int = 1 << 64) -> Iterator[t
 
 
 def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes:
-    """Encode ascending positions in a framing, runs compressed where that is smaller."""
+    """Encode ascending positions in a framing; containers hold runs wherever that is smaller."""
     if not isinstance(positions, pa.UInt64Array):
         raise InvalidArgumentError("Cast error: an array of uint64 was expected")
     if positions.null_count:
@@ -148,12 +146,12 @@ def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes:
     with_checksum = _has_checksum(framing)
     values: list[int] = positions.to_pylist()
     if values and values[-1] > _LAST_ROW:
-        raise InvalidArgumentError(f"row position {values[-1]} is past 2^63 - 1")
+        raise InvalidArgumentError(f"row position {values[-1]} is greater than 2^63 - 1")
     if any(left >= right for left, right in pairwise(values)):
         raise InvalidArgumentError("row positions are not strictly ascending")
     body = struct.pack("<I", _MAGIC) + serialize_bitmap(values)
     if len(body) > (1 << 31) - 1:
-        raise TooLargeError(f"a deletion vector of {len(body)} bytes is past the format's limit")
+        raise TooLargeError(f"a deletion vector of {len(body)} bytes exceeds the limit of the format")
     if not with_checksum:
         return body
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))

@@ -1,6 +1,6 @@
-"""Metrics of Iceberg manifests: maps from field id to a bound or a count, as one column for each field wanted.
+"""The metrics in Iceberg manifests, maps from a field id to a bound or a count, as one column per wanted field.
 
-Iceberg, "Manifests" and "Appendix D: Single-value serialization".
+See the Iceberg specification, "Manifests" and "Appendix D: Single-value serialization".
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ __all__ = ["parse_bounds", "parse_counts"]
 _MICROS_PER_DAY = 86_400_000_000
 _MAX_INT32 = (1 << 31) - 1
 _MAX_INT64 = (1 << 63) - 1
-_FIXED = re.compile(r"fixed\(([0-9]{1,10})\)")
+_FIXED = re.compile(r"fixed\[([0-9]{1,10})\]")
 _DECIMAL_BYTES = 16
 
 
 class _BoundType(NamedTuple):
-    """A type that has bounds: its Arrow type, and how bytes are read; None where they are no value of it."""
+    """A type that has bounds: its Arrow type, and how bytes are read (None if they are not a value of it)."""
 
     arrow: pa.DataType
     decode: Callable[[bytes], Any]
 
 
 def parse_bounds(bounds: pa.MapArray, fields: Sequence[tuple[int, str]], threads: int = 0) -> pa.RecordBatch:
-    """Give the bounds of fields (id, type) as typed columns, each under the id as its name.
+    """Return the bounds of fields (id, type) as a typed column per field, named by its id.
 
-    A missing key, a null, bytes that are no value of the type, and NaN are null: a bound that is not known is
-    always safe. What was written before the column's type was promoted is read by its length.
+    A missing key, a null, bytes that are not a value of the type, and NaN become null, because an unknown bound is
+    always safe. The length of a value tells whether it was written before the column's type was promoted.
     """
     _check_map(bounds, pa.binary(), "bytes")
     kinds = [(number, _bound_type(name)) for number, name in fields]
@@ -55,7 +55,7 @@ def parse_bounds(bounds: pa.MapArray, fields: Sequence[tuple[int, str]], threads
 
 
 def parse_counts(counts: pa.MapArray, ids: Sequence[int], threads: int = 0) -> pa.RecordBatch:
-    """Give the counts of fields as columns, each under the id as its name. A missing key is null."""
+    """Return the counts of fields as a column per field, named by its id. A missing key becomes null."""
     _check_map(counts, pa.int64(), "int64")
     rows = _rows(counts)
     return _batch([(number, pa.array([row.get(number) for row in rows], pa.int64())) for number in ids], len(rows))
@@ -65,19 +65,19 @@ def _check_map(maps: pa.Array, item: pa.DataType, name: str) -> None:
     if not isinstance(maps, pa.MapArray):
         raise InvalidArgumentError("Cast error: an array of maps was expected")
     if maps.type.item_type != item:
-        raise InvalidArgumentError(f"the map must have {name} as its values")
+        raise InvalidArgumentError(f"the map must have {name} as values")
     if maps.type.key_type != pa.int32():
-        raise InvalidArgumentError("the map must have int32 as its keys")
+        raise InvalidArgumentError("the map must have int32 as keys")
 
 
 def _check_size(kind: pa.DataType, rows: int) -> None:
-    """Refuse a column whose nulls alone would not fit into memory."""
+    """Refuse a column of fixed length that would not fit into memory."""
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width * rows > _MAX_INT32:
         raise TooLargeError(f"a column of {rows} values of {kind.byte_width} bytes is too large")
 
 
 def _rows(maps: pa.MapArray) -> list[dict[int, Any]]:
-    """Give each row as a dictionary; where it has a key twice, the last counts."""
+    """Return each row as a dictionary. If it has a key twice, the last entry counts."""
     return [dict(row or ()) for row in maps.to_pylist()]
 
 
@@ -101,11 +101,11 @@ def _bound_type(name: str) -> _BoundType:
             pass
         else:
             return _BoundType(arrow, lambda data: _decimal(data, arrow.precision, arrow.scale))
-    raise InvalidArgumentError(f'"{name}" is no type with bounds')
+    raise InvalidArgumentError(f'"{name}" is not a type with bounds')
 
 
 def _unpack(data: bytes, pattern: str) -> Any:
-    """Give the number of which these are the bytes; None where there are more or fewer, and for NaN."""
+    """Return the number that the bytes encode; None if their count is wrong, and for NaN."""
     if len(data) != struct.calcsize(pattern):
         return None
     (value,) = struct.unpack(pattern, data)
@@ -113,12 +113,12 @@ def _unpack(data: bytes, pattern: str) -> Any:
 
 
 def _either(wide: str, narrow: str) -> Callable[[bytes], Any]:
-    """Read what may have been written before the type was promoted to a wider one."""
+    """Read a value that may have been written before its type was promoted to a wider one."""
     return lambda data: _unpack(data, narrow if len(data) == struct.calcsize(narrow) else wide)
 
 
 def _timestamp(units_per_day: int) -> Callable[[bytes], int | None]:
-    """Read a timestamp, or the days of a date that became one."""
+    """Read a timestamp, or the days of a date whose column was promoted to a timestamp."""
 
     def decode(data: bytes) -> int | None:
         days: int | None = _unpack(data, "<i")

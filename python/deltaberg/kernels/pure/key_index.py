@@ -1,4 +1,4 @@
-"""Sets of rows: the twin of ``rust/core/src/keys.rs``."""
+"""Sets of keys that rows are looked up in: the twin of ``rust/core/src/keys.rs``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["contains_keys", "index_keys"]
 
 
 class KeyIndex:
-    """Keys that can be looked up."""
+    """The distinct keys of some rows, made once and looked up for many batches."""
 
     def __init__(self, types: list[pa.DataType], keys: frozenset[tuple[Any, ...]]) -> None:
         self.types = types
@@ -22,16 +22,16 @@ class KeyIndex:
 
 
 def index_keys(keys: pa.RecordBatch) -> KeyIndex:
-    """Make an index of the rows of a batch; null is a value like others."""
+    """Index the rows of a batch as keys; a null equals a null."""
     if not keys.num_columns:
-        raise InvalidArgumentError("keys have at least one column")
+        raise InvalidArgumentError("a key needs at least one column")
     return KeyIndex(keys.schema.types, frozenset(_rows(keys)))
 
 
 def contains_keys(index: KeyIndex, rows: pa.RecordBatch) -> pa.BooleanArray:
-    """Say of each row of a batch whether it equals a key in all columns."""
+    """Return a mask of the rows that equal a key in all columns."""
     if rows.schema.types != index.types:
-        raise InvalidArgumentError("the columns are not of the types of the keys")
+        raise InvalidArgumentError("the rows and the keys have columns of different types")
     return pa.array([row in index.keys for row in _rows(rows)], pa.bool_())
 
 
@@ -40,7 +40,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Give numbers for what Python has no exact value for."""
+    """Return the stored numbers of types that Python has no exact value for."""
     if pt.is_timestamp(column.type) or pt.is_time64(column.type) or pt.is_float64(column.type):
         return column.view(pa.int64())
     if pt.is_float32(column.type):

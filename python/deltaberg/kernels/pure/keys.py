@@ -16,7 +16,7 @@ class Keys:
         self._paths: set[bytes] = set()
 
     def add(self, path: bytes, vector: str, commit: int) -> str:
-        """Show an add of a commit: ``first``, ``newer`` (replaced or removed) or ``conflict``."""
+        """Note an add. Return ``first``, ``newer`` (a newer action names it) or ``conflict`` (its own commit does)."""
         known = (path, vector) in self._named
         added_in = self._added_in.get(path)
         if added_in == commit and not known:
@@ -27,30 +27,30 @@ class Keys:
         return "newer" if known or added_in is not None else "first"
 
     def remove(self, path: bytes, vector: str) -> str:
-        """Show a remove: ``first`` or ``newer``."""
+        """Note a remove; return whether it is the ``first`` action on its file, or a ``newer`` one exists."""
         if (path, vector) in self._named:
             return "newer"
         self._name(path, vector)
         return "first"
 
     def knows_path(self, path: bytes) -> bool:
-        """Say whether any action seen so far names the path."""
+        """Return whether any action seen so far names the path."""
         return path in self._paths
 
     def keeps_add(self, path: bytes, vector: str) -> bool:
-        """Say whether no action seen so far replaces or removes an older add."""
+        """Return whether no action seen so far replaces or removes an older add."""
         return path not in self._added_in and (path, vector) not in self._named
 
     def keeps_remove(self, path: bytes, vector: str) -> bool:
-        """Say whether no action seen so far speaks of the logical file."""
+        """Return whether no action seen so far names the logical file."""
         return (path, vector) not in self._named
 
     def was_added(self, path: bytes) -> bool:
-        """Say whether some commit adds the path."""
+        """Return whether a commit adds the path."""
         return path in self._added_in
 
     def note_added(self, path: bytes) -> None:
-        """Note that some commit adds the path, with a vector that need not be known."""
+        """Note that a commit adds the path, with whatever deletion vector."""
         self._added_in[path] = 0
 
     def _name(self, path: bytes, vector: str) -> None:
@@ -59,7 +59,7 @@ class Keys:
 
 
 def canonical_path(path: str) -> bytes:
-    """Give the bytes under which a path is compared (DL-REC-10)."""
+    """Return the bytes by which a path is compared (DL-REC-10)."""
     if path.startswith("file:"):
         rest = path[5:]
         if rest.startswith("//"):

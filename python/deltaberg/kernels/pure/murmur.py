@@ -1,6 +1,6 @@
-"""Hashes of values and their buckets: murmur3 for x86 in 32 bits with the seed 0.
+"""Hashes and buckets of values: 32-bit murmur3 for x86 with seed 0.
 
-Iceberg, "Appendix B: 32-bit Hash Requirements" and "Bucket Transform Details".
+See the Iceberg specification, "Appendix B: 32-bit Hash Requirements" and "Bucket Transform Details".
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MASK = 0xFFFFFFFF
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _MAX_BUCKETS = (1 << 31) - 1
 _NANOS_PER_MICRO = 1000
-#: The bits that stand for all NaN.
+#: The bits as which every NaN is hashed.
 _NAN = 0x7FF8000000000000
-#: The types whose hash is that of the number as eight bytes.
+#: The types that are hashed as eight bytes.
 _LONGS = (pa.int32(), pa.int64(), pa.date32(), pa.time64("us"))
 
 
 def hash32(values: pa.Array, threads: int = 0) -> pa.Int32Array:
-    """Give the hash of every value; of null it is null."""
+    """Return the hash of every value. The hash of null is null."""
     return _unsigned(_as_bucketed(values)).view(pa.int32())
 
 
 def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array:
-    """Give the bucket of every value, from 0 to ``buckets`` - 1; of null it is null."""
+    """Return the bucket of every value, from 0 to ``buckets`` - 1. The bucket of null is null."""
     if not 1 <= buckets <= _MAX_BUCKETS:
         raise InvalidArgumentError(f"the number of buckets must be from 1 to {_MAX_BUCKETS}", buckets=str(buckets))
     hashes = pc.bit_wise_and(_unsigned(values), _scalar(_MAX_BUCKETS)).view(pa.int32())
@@ -43,7 +43,7 @@ def bucket(values: pa.Array, buckets: int, threads: int = 0) -> pa.Int32Array:
 
 
 def _as_bucketed(values: pa.Array) -> pa.Array:
-    """Give values of a type that has hashes, but no buckets, as the longs whose hashes theirs are."""
+    """Replace values of a type that has hashes but no buckets by longs with the same hashes."""
     if not isinstance(values, pa.Array):
         return values
     if pa.types.is_boolean(values.type):
@@ -71,17 +71,17 @@ def _unsigned(values: pa.Array) -> pa.UInt32Array:
         return _hash_distinct(values, lambda texts: [text.encode() for text in texts.to_pylist()])
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _hash_distinct(values, pa.Array.to_pylist)
-    raise InvalidArgumentError(f"values of type {kind} are not hashed")
+    raise InvalidArgumentError(f"values of type {kind} cannot be hashed")
 
 
 def _floored(nanos: pa.Int64Array) -> pa.Int64Array:
-    """Give microseconds; the division of Arrow rounds toward zero."""
+    """Return microseconds, rounded down; the division of Arrow rounds toward zero."""
     unit = pa.scalar(_NANOS_PER_MICRO, pa.int64())
     micros = pc.divide(nanos, unit)
     return pc.subtract(micros, pc.less(nanos, pc.multiply(micros, unit)).cast(pa.int64()))
 
 
-# Numbers: column by column, in the arithmetic of Arrow, which wraps as the hash does.
+# Numbers are hashed column by column with the arithmetic of Arrow, which wraps around as the hash requires.
 
 
 def _hash_longs(values: pa.Int64Array) -> pa.UInt32Array:
@@ -108,7 +108,7 @@ def _scalar(value: int) -> pa.UInt32Scalar:
     return pa.scalar(value, _UNSIGNED)
 
 
-# Bytes: each distinct value once.
+# Of bytes, each distinct value is hashed once.
 
 
 def _hash_distinct(values: pa.Array, as_bytes: Callable[[pa.Array], list[Any]]) -> pa.UInt32Array:
@@ -118,7 +118,7 @@ def _hash_distinct(values: pa.Array, as_bytes: Callable[[pa.Array], list[Any]]) 
 
 
 def _unscaled_bytes(decimals: pa.Decimal128Array) -> list[bytes]:
-    """Give the fewest bytes that hold each unscaled value and its sign, highest first."""
+    """Return the fewest bytes that hold each unscaled value and its sign, highest first."""
     numbers = (int.from_bytes(value, sys.byteorder, signed=True) for value in decimals.view(pa.binary(16)).to_pylist())
     return [
         number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)

@@ -1,4 +1,4 @@
-"""Partition values: strings in the log, typed columns for a scan."""
+"""Partition values: strings in the log, typed columns in a scan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _ZONED = pa.struct([("value", pa.timestamp("us")), ("zoned", pa.bool_())])
 
 
 def parse_partition_values(values: pa.MapArray, columns: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    """Give typed columns (name in the map, primitive type) from maps of string to string."""
+    """Return the values of columns (name in the map, primitive type) from maps of string to string.
+
+    A missing key, a null and an empty string become null. A ``timestamp`` column becomes a struct of ``value``
+    (microseconds) and ``zoned``. If the text names a zone, ``zoned`` is true and the value is in UTC; otherwise it is
+    local time in a zone that the table does not record.
+    """
     if not isinstance(values, pa.MapArray):
         raise InvalidArgumentError("Cast error: an array of maps was expected")
     for part, found in (("keys", values.type.key_type), ("values", values.type.item_type)):
@@ -41,7 +46,9 @@ def _value(text: str | None, name: str, primitive: PrimitiveType, row: int) -> A
         value = parse_timestamp(text) if primitive.name == "timestamp" else primitive.parse(text)
         if value is None:
             raise InvalidPartitionValueError(
-                f'partition value "{text[:100]}" of column "{name}" is no {primitive.name}', column=name, row=str(row)
+                f'partition value "{text[:100]}" of column "{name}" is not a valid {primitive.name}',
+                column=name,
+                row=str(row),
             )
     if primitive.name != "timestamp":
         return value

@@ -1,4 +1,4 @@
-"""Newer file actions against an older state: a checkpoint under commits, or an open snapshot under newer ones."""
+"""Reconciling an older state with newer file actions: a checkpoint or an open snapshot with the commits since."""
 
 from __future__ import annotations
 
@@ -20,7 +20,19 @@ def reconcile(
     role: str,
     threads: int = 0,
 ) -> pa.ChunkedArray:
-    """Say for each row of ``older`` whether no newer action replaces or removes it."""
+    """Return masks of the rows of ``older`` that no newer action replaces or removes.
+
+    Parameters
+    ----------
+    adds, removes
+        The newer file actions, as a `Replay` holds them.
+    older
+        The older state, with the columns ``path`` and ``deletionVector``.
+    role
+        Whether the rows of ``older`` are live files (``add``) or tombstones (``remove``).
+    threads
+        Ignored by this twin.
+    """
     if role not in ("add", "remove"):
         raise InvalidArgumentError('role must be "add" or "remove"')
     keys = Keys()

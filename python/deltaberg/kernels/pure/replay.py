@@ -11,53 +11,10 @@ import pyarrow as pa
 from deltaberg.errors import CorruptLogError
 from deltaberg.kernels.pure.actions import CommitActions, FileAction, parse_commit
 from deltaberg.kernels.pure.keys import Keys, canonical_path
-from deltaberg.kernels.results import Replay
+from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES, Replay
 
 __all__ = ["replay"]
 
-_STRING_MAP = pa.map_(pa.string(), pa.string())
-_VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-_PLACE = pa.struct([("offset", pa.int64()), ("length", pa.int32())])
-_ADD = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        ("partitionValues", _STRING_MAP),
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("stats", _PLACE),
-        ("tags", _STRING_MAP),
-        ("deletionVector", _VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-        ("clusteringProvider", pa.string()),
-        ("version", pa.int64()),
-    ]
-)
-_REMOVE = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        ("deletionTimestamp", pa.int64()),
-        ("dataChange", pa.bool_()),
-        ("extendedFileMetadata", pa.bool_()),
-        ("partitionValues", _STRING_MAP),
-        ("size", pa.int64()),
-        ("tags", _STRING_MAP),
-        ("deletionVector", _VECTOR),
-        ("baseRowId", pa.int64()),
-        ("defaultRowCommitVersion", pa.int64()),
-        ("version", pa.int64()),
-        ("pathAdded", pa.bool_()),
-    ]
-)
 _TRANSACTION = pa.schema(
     [
         pa.field("appId", pa.string(), nullable=False),
@@ -75,7 +32,7 @@ _DOMAIN = pa.schema(
 
 
 def replay(commits: Iterable[tuple[int, bytes]], threads: int = 0) -> Replay:
-    """Replay commits, newest first."""
+    """Replay commits (version, bytes), newest first."""
     state = _State()
     for number, (version, data) in enumerate(commits):
         state.apply(number, version, parse_commit(version, data))
@@ -83,12 +40,12 @@ def replay(commits: Iterable[tuple[int, bytes]], threads: int = 0) -> Replay:
 
 
 class _State:
-    """What the commits so far leave behind."""
+    """The state that the commits seen so far leave behind."""
 
     def __init__(self) -> None:
         self._keys = Keys()
         self._adds: list[pa.RecordBatch] = []
-        #: Of each commit the tombstones, and whether one is the first action to name its path.
+        #: The tombstones of each commit, and whether each is the first action to name its path.
         self._removes: list[tuple[int, list[tuple[FileAction, bool]]]] = []
         self._transactions: dict[str, tuple[int, int | None]] = {}
         self._domains: dict[str, tuple[str, bool]] = {}
@@ -96,7 +53,7 @@ class _State:
         self._metadata: tuple[int, str] | None = None
 
     def apply(self, number: int, version: int, actions: CommitActions) -> None:
-        """Show a commit: all adds before any remove, since the order of lines means nothing."""
+        """Apply a commit: all adds before any remove, since the order of lines has no meaning."""
         live, gone = self._live(number, version, actions.adds), self._gone(actions.removes)
         if live:
             self._adds.append(_add_batch(version, live))
@@ -163,7 +120,7 @@ class _State:
             )
             for action, is_new in actions
         ]
-        return _batch(rows, _REMOVE)
+        return _batch(rows, REMOVED_FILES)
 
 
 def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
@@ -184,7 +141,7 @@ def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
         )
         for action in actions
     ]
-    return _batch(rows, _ADD)
+    return _batch(rows, ADDED_FILES)
 
 
 def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

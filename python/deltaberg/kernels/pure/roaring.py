@@ -1,4 +1,4 @@
-"""The portable 64-bit Roaring format: buckets by the upper 32 bits, in each a 32-bit bitmap."""
+"""The portable 64-bit Roaring format: the upper 32 bits of a position choose a bucket, which is a 32-bit bitmap."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Container(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """A 32-bit bitmap at the start of ``data``, its headers read."""
+    """A 32-bit bitmap at the start of ``data``, whose headers have been read."""
 
     data: memoryview
     keys: tuple[int, ...]
@@ -55,9 +55,11 @@ class Bucket(NamedTuple):
         elif cookie == _COOKIE_NO_RUNS:
             count, at = _number(data, 4, "the number of containers"), 8
         else:
-            raise CorruptDeletionVectorError(f"{cookie} is no cookie of a 32-bit Roaring bitmap")
+            raise CorruptDeletionVectorError(f"{cookie} is not a cookie of a 32-bit Roaring bitmap")
         if count > _MAX_CONTAINERS:
-            raise CorruptDeletionVectorError(f"a 32-bit bitmap says that it has {count} containers")
+            raise CorruptDeletionVectorError(
+                f"a 32-bit bitmap declares {count} containers, more than the format allows"
+            )
         flag_bytes = (count + 7) // 8 if has_runs else 0
         run_flags, at = _take(data, at, flag_bytes)
         headers, at = _take(data, at, count * 4)
@@ -70,11 +72,11 @@ class Bucket(NamedTuple):
         return cls(data, pairs[::2], cardinalities, run_flags, offsets, at)
 
     def container(self, index: int) -> Container:
-        """Give container ``index``."""
+        """Return container ``index``."""
         return self._container_at(index, self._start(index))[0]
 
     def byte_len(self) -> int:
-        """Give how many bytes the bitmap has."""
+        """Return how many bytes the bitmap takes."""
         if not self.keys:
             return self.body
         last = len(self.keys) - 1
@@ -100,7 +102,7 @@ class Bucket(NamedTuple):
         return Container("bits", data), at
 
     def check(self) -> tuple[int, int]:
-        """Check every container; give positions and bytes."""
+        """Check every container; return the number of positions and of bytes."""
         at, total, previous = self.body, 0, -1
         for index, key in enumerate(self.keys):
             if key <= previous:
@@ -108,19 +110,19 @@ class Bucket(NamedTuple):
             previous = key
             if self.offsets is not None and self.offsets[index] != at:
                 raise CorruptDeletionVectorError(
-                    f"the offset of container {index} does not fit the containers before it"
+                    f"the offset of container {index} does not match the containers before it"
                 )
             container, at = self._container_at(index, at)
             found = _check_container(container)
             if found != self.cardinalities[index]:
                 said = self.cardinalities[index]
-                raise CorruptDeletionVectorError(f"container {index} says {said} positions and holds {found}")
+                raise CorruptDeletionVectorError(f"container {index} declares {said} positions but holds {found}")
             total += found
         return total, at
 
 
 def iterate_buckets(data: bytes) -> Iterator[tuple[int, Bucket]]:
-    """Give the buckets of a portable bitmap with their keys."""
+    """Iterate over the buckets of a portable bitmap, each with its key."""
     count, at, view = _bucket_count(data), 8, memoryview(data)
     for _ in range(count):
         key = _number(view, at, "the key of a bucket")
@@ -130,7 +132,7 @@ def iterate_buckets(data: bytes) -> Iterator[tuple[int, Bucket]]:
 
 
 def check_bitmap(data: bytes) -> int:
-    """Check a whole portable bitmap; give the number of its positions."""
+    """Check a whole portable bitmap and count its positions."""
     count, at, total, previous, view = _bucket_count(data), 8, 0, -1, memoryview(data)
     for _ in range(count):
         key = _number(view, at, "the key of a bucket")
@@ -149,7 +151,7 @@ def check_bitmap(data: bytes) -> int:
 
 
 def container_values(container: Container) -> Iterator[int]:
-    """Give the positions of a container within its block."""
+    """Iterate over the positions of a container, counted from the start of its block."""
     if container.kind == "array":
         yield from _shorts(container.data)
     elif container.kind == "runs":
@@ -161,7 +163,7 @@ def container_values(container: Container) -> Iterator[int]:
 
 
 def container_bits(container: Container) -> int:
-    """Give a container as one number with a bit for each position."""
+    """Return a container as one integer with a bit per position."""
     if container.kind == "bits":
         return int.from_bytes(container.data, "little")
     if container.kind == "runs":
@@ -279,5 +281,5 @@ def _number(data: memoryview, at: int, what: str) -> int:
 def _take(data: memoryview, at: int, size: int) -> tuple[memoryview, int]:
     part = data[at : at + size]
     if len(part) < size:
-        raise CorruptDeletionVectorError(f"the bitmap ends after {len(data)} bytes, {at + size} were expected at least")
+        raise CorruptDeletionVectorError(f"the bitmap ends after {len(data)} bytes; at least {at + size} were expected")
     return part, at + size

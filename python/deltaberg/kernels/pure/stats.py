@@ -1,4 +1,4 @@
-"""Per-file statistics: JSON text to typed columns, for the columns that a filter names."""
+"""Per-file statistics: from JSON text to typed columns, for the columns that a filter names."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["parse_log_stats", "parse_stats"]
 
 _NUMERIC = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TEXT = frozenset({"string", "date", "timestamp", "timestamp_ntz", "float", "double"})
-#: What an offset of whole minutes may have lost: nearly one minute.
+#: How much a zone offset may have lost when it was cut to whole minutes: nearly a minute.
 _OFFSET_ERROR_MICROS = 59_000_000
 _MAX_INT64 = (1 << 63) - 1
 
 
 class _Number(str):
-    """A JSON number as it is spelled."""
+    """A JSON number, as it is spelled."""
 
     __slots__ = ()
 
@@ -31,10 +31,26 @@ class _Number(str):
 def parse_stats(
     stats: pa.StringArray, leaves: Sequence[tuple[Sequence[str], str | None]], threads: int = 0
 ) -> pa.Table:
-    """Parse the statistics of the columns that are named.
+    """Parse the statistics of some columns.
 
-    Gives ``numRecords``, ``tightBounds``, and for leaf ``i`` the columns ``min.i``, ``max.i`` (absent where
-    it has no type) and ``nullCount.i``. Null means unknown; bad text is unknown and never an error.
+    Statistics are hints: text that is not valid JSON and values that do not fit their type become null, which means
+    unknown. They are never an error.
+
+    Parameters
+    ----------
+    stats
+        The JSON text of each file's statistics.
+    leaves
+        The columns to read: the physical names on the path from the root, and the primitive type, or None if only the
+        null count is wanted.
+    threads
+        Ignored by this twin.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``numRecords``, ``tightBounds``, and for leaf ``i`` the columns ``min.i``, ``max.i`` (unless it has no type)
+        and ``nullCount.i``.
     """
     if stats.type != pa.string():
         raise InvalidArgumentError("Cast error: an array of strings was expected")
@@ -48,9 +64,10 @@ def parse_log_stats(
     leaves: Sequence[tuple[Sequence[str], str | None]],
     threads: int = 0,
 ) -> pa.Table:
-    """Parse the statistics that lie in the bytes of commits, at the places that a replay gives.
+    """Parse statistics from the bytes of commits, at the places that a replay returned.
 
-    ``commits`` gives the bytes of each run of equal versions in turn; None stands for a commit that is gone.
+    ``commits`` yields the bytes for each run of equal ``versions`` in turn, or None if a commit is gone and its
+    statistics are unknown. The result has the columns of `parse_stats`.
     """
     return _parse(_log_texts(versions, places, iter(commits)), leaves)
 
@@ -70,7 +87,7 @@ def _log_texts(
 def _text_at(data: bytes, offset: int, length: int) -> str | None:
     raw = data[offset : offset + length]
     if offset < 0 or length < 0 or offset + length > len(data):
-        raise InvalidArgumentError("statistics in the log: a place lies outside of its commit")
+        raise InvalidArgumentError("statistics in the log: a place lies outside its commit")
     try:
         text: str = json.loads(b'"' + raw + b'"')
         text.encode()

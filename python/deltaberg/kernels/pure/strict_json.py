@@ -1,7 +1,7 @@
-"""JSON as the compiled kernels read it: `json.loads` made strict.
+"""JSON as the compiled kernels read it: a strict `json.loads`.
 
-``NaN`` and ``Infinity`` are refused, nesting ends at 128 levels, numbers that no field can hold do not cost
-time, and an object that repeats a key can be told from one that does not.
+It refuses ``NaN``, ``Infinity`` and more than 128 levels of nesting, takes no time over numbers that are too long for
+any field, and marks objects that repeat a key.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["RepeatedKeys", "decoder", "loads", "skip_blanks", "value_at"]
 
 _MAX_DEPTH = 128
 _LONGEST_INTEGER = 400
-#: A string, or what is left of one that has no end: a match never fails, and so never starts over.
+#: A string, or the rest of one without a closing quote, so that a match never fails and never backtracks.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 
 class RepeatedKeys(dict[str, Any]):
-    """An object with keys that are there twice; it holds the last value of each."""
+    """An object that repeats keys. It holds the last value of each key."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -32,7 +32,7 @@ class RepeatedKeys(dict[str, Any]):
 def decoder(
     parse_int: Callable[[str], Any] | None = None, parse_float: Callable[[str], Any] | None = None
 ) -> json.JSONDecoder:
-    """Make a strict decoder, with other types for numbers."""
+    """Return a strict decoder that builds numbers with the given functions."""
     return json.JSONDecoder(
         object_pairs_hook=_object,
         parse_int=parse_int or _integer,
@@ -42,20 +42,26 @@ def decoder(
 
 
 def loads(text: str, decoder: json.JSONDecoder | None = None) -> Any:
-    """Read one JSON value; `ValueError` where the text is not strict JSON."""
+    """Read a JSON value.
+
+    Raises
+    ------
+    ValueError
+        If the text is not strict JSON.
+    """
     if text.count("{") + text.count("[") > _MAX_DEPTH and _depth(text) > _MAX_DEPTH:
         raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
     return (decoder or _DECODER).decode(text)
 
 
 def value_at(text: str, at: int) -> tuple[Any, int]:
-    """Read the value that begins at or after ``at`` in valid JSON; give it and where it ends."""
+    """Read the value that begins at or after ``at`` in valid JSON; return it and where it ends."""
     value, end = _DECODER.raw_decode(text, skip_blanks(text, at))
     return value, end
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """Give the place of the first character from ``at`` on that is no blank."""
+    """Return the index of the first character from ``at`` on that is not blank."""
     while text[at] in " \t\r\n":
         at += 1
     return at
@@ -82,7 +88,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _DECODER = decoder()

@@ -35,7 +35,7 @@ _MAX_DIGITS = 38
 class PrimitiveType(NamedTuple):
     """A primitive type of Delta schemas: its name, its Arrow type, and how its text is read.
 
-    ``parse`` gives None where the text is no value of the type.
+    ``parse`` returns None if the text is not a value of the type.
     """
 
     name: str
@@ -44,7 +44,7 @@ class PrimitiveType(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> PrimitiveType:
-        """Give the type of this name."""
+        """Return the type of this name."""
         known = _PRIMITIVES.get(name)
         if known is not None:
             return known
@@ -54,11 +54,11 @@ class PrimitiveType(NamedTuple):
             if 1 <= precision <= _MAX_DIGITS and scale <= precision:
                 arrow = pa.decimal128(precision, scale)
                 return cls(f"decimal({precision},{scale})", arrow, lambda text: _decimal(text, precision, scale))
-        raise InvalidArgumentError(f'"{name}" is no primitive type')
+        raise InvalidArgumentError(f'"{name}" is not a primitive type')
 
 
 def parse_integer(text: str, bits: int = 64) -> int | None:
-    """Read an integer: perhaps a sign, then digits alone."""
+    """Read an integer: an optional sign, then digits only."""
     if _INTEGER.fullmatch(text) is None:
         return None
     digits = text.lstrip("+-").lstrip("0") or "0"
@@ -69,7 +69,7 @@ def parse_integer(text: str, bits: int = 64) -> int | None:
 
 
 def parse_float(text: str) -> float | None:
-    """Read a floating point number, ``NaN``, or ``Infinity`` or ``inf`` with or without a sign, in any case."""
+    """Read a floating point number, ``NaN``, or ``Infinity`` or ``inf`` with an optional sign, in any case."""
     return float(text) if _NUMBER.fullmatch(text) or _SPECIAL_FLOAT.fullmatch(text) else None
 
 
@@ -81,10 +81,10 @@ def parse_date(text: str) -> int | None:
 
 
 def parse_timestamp(text: str) -> tuple[int, str] | None:
-    """Read a timestamp as microseconds since 1970 and how its text names a zone.
+    """Read a timestamp as microseconds since 1970, and return how its text names the zone.
 
-    ``missing``: not at all, the value is local time; ``exact``: as ``Z`` or an offset with seconds;
-    ``minutes``: as an offset of whole minutes, which some writers cut from one with seconds.
+    ``missing`` means that it names none, and the value is local time. ``exact`` means ``Z`` or an offset with seconds.
+    ``minutes`` means an offset of whole minutes, which some writers cut from an offset with seconds.
     """
     found = _TIMESTAMP.fullmatch(text)
     days = None if found is None else _days(found[1], found[2], found[3], found[4])
@@ -129,7 +129,7 @@ def _days_in_month(year: int, month: int) -> int:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Read a decimal exactly; None where it has more digits than fit."""
+    """Read a decimal exactly. None if it has more digits than fit."""
     if _NUMBER.fullmatch(text) is None:
         return None
     mantissa, _, exponent = text.replace("E", "e").partition("e")
@@ -150,7 +150,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def _exponent(text: str) -> int:
-    # Python refuses to read very long numbers, also where all of it but the end are zeros.
+    # Python refuses to convert very long numbers, even if they begin with zeros.
     digits = text.lstrip("+-").lstrip("0") or "0"
     exponent = _FAR_EXPONENT if len(digits) > 10 else min(_FAR_EXPONENT, int(digits))
     return -exponent if text.startswith("-") else exponent

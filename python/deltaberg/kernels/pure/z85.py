@@ -1,4 +1,4 @@
-"""Z85, the Base85 variant of inline deletion vectors and of deletion vector file names."""
+"""Z85, the variant of Base85 that encodes inline deletion vectors and the names of deletion vector files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD = 1 << 32
 
 
 def z85_encode(data: bytes) -> str:
-    """Encode bytes, a multiple of 4 of them, as Z85 text."""
+    """Encode bytes, whose number must be a multiple of 4, as Z85 text."""
     if len(data) % 4:
         raise InvalidZ85Error(f"Z85 encodes whole groups of 4 bytes, got {len(data)} bytes")
     text: list[str] = []
@@ -40,6 +40,6 @@ def z85_decode(text: str) -> bytes:
                 raise InvalidZ85Error(f"Z85 group {group} holds a character outside the Z85 alphabet")
             value = value * 85 + digit
         if value >= _WORD:
-            raise InvalidZ85Error(f"Z85 group {group} stands for more than 32 bits")
+            raise InvalidZ85Error(f"Z85 group {group} encodes more than 32 bits")
         data += value.to_bytes(4, "big")
     return bytes(data)

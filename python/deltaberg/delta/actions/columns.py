@@ -1,0 +1,142 @@
+"""Actions as columns: what checkpoints and sidecars hold in a struct column for each kind of action.
+
+Delta protocol, "Checkpoint Schema". Statistics are not among these columns: they are read for chosen columns only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+
+__all__ = [
+    "ADD_COLUMNS",
+    "FIRST_FIELDS",
+    "REMOVE_COLUMNS",
+    "TABLE_ACTIONS",
+    "plain_value",
+    "unknown_members",
+    "without_empty_vectors",
+]
+
+_PRIMITIVES = {pa.string(): "string", pa.int32(): "integer", pa.int64(): "long", pa.bool_(): "boolean"}
+
+
+def _field(column: pa.Field) -> Field:
+    return Field(column.name, _table_type(column.type))
+
+
+def _table_type(found: pa.DataType) -> DataType:
+    if isinstance(found, pa.StructType):
+        return Struct(tuple(_field(child) for child in found))
+    if isinstance(found, pa.ListType):
+        return List(Field("element", _table_type(found.value_type)))
+    if isinstance(found, pa.MapType):
+        return Map(Field("key", _table_type(found.key_type)), Field("value", _table_type(found.item_type)))
+    return Primitive(_PRIMITIVES[found])
+
+
+#: The columns of ``add`` that planning needs.
+ADD_COLUMNS = tuple(_field(column) for column in ADDED_FILES if column.name not in ("stats", "version"))
+#: The columns of ``remove``.
+REMOVE_COLUMNS = tuple(_field(column) for column in REMOVED_FILES if column.name not in ("version", "pathAdded"))
+
+_LONG, _TEXT, _FLAG, _INT = Primitive("long"), Primitive("string"), Primitive("boolean"), Primitive("integer")
+_STRING_MAP = Map(Field("key", _TEXT), Field("value", _TEXT))
+_NAMES = List(Field("element", _TEXT))
+#: The actions about the table as a whole, and those that only checkpoints have.
+TABLE_ACTIONS = (
+    Field(
+        "protocol",
+        Struct(
+            (
+                Field("minReaderVersion", _INT),
+                Field("minWriterVersion", _INT),
+                Field("readerFeatures", _NAMES),
+                Field("writerFeatures", _NAMES),
+            )
+        ),
+    ),
+    Field(
+        "metaData",
+        Struct(
+            (
+                Field("id", _TEXT),
+                Field("name", _TEXT),
+                Field("description", _TEXT),
+                Field("format", Struct((Field("provider", _TEXT), Field("options", _STRING_MAP)))),
+                Field("schemaString", _TEXT),
+                Field("partitionColumns", _NAMES),
+                Field("createdTime", _LONG),
+                Field("configuration", _STRING_MAP),
+            )
+        ),
+    ),
+    Field("txn", Struct((Field("appId", _TEXT), Field("version", _LONG), Field("lastUpdated", _LONG)))),
+    Field("domainMetadata", Struct((Field("domain", _TEXT), Field("configuration", _TEXT), Field("removed", _FLAG)))),
+    Field("checkpointMetadata", Struct((Field("version", _LONG),))),
+    Field("sidecar", Struct((Field("path", _TEXT), Field("sizeInBytes", _LONG)))),
+)
+
+
+def unknown_members(action: Field, stored: pa.Schema) -> tuple[Field, ...]:
+    """Return the members of an action that a checkpoint stores and the protocol does not know.
+
+    Members of types that JSON does not have, such as binary, are left out.
+    """
+    place = stored.get_field_index(action.name)
+    if place < 0 or not isinstance(stored.field(place).type, pa.StructType) or not isinstance(action.type, Struct):
+        return ()
+    found = []
+    for column in stored.field(place).type:
+        if action.type.get(column.name) is None:
+            with contextlib.suppress(KeyError):
+                found.append(_field(column))
+    return tuple(found)
+
+
+def plain_value(value: Any, kind: DataType) -> Any:
+    """Return a value of a column so that its maps can be told from lists: they are lists of pairs, or empty dicts."""
+    if value is None:
+        return None
+    if isinstance(kind, Struct):
+        return {child.name: plain_value(value[child.name], child.type) for child in kind}
+    if isinstance(kind, List):
+        return [plain_value(item, kind.element.type) for item in value]
+    if isinstance(kind, Map):
+        return [(key, plain_value(item, kind.value.type)) for key, item in value] or {}
+    return value
+
+
+def _first_field(action: str, columns: tuple[Field, ...]) -> Field:
+    return Field(action, Struct(columns[:1]))
+
+
+#: Each action with its first field only, which is enough to see in which rows the action is.
+FIRST_FIELDS = (
+    *(_first_field(action.name, action.type.fields) for action in TABLE_ACTIONS if isinstance(action.type, Struct)),
+    _first_field("add", ADD_COLUMNS),
+    _first_field("remove", REMOVE_COLUMNS),
+)
+
+
+def without_empty_vectors(actions: pa.RecordBatch) -> pa.RecordBatch:
+    """Replace empty descriptors of deletion vectors with null.
+
+    Some writers store a struct of nulls where a file has no deletion vector.
+    """
+    vectors = actions.column("deletionVector")
+    if vectors.null_count == len(vectors):
+        return actions
+    storage, path = vectors.field("storageType"), vectors.field("pathOrInlineDv")
+    empty = pc.and_(vectors.is_valid(), pc.and_(storage.is_null(), path.is_null()))
+    if not pc.any(empty).as_py():
+        return actions
+    index = actions.schema.get_field_index("deletionVector")
+    kept = pc.if_else(empty, pa.scalar(None, vectors.type), vectors)
+    return actions.set_column(index, actions.schema.field(index), kept)

@@ -1,0 +1,123 @@
+"""The forms of a checkpoint: which specification it follows, and which files it has (Delta protocol, "Checkpoints")."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from deltaberg.delta.actions.table_actions import Protocol
+from deltaberg.delta.features import supports
+from deltaberg.delta.log.names import checkpoint_name
+from deltaberg.errors import InvalidArgumentError
+
+__all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout"]
+
+#: How many file actions a sidecar holds by default: a row group of them.
+FILES_PER_SIDECAR = 1 << 17
+_NAMINGS = ("classic", "multipart", "uuid")
+_FORMATS = ("parquet", "json")
+_MOST_PARTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class CheckpointLayout:
+    """The form of a checkpoint.
+
+    Parameters
+    ----------
+    spec
+        The specification that it follows: 1, or 2 for tables that support ``v2Checkpoint``.
+    naming
+        ``classic`` (one file, whose name follows from the version), ``uuid`` (one file of specification 2 with a
+        unique name), or ``multipart`` (several files of specification 1; the protocol deprecates them).
+    format
+        The format of a main file named by UUID: ``parquet`` or ``json``. Other files are Parquet.
+    parts
+        The number of files of a multi-part checkpoint, at least 2.
+    files_per_sidecar
+        How many file actions go into each sidecar, in specification 2. With None they are in the main file.
+    embed
+        Whether ``_last_checkpoint`` repeats the actions of a main file named by UUID that are not about data files,
+        and its sidecars.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the protocol does not allow the combination.
+
+    Examples
+    --------
+    >>> CheckpointLayout().naming
+    'classic'
+    >>> CheckpointLayout(spec=2, naming="uuid", files_per_sidecar=100_000).format
+    'parquet'
+    """
+
+    spec: int = 1
+    naming: str = "classic"
+    format: str = "parquet"
+    parts: int = 1
+    files_per_sidecar: int | None = None
+    embed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.spec not in (1, 2):
+            raise InvalidArgumentError(f"spec is {self.spec!r}", hint="pass 1 or 2")
+        if self.naming not in _NAMINGS:
+            raise InvalidArgumentError(f"naming is {self.naming!r}", hint=f"pass one of {', '.join(_NAMINGS)}")
+        if self.format not in _FORMATS:
+            raise InvalidArgumentError(f"format is {self.format!r}", hint=f"pass one of {', '.join(_FORMATS)}")
+        if self.spec == 1 and self.naming == "uuid":
+            raise InvalidArgumentError(
+                "a checkpoint named by UUID follows specification 2", hint="pass spec=2, or naming='classic'"
+            )
+        if self.spec == 2 and self.naming == "multipart":
+            raise InvalidArgumentError(
+                "a multi-part checkpoint follows specification 1", hint="pass files_per_sidecar to divide the files"
+            )
+        if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
+            raise InvalidArgumentError(f"parts is {self.parts!r}", hint="pass at least 2 for a multi-part checkpoint")
+        if self.naming != "multipart" and self.parts != 1:
+            raise InvalidArgumentError(f"parts is {self.parts!r}", hint="only multi-part checkpoints have parts")
+        if self.naming != "uuid" and (self.format != "parquet" or self.embed):
+            raise InvalidArgumentError(
+                f"a {self.naming} checkpoint has format='parquet' and embed=False", hint="pass naming='uuid'"
+            )
+        self._check_sidecars()
+
+    def _check_sidecars(self) -> None:
+        count = self.files_per_sidecar
+        if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
+            raise InvalidArgumentError(
+                f"files_per_sidecar is {count!r}", hint="pass a positive number, and spec=2, which has sidecars"
+            )
+
+    def names(self, version: int) -> list[str]:
+        """Return new names for the main file, or for the parts, of a checkpoint of a version."""
+        stem = checkpoint_name(version).removesuffix(".parquet")
+        if self.naming == "multipart":
+            return [f"{stem}.{part:010d}.{self.parts:010d}.parquet" for part in range(1, self.parts + 1)]
+        if self.naming == "uuid":
+            return [f"{stem}.{uuid.uuid4()}.{self.format}"]
+        return [checkpoint_name(version)]
+
+
+def check_layout(layout: CheckpointLayout, protocol: Protocol) -> None:
+    """Refuse a form that the table's protocol does not allow.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Specification 2 on a table without ``v2Checkpoint``, or several parts on a table with it.
+    """
+    modern = supports(protocol, "v2Checkpoint") and "v2Checkpoint" in (protocol.reader_features or ())
+    if layout.spec == 2 and not modern:
+        raise InvalidArgumentError(
+            "a checkpoint of specification 2 needs the table feature v2Checkpoint",
+            hint="pass spec=1, or add the feature to the table",
+        )
+    if layout.naming == "multipart" and supports(protocol, "v2Checkpoint"):
+        raise InvalidArgumentError(
+            "tables with the feature v2Checkpoint must not have multi-part checkpoints",
+            hint="pass spec=2 and files_per_sidecar",
+        )

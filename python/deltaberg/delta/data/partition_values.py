@@ -1,0 +1,127 @@
+"""Partition values: text in the log, typed columns for a scan (Delta protocol, "Partition Value Serialization")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg import kernels
+from deltaberg.delta.schema.schema import partition_type_name
+from deltaberg.errors import InvalidPartitionValueError
+from deltaberg.schema import Field, Primitive, arrow_type
+
+__all__ = ["partition_value_texts", "read_partition_values"]
+
+
+def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: str = "UTC") -> list[pa.Array]:
+    """Return an array of typed values for each partition column.
+
+    Parameters
+    ----------
+    files
+        Files with the columns ``path`` and ``partitionValues``.
+    columns
+        The partition columns.
+    timezone
+        The zone of timestamps whose text has none; the table does not record it.
+
+    Raises
+    ------
+    InvalidPartitionValueError
+        If a text is not a value of its column's type; the error names the file.
+    """
+    if not columns:
+        return []
+    named = [(field.physical_name, partition_type_name(field)) for field in columns]
+    maps = files.column("partitionValues").combine_chunks()
+    try:
+        values = kernels.parse_partition_values(maps, named)
+    except InvalidPartitionValueError as error:
+        row = error.context.get("row")
+        path = None if row is None else files.column("path")[int(row)].as_py()
+        raise error.with_context(file=path) from None
+    return [_typed(values.column(index), field, timezone) for index, field in enumerate(columns)]
+
+
+def _typed(values: pa.Array, field: Field, timezone: str) -> pa.Array:
+    if field.type != Primitive("timestamp"):
+        return values
+    utc = arrow_type(field.type)
+    instants = pc.struct_field(values, "value")
+    if timezone.upper() == "UTC":
+        return instants.view(utc)
+    # Local times that the clock repeats or skips as summer time ends or begins are resolved as Java does.
+    local = pc.assume_timezone(instants, timezone, ambiguous="earliest", nonexistent="latest")
+    return pc.if_else(pc.struct_field(values, "zoned"), instants.view(utc), local.cast(utc))
+
+
+def partition_value_texts(values: pa.StructArray, columns: Sequence[Field]) -> pa.StringArray:
+    """Return the partition values of files as ``partitionValues`` records them: JSON objects of texts.
+
+    Timestamps are instants in UTC with a zone, so that their text does not depend on the zone of the reader.
+
+    Parameters
+    ----------
+    values
+        A struct for each file, with a field for each partition column, in order.
+    columns
+        The partition columns.
+
+    Raises
+    ------
+    InvalidPartitionValueError
+        A value has no text, such as bytes that are not UTF-8.
+
+    Examples
+    --------
+    >>> values = pa.array([{"day": 1, "name": None}])
+    >>> columns = [Field("day", Primitive("integer")), Field("name", Primitive("string"))]
+    >>> partition_value_texts(values, columns)[0].as_py()
+    '{"day":"1","name":null}'
+    """
+    if not columns:
+        return pa.repeat(pa.scalar("{}"), len(values))
+    members = []
+    for index, field in enumerate(columns):
+        texts = _texts(pc.struct_field(values, index), field)
+        # An empty text would be read as null, so it is written as what it is read as.
+        encoded = [json.dumps(text, ensure_ascii=False) if text else "null" for text in texts.dictionary.to_pylist()]
+        found = pc.take(pa.array(encoded, pa.string()), texts.indices).fill_null("null")
+        members.append(
+            pc.binary_join_element_wise(pa.scalar(f"{json.dumps(field.physical_name, ensure_ascii=False)}:"), found, "")
+        )
+    inside = pc.binary_join_element_wise(*members, ",")
+    return pc.binary_join_element_wise(pa.scalar("{"), inside, pa.scalar("}"), "")
+
+
+def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
+    """Return the texts of values. Few of them differ from one another."""
+    distinct = values.dictionary_encode()
+    found = distinct.dictionary
+    try:
+        return pa.DictionaryArray.from_arrays(distinct.indices, _distinct_texts(found))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+        raise InvalidPartitionValueError(
+            f"a value of type {field.type} cannot be a partition value: {error}", column=field.name
+        ) from error
+
+
+def _distinct_texts(found: pa.Array) -> pa.StringArray:
+    kind = found.type
+    if pt.is_decimal(kind):
+        return pa.array([None if value is None else format(value, "f") for value in found.to_pylist()], pa.string())
+    if pt.is_binary(kind) or pt.is_large_binary(kind):
+        return pa.array([None if value is None else value.decode() for value in found.to_pylist()], pa.string())
+    if pt.is_timestamp(kind) and kind.tz is not None:
+        local = found.view(pa.timestamp(kind.unit)).cast(pa.timestamp("us")).cast(pa.string())
+        return pc.binary_join_element_wise(pc.replace_substring(local, " ", "T"), pa.scalar("Z"), "")
+    if pt.is_timestamp(kind):
+        return found.cast(pa.timestamp("us")).cast(pa.string())
+    if pt.is_floating(kind):
+        texts = pc.replace_substring_regex(found.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+        return pc.replace_substring(pc.replace_substring(texts, "inf", "Infinity"), "nan", "NaN")
+    return found.cast(pa.string())

@@ -1,0 +1,210 @@
+"""The statistics of live files as they were recorded, for checkpoints: as text, and as typed columns.
+
+Delta protocol, "Per-file Statistics" and "Checkpoint Schema". Text is copied. Typed columns are what the text says,
+without the widening that a scan needs. If a checkpoint has no text, they are what its columns say, and the text is made
+from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
+from deltaberg.delta.data.parsed_statistics import ParsedStatistics
+from deltaberg.delta.data.statistics import parsed_columns
+from deltaberg.delta.log.entries import LogBytes
+from deltaberg.errors import CorruptLogError
+from deltaberg.schema import Field, Primitive, as_array, count_up
+
+__all__ = ["RecordedStatistics", "recorded_statistics", "texts_at"]
+
+_TEXT = Field("stats", Primitive("string"))
+#: How many files are read at a time: statistics are long texts.
+_ROWS = 1 << 16
+#: Fewer texts than this are decoded one by one: most commits add a few files.
+_FEW = 32
+
+
+class RecordedStatistics(NamedTuple):
+    """The statistics of some files: their texts, and typed columns if these are wanted."""
+
+    texts: pa.StringArray
+    parsed: pa.StructArray | None
+
+
+def recorded_statistics(
+    files: pa.Table,
+    parts: Sequence[CheckpointPart],
+    log: LogBytes,
+    statistics: ParsedStatistics,
+    *,
+    typed: bool,
+    rows: int,
+) -> Iterator[RecordedStatistics]:
+    """Read the statistics of live files in their order, in batches.
+
+    Parameters
+    ----------
+    files
+        Rows of the live files, with the columns ``stats``, ``version``, ``part`` and ``index``.
+    parts
+        The parts of the checkpoint that ``files.part`` numbers.
+    log
+        The log entries that ``files.version`` names.
+    statistics
+        The columns that may have statistics.
+    typed
+        Whether typed columns are wanted; otherwise there are only texts.
+    rows
+        How many files a batch has at least; the last one may have fewer.
+
+    Raises
+    ------
+    CorruptLogError
+        If a log entry was deleted since it was replayed.
+    CorruptCheckpointError
+        If a part of the checkpoint is damaged.
+    """
+    waiting: list[_Found] = []
+    count = 0
+    for found in _in_order(files, parts, log, statistics):
+        waiting.append(found)
+        count += len(found.texts)
+        if count >= rows:
+            yield _joined(waiting, statistics if typed else None)
+            waiting, count = [], 0
+    if waiting:
+        yield _joined(waiting, statistics if typed else None)
+
+
+class _Found(NamedTuple):
+    """The texts of some files; if some of them were made from typed columns, these, and a mask of such files."""
+
+    texts: pa.StringArray
+    parsed: pa.StructArray | None = None
+    made: pa.BooleanArray | None = None
+
+
+def _in_order(
+    files: pa.Table, parts: Sequence[CheckpointPart], log: LogBytes, statistics: ParsedStatistics
+) -> Iterator[_Found]:
+    """Read what was recorded, in the order of the files."""
+    part, version = as_array(files.column("part")), as_array(files.column("version"))
+    in_parts = pc.subtract(pc.negate(part.cast(pa.int64())), 1)
+    runs = pc.run_end_encode(pc.coalesce(in_parts, version), run_end_type=pa.int64())
+    sources, ends = runs.values.to_pylist(), runs.run_ends.to_pylist()
+    entries = log.again([source for source in sources if source >= 0])
+    start = 0
+    for source, end in zip(sources, ends, strict=True):
+        rows = files.slice(start, end - start)
+        start = end
+        if source < 0:
+            yield from _of_part(parts[-source - 1], as_array(rows.column("index")), statistics)
+            continue
+        _, data = next(entries)
+        if data is None:
+            raise CorruptLogError("a log entry was deleted after it was read", hint="open the table again")
+        places = as_array(rows.column("stats"))
+        for first in range(0, len(places), _ROWS):
+            yield _Found(texts_at(data, places.slice(first, _ROWS)))
+
+
+def _joined(found: Sequence[_Found], wanted: ParsedStatistics | None) -> RecordedStatistics:
+    texts = pa.concat_arrays([one.texts for one in found])
+    if wanted is None:
+        return RecordedStatistics(texts, None)
+    parsed = wanted.assemble(kernels.parse_stats(texts, wanted.leaves))
+    if any(one.parsed is not None for one in found):
+        typed = [wanted.unknown(len(one.texts)) if one.parsed is None else one.parsed for one in found]
+        made = [pa.repeat(pa.scalar(False), len(one.texts)) if one.made is None else one.made for one in found]
+        parsed = pc.if_else(pa.concat_arrays(made), pa.concat_arrays(typed), parsed)
+    return RecordedStatistics(texts, parsed)
+
+
+def _of_part(part: CheckpointPart, rows: pa.Int64Array, statistics: ParsedStatistics) -> Iterator[_Found]:
+    has_texts = part.has_add_column("stats")
+    if not part.has_add_column("stats_parsed"):
+        if has_texts:
+            yield from (_Found(texts) for texts in part.add_column(_TEXT, rows))
+        else:
+            yield _Found(pa.nulls(len(rows), pa.string()))
+        return
+    texts = pa.nulls(len(rows), pa.string())
+    if has_texts:
+        texts = pa.concat_arrays(list(part.add_column(_TEXT, rows)))
+    if not texts.null_count:
+        yield _Found(texts)
+        return
+    found = parsed_columns(part, rows, statistics.columns)
+    yield _Found(pc.coalesce(texts, statistics.texts(found)), statistics.assemble(found), texts.is_null())
+
+
+def texts_at(data: bytes, places: pa.StructArray) -> pa.StringArray:
+    r"""Return the texts at places in the bytes of a log entry, where they are escaped; null if there is no place.
+
+    Examples
+    --------
+    >>> from deltaberg.kernels.results import STATS_PLACE
+    >>> places = pa.array([{"offset": 10, "length": 7}, None], STATS_PLACE)
+    >>> texts_at(rb'{"stats":"{\"a\"}"}', places).to_pylist()
+    ['{"a"}', None]
+    """
+    if len(places) < _FEW:
+        return pa.array([_text_at(data, place) for place in places.to_pylist()], pa.string())
+    present = places.filter(places.is_valid())
+    starts = present.field("offset")
+    order = pc.sort_indices(starts)
+    escaped = _slices(data, starts.take(order), present.field("length").cast(pa.int64()).take(order))
+    texts = _unescape(escaped).take(pc.sort_indices(order))
+    return texts if len(texts) == len(places) else _spread(texts, places.is_valid())
+
+
+def _slices(data: bytes, starts: pa.Int64Array, lengths: pa.Int64Array) -> pa.StringArray:
+    """Return slices of bytes, which must be ascending and apart, without a Python object for each."""
+    if not len(starts):
+        return pa.array([], pa.string())
+    # The borders of the slices are the offsets of an array in which every other value is what lies between two slices.
+    borders = pa.concat_arrays([starts, pc.add(starts, lengths)])
+    borders = borders.take(pc.sort_indices(borders))
+    pieces = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(borders) - 1, [None, borders.buffers()[1], pa.py_buffer(data)]
+    )
+    chosen = pieces.take(pc.multiply(count_up(0, len(starts)), 2))
+    return chosen.cast(pa.binary()).cast(pa.string())
+
+
+def _unescape(escaped: pa.StringArray) -> pa.StringArray:
+    """Return the values of JSON strings, given what stands between their quotes; null for what is not a string."""
+    # A quote always has a backslash before it. If no other backslashes are left, there were no other escapes.
+    texts = pc.replace_substring(escaped, '\\"', '"')
+    others = pc.match_substring(texts, "\\")
+    if not pc.any(others).as_py():
+        return texts
+    decoded = pa.array([_decode(text) for text in escaped.filter(others).to_pylist()], pa.string())
+    return pc.replace_with_mask(texts, others, decoded)
+
+
+def _text_at(data: bytes, place: Mapping[str, int] | None) -> str | None:
+    if place is None:
+        return None
+    return _decode(data[place["offset"] : place["offset"] + place["length"]].decode())
+
+
+def _decode(escaped: str) -> str | None:
+    try:
+        value: str = json.loads(f'"{escaped}"')
+        value.encode()
+    except ValueError:
+        return None
+    return value
+
+
+def _spread(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    """Return an array with values where a mask is true, and null elsewhere."""
+    return pc.replace_with_mask(pa.nulls(len(mask), values.type), mask, values)

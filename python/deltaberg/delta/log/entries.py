@@ -1,0 +1,140 @@
+"""The bytes of log entries: read ahead for a replay, and read again when statistics are needed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from deltaberg.delta.log.directory import LogDirectory, LogEntry
+from deltaberg.errors import CorruptLogError, DeltabergError, ObjectNotFoundError
+
+__all__ = ["LogBytes"]
+
+#: Logs up to this many bytes are kept in memory, so that nothing is read twice.
+_KEPT_BYTES = 32 << 20
+#: How many entries are requested from an object store at a time.
+_READ_AHEAD = 8
+
+
+class LogBytes:
+    """The log entries of one snapshot, by the version that live files record.
+
+    Once its entries have been read or given it does not change: a later snapshot gets its own, by `extended`.
+
+    Parameters
+    ----------
+    log
+        The log.
+    entries
+        The commits and compactions of the snapshot, and a checkpoint in JSON.
+    """
+
+    def __init__(self, log: LogDirectory, entries: Iterable[LogEntry]) -> None:
+        self._log = log
+        self._entries = {entry.version: entry for entry in entries}
+        self._kept: dict[int, bytes] = {}
+        self._kept_size = 0
+        #: Digests of the entries whose bytes are not kept.
+        self._digests: dict[int, bytes] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Digests take the place of the bytes that were read.
+        digests = self._digests | {version: _digest(data) for version, data in self._kept.items()}
+        return {**self.__dict__, "_kept": {}, "_kept_size": 0, "_digests": digests}
+
+    def extended(self, entries: Sequence[LogEntry]) -> LogBytes:
+        """Return these entries and newer ones."""
+        other = LogBytes(self._log, entries)
+        other._entries = self._entries | other._entries
+        other._kept, other._kept_size, other._digests = dict(self._kept), self._kept_size, dict(self._digests)
+        return other
+
+    def newest_first(self, entries: Sequence[LogEntry]) -> Iterator[tuple[int, bytes]]:
+        """Read entries, given oldest first, for a replay: version and bytes, newest first.
+
+        Raises
+        ------
+        CorruptLogError
+            If an entry was deleted after it was listed.
+        """
+        ordered = list(reversed(entries))
+        for entry, data in zip(ordered, self._read_ahead(ordered), strict=True):
+            self.keep(entry, data)
+            yield entry.version, data
+
+    def keep(self, entry: LogEntry, data: bytes) -> None:
+        """Remember the bytes of an entry, or their digest where they are too many."""
+        if self._kept_size + len(data) <= _KEPT_BYTES:
+            self._kept[entry.version] = data
+            self._kept_size += len(data)
+        else:
+            self._digests[entry.version] = _digest(data)
+
+    def kept(self, version: int) -> bytes | None:
+        """Return the bytes of the commit of a version, if they are kept."""
+        entry = self._entries.get(version)
+        return self._kept.get(version) if entry is not None and entry.file.kind == "commit" else None
+
+    def again(self, versions: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Return the bytes of entries once more.
+
+        They are None for an entry that was cleaned up or changed since it was replayed. What a replay found lies at
+        places in the bytes that it saw, which would be places of something else in others.
+        """
+        for version in versions:
+            data = self._kept.get(version)
+            if data is None:
+                with contextlib.suppress(ObjectNotFoundError):
+                    found = self._log.read(self._entries[version])
+                    data = found if _digest(found) == self._digests.get(version) else None
+            yield version, data
+
+    def is_unchanged(self, entry: LogEntry) -> bool | None:
+        """Return whether an entry still has the bytes that were read of it; None if none were read."""
+        known = self._entries.get(entry.version)
+        if known is None or known.file != entry.file:
+            return None
+        data, digest = self._kept.get(entry.version), self._digests.get(entry.version)
+        if data is None and digest is None:
+            return None
+        found = self._read(entry)
+        return found == data if data is not None else _digest(found) == digest
+
+    def _read_ahead(self, entries: Sequence[LogEntry]) -> Iterator[bytes]:
+        if self._log.root.scheme == "file" or len(entries) < 2:
+            for entry in entries:
+                yield self._read(entry)
+            return
+        waiting: deque[Future[bytes]] = deque()
+        with ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="deltaberg-log") as pool:
+            try:
+                for entry in entries:
+                    waiting.append(pool.submit(self._read, entry))
+                    if len(waiting) >= _READ_AHEAD:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _read(self, entry: LogEntry) -> bytes:
+        try:
+            return self._log.read(entry)
+        except ObjectNotFoundError as error:
+            raise CorruptLogError(
+                "a log entry was deleted after it was listed: the log was cleaned up meanwhile",
+                hint="open the table again",
+                table=str(self._log.root),
+                file=entry.file.name,
+            ) from error
+        except DeltabergError as error:
+            raise error.with_context(table=str(self._log.root)) from None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

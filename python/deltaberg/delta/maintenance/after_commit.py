@@ -1,0 +1,41 @@
+"""What a writer does for the log after a commit: a checkpoint now and then, and the clean-up that follows it."""
+
+from __future__ import annotations
+
+from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+from deltaberg.delta.maintenance.log_cleanup import clean_up_log
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import SchemaError
+
+__all__ = ["checkpoint_if_due", "clean_up_if_due", "is_checkpoint_due"]
+
+_INTERVAL = "delta.checkpointInterval"
+_CLEANUP = "delta.enableExpiredLogCleanup"
+_DEFAULT_INTERVAL = "10"
+
+
+def is_checkpoint_due(snapshot: Snapshot) -> bool:
+    """Return whether a version is one of those that get a checkpoint: every tenth by default.
+
+    Raises
+    ------
+    SchemaError
+        If the property ``delta.checkpointInterval`` is not a positive number.
+    """
+    text = snapshot.metadata.configuration.get(_INTERVAL, _DEFAULT_INTERVAL).strip()
+    if not text.isdigit() or not int(text):
+        raise SchemaError(f"the property {_INTERVAL} is {text!r}", hint="set it to a number of at least 1")
+    return snapshot.version > 0 and snapshot.version % int(text) == 0
+
+
+def checkpoint_if_due(snapshot: Snapshot) -> None:
+    """Write a checkpoint of a version that was just committed, if it is due."""
+    if is_checkpoint_due(snapshot):
+        write_checkpoint(snapshot)
+
+
+def clean_up_if_due(snapshot: Snapshot) -> None:
+    """Clean up the log after a version that gets a checkpoint, unless ``delta.enableExpiredLogCleanup`` is false."""
+    enabled = snapshot.metadata.configuration.get(_CLEANUP, "true").strip().lower() == "true"
+    if enabled and is_checkpoint_due(snapshot):
+        clean_up_log(snapshot)

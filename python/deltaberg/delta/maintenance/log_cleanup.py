@@ -1,0 +1,157 @@
+"""Clean-up of the log by age (Delta protocol, "Metadata Cleanup").
+
+Entries go that are older than a checkpoint which is itself older than the retention. What remains always begins with a
+checkpoint that was looked into, so that every later version can still be read.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deltaberg.delta.checkpoint.read import Checkpoint
+from deltaberg.delta.features import check_known_writers, supports
+from deltaberg.delta.log.checkpoint_files import complete_checkpoints
+from deltaberg.delta.log.directory import LogDirectory, LogEntry
+from deltaberg.delta.log.names import SIDECAR_DIRECTORY
+from deltaberg.delta.snapshot.history import CommitTimes
+from deltaberg.delta.snapshot.retention import log_retention
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, VersionNotFoundError
+
+__all__ = ["LogCleanup", "clean_up_log"]
+
+_PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+_STAGED_COMMITS = "_staged_commits"
+_STAGED = re.compile(r"(\d{20})\..*")
+_DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class LogCleanup:
+    """What a clean-up of the log deleted.
+
+    Parameters
+    ----------
+    first_version
+        The first version that the log still holds for sure; None if nothing had to go.
+    files
+        The names of the deleted files, relative to the log.
+    """
+
+    first_version: int | None = None
+    files: tuple[str, ...] = ()
+
+
+def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
+    """Delete log entries, checkpoints, checksums and sidecars that are older than the retention of the log.
+
+    The newest checkpoint that is older than the retention stays, with its own commit and everything after it. Without
+    one, nothing is deleted. The retention is the property ``delta.logRetentionDuration``, 30 days by default.
+
+    Parameters
+    ----------
+    snapshot
+        The newest version.
+    at
+        The time of the clean-up in milliseconds since 1970; now by default.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If the table needs a writer feature that this library does not know.
+    SchemaError
+        If the retention is not an interval.
+    CorruptLogError
+        If the time of a commit is not recorded.
+    StorageError
+        If the store fails. Some of the files may have been deleted; readers of later versions need none of them.
+    """
+    log = snapshot.log
+    try:
+        check_known_writers(snapshot.protocol)
+        now = time.time_ns() // 1_000_000 if at is None else at
+        cutoff = (now - log_retention(snapshot.metadata.configuration)) // _DAY * _DAY
+        try:
+            newest_old = CommitTimes(log, snapshot).last_before(cutoff)
+        except VersionNotFoundError:
+            return LogCleanup()
+        listed = list(log.entries())
+        kept = _sound_checkpoint(log, listed, newest_old)
+        if kept is None or kept < _first_unprotected(snapshot):
+            return LogCleanup()
+        names = [
+            *_expired_entries(listed, kept),
+            *_expired_staged(log, kept),
+            *_expired_sidecars(log, listed, kept, now),
+        ]
+        log.storage.delete_many([f"{log.path}/{name}" for name in names])
+    except DeltabergError as error:
+        raise error.with_context(table=str(log.root)) from None
+    return LogCleanup(kept if names else None, tuple(names))
+
+
+def _sound_checkpoint(log: LogDirectory, listed: Sequence[LogEntry], last: int) -> int | None:
+    """Return the version of the newest checkpoint up to a version that is not seen to be damaged, if there is one."""
+    damaged: frozenset[str] = frozenset()
+    while True:
+        found = {number: entries for number, entries in complete_checkpoints(listed, damaged).items() if number <= last}
+        if not found:
+            return None
+        version = max(found)
+        try:
+            checkpoint = Checkpoint(log, found[version])
+            checkpoint.check()
+            if all(part.has_add_column("path") for part in checkpoint.file_parts):
+                return version
+        except CorruptCheckpointError:
+            pass
+        damaged |= {entry.file.name for entry in found[version]}
+
+
+def _first_unprotected(snapshot: Snapshot) -> int:
+    """Return the version up to which checkpoints must go all at once, or not at all; 0 if none is protected."""
+    if not supports(snapshot.protocol, "checkpointProtection"):
+        return 0
+    text = snapshot.metadata.configuration.get(_PROTECTED_BEFORE, "0").strip()
+    if not text.isdigit():
+        raise CorruptLogError(f"the property {_PROTECTED_BEFORE} is {text!r}, which is not a version")
+    return int(text)
+
+
+def _expired_entries(listed: Sequence[LogEntry], kept: int) -> list[str]:
+    """Return the names of all entries before the checkpoint that is kept, oldest first."""
+    return [
+        entry.file.name
+        for entry in sorted(listed, key=lambda entry: entry.file.version)
+        if entry.file.version < kept or (entry.file.kind == "compaction" and entry.file.version == kept)
+    ]
+
+
+def _expired_staged(log: LogDirectory, kept: int) -> list[str]:
+    """Return the commits before the checkpoint that were staged for a catalog to ratify."""
+    names = [meta.path.rpartition("/")[2] for meta in log.storage.list_from(f"{log.path}/{_STAGED_COMMITS}")]
+    found = [(_STAGED.fullmatch(name), name) for name in names]
+    return [f"{_STAGED_COMMITS}/{name}" for match, name in found if match is not None and int(match[1]) < kept]
+
+
+def _expired_sidecars(log: LogDirectory, listed: Sequence[LogEntry], kept: int, now: int) -> list[str]:
+    """Return the sidecars that no remaining checkpoint names, and that are too old to belong to one in the making."""
+    folder = f"{log.path}/{SIDECAR_DIRECTORY}"
+    before = now // _DAY * _DAY - _DAY
+    old = [meta.path for meta in log.storage.list_from(folder) if meta.modified <= before]
+    if not old:
+        return []
+    try:
+        named = {
+            part.path
+            for entry in listed
+            if entry.file.kind in ("classic", "uuid") and entry.version >= kept
+            for part in Checkpoint(log, (entry,)).file_parts
+        }
+    except CorruptCheckpointError:
+        # Nobody knows which sidecars the damaged checkpoint needs.
+        return []
+    return [f"{SIDECAR_DIRECTORY}/{path.rpartition('/')[2]}" for path in old if path not in named]

@@ -1,0 +1,315 @@
+"""Changing columns, properties, features and clustering of a table, as far as no rows have to be rewritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
+from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
+from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
+from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
+from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.pruning import stats_key
+from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
+from deltaberg.schema.from_arrow import table_field
+from deltaberg.table import CommitResult
+
+__all__ = ["Alteration"]
+
+_ROW_TRACKING = "delta.enableRowTracking"
+
+
+class Alteration:
+    """Changes of a table that become one version with `commit`. Each method returns the object itself.
+
+    Parameters
+    ----------
+    transaction
+        The transaction that takes the changes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table.alter().add("price", pa.float64()).set({"owner": "ada"}).commit().version
+    1
+    >>> table.schema.names, table.properties
+    (['id', 'name', 'price'], {'owner': 'ada'})
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._steps: list[str] = []
+
+    @property
+    def _table(self) -> Snapshot:
+        return self._transaction.snapshot
+
+    def add(self, name: ColumnName, type: pa.DataType, *, comment: str | None = None) -> Alteration:
+        """Add a column, or a field of a struct, that is null in all rows that are there.
+
+        Parameters
+        ----------
+        name
+            The name of the new column; dots lead into structs.
+        type
+            Its Arrow type.
+        comment
+            What the schema says about it.
+
+        Raises
+        ------
+        SchemaError
+            There is such a column, or the name or the type is not allowed.
+        """
+        *above, last = split_name(name)
+        table = self._table
+        parent = self._fields_at(above)
+        siblings = table.schema if not parent else parent[-1].type
+        if not isinstance(siblings, Struct):
+            raise SchemaError("a field can only be added to a struct", column=join_name(above))
+        _check_new_name(siblings, last)
+        metadata = {} if comment is None else {b"comment": comment.encode()}
+        new = table_field(pa.field(last, type, metadata=metadata), (*above, last))
+        numbers = self._numbers()
+        check_columns(Struct((new,)), mapped=numbers is not None)
+        document = self._document()
+        added = new if numbers is None else numbers.assign(new)
+        document.fields(*(field.name for field in parent)).append(field_to_json(added))
+        self._raise_protocol(features_of_schema(Struct((new,))))
+        return self._set_schema("ADD COLUMNS", document, numbers)
+
+    def rename(self, name: ColumnName, to: str) -> Alteration:
+        """Rename a column, or a field of a struct. The files stay as they are, which needs column mapping.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table has no column mapping; ``set({"delta.columnMapping.mode": "name"})`` enables it.
+        SchemaError
+            There is no such column, or there is one of the new name.
+        """
+        self._need_mapping("renamed")
+        path = find_column(self._table.schema, name)
+        siblings = self._table.schema if len(path) == 1 else path[-2].type
+        if not isinstance(siblings, Struct):
+            raise ColumnNotFoundError("only columns and fields of structs have names", column=str(name))
+        others = Struct(tuple(field for field in siblings if field is not path[-1]))
+        _check_new_name(others, to)
+        document = self._document()
+        document.field(*(field.name for field in path))["name"] = to
+        members: dict[str, Any] = {}
+        if len(path) == 1:
+            names = [field.name for field in self._table.partition_fields]
+            members["partitionColumns"] = [to if known == path[0].name else known for known in names]
+        return self._set_schema("RENAME COLUMN", document, None, members)
+
+    def drop(self, name: ColumnName) -> Alteration:
+        """Drop a column, or a field of a struct. The files stay as they are, which needs column mapping.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table has no column mapping.
+        SchemaError
+            There is no such column, it is the last one, or the table is partitioned or clustered by it.
+        """
+        self._need_mapping("dropped")
+        table = self._table
+        path = find_column(table.schema, name)
+        shown = join_name([field.name for field in path])
+        if path[0] in table.partition_fields:
+            raise SchemaError("a column that partitions the table cannot be dropped", column=shown)
+        physical = tuple(field.physical_name for field in path)
+        if any(column[: len(physical)] == physical for column in clustering_columns(table.domains)):
+            raise SchemaError("a column that the table is clustered by cannot be dropped", column=shown)
+        document = self._document()
+        siblings = document.fields(*(field.name for field in path[:-1]))
+        if len(siblings) == 1 or (len(path) == 1 and len(siblings) == len(table.partition_fields) + 1):
+            raise SchemaError("the last column, or the last field of a struct, cannot be dropped", column=shown)
+        siblings.remove(document.field(*(field.name for field in path)))
+        return self._set_schema("DROP COLUMNS", document, None)
+
+    def set(self, properties: Mapping[str, Any]) -> Alteration:
+        """Set table properties; ``delta.feature.NAME`` set to ``supported`` adds a table feature.
+
+        Setting ``delta.columnMapping.mode`` to ``name`` enables column mapping: columns keep their names in files that
+        are there, and can then be renamed and dropped.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A property is unknown to Delta, or its value is not valid.
+        UnsupportedFeatureError
+            A property needs a feature that is not written, or files to be changed.
+        """
+        features, recorded = features_of_properties(checked_properties(properties))
+        table = self._table
+        if recorded.get(_ROW_TRACKING, "").strip().lower() == "true" and not table.is_enabled(_ROW_TRACKING):
+            raise UnsupportedFeatureError(
+                "row tracking cannot be enabled on a table that is there, since its rows have no ids yet",
+                hint="create the table with the property",
+                feature="rowTracking",
+            )
+        before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode).strip().lower()
+        if (before, after) not in {(before, before), ("none", "name")}:
+            raise UnsupportedFeatureError(
+                f"column mapping cannot change from {before} to {after}",
+                hint="only name can be enabled on a table that is there",
+                feature="columnMapping",
+            )
+        self._raise_protocol(features)
+        document = self._document()
+        if before != after:
+            numbers = ColumnNumbers()
+            _map_fields(document.fields(), numbers)
+            recorded[MAX_COLUMN_ID] = str(numbers.highest)
+        if recorded:
+            metadata = self._table.metadata.with_members({"schemaString": document.to_json()})
+            self._transaction.set_metadata(metadata.with_properties(recorded))
+        return self._step("SET TBLPROPERTIES")
+
+    def unset(self, *names: str) -> Alteration:
+        """Remove table properties.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such property, or it is kept by the library itself.
+        """
+        known = self._table.metadata.configuration
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise InvalidArgumentError(f"the table has no property {missing[0]}")
+        internal = sorted(INTERNAL_PROPERTIES.intersection(names))
+        if internal:
+            raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
+        if MAPPING_MODE in names and self._table.mapping_mode != "none":
+            raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
+        removed = dict.fromkeys(names)
+        self._transaction.set_metadata(self._table.metadata.with_properties(removed))
+        return self._step("UNSET TBLPROPERTIES")
+
+    def cluster_by(self, *names: ColumnName) -> Alteration:
+        """Let engines cluster the rows by other columns; without names, by none.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table is partitioned.
+        UnsupportedFeatureError
+            A file has no statistics of a column.
+        """
+        table = self._table
+        if table.partition_fields:
+            raise InvalidArgumentError("a partitioned table cannot be clustered")
+        paths = [find_column(table.schema, name) for name in names]
+        known = table.live.statistics(None, paths).columns if paths else {}
+        for path in paths:
+            counts = known[stats_key(path)].null_count if stats_key(path) in known else None
+            if len(table.live.table) and (counts is None or counts.null_count):
+                raise UnsupportedFeatureError(
+                    "a file has no statistics of a column to cluster by",
+                    hint="choose columns that have statistics in every file",
+                    feature="clustering",
+                    column=join_name([field.name for field in path]),
+                )
+        self._raise_protocol({"clustering"})
+        physical = [[field.physical_name for field in path] for path in paths]
+        text = json.dumps({"clusteringColumns": physical}, separators=(",", ":"), ensure_ascii=False)
+        self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
+        return self._step("CLUSTER BY")
+
+    def commit(self, *, user_metadata: str | None = None) -> CommitResult:
+        """Commit the changes as one version.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Nothing was changed.
+        MetadataChangedError, ProtocolChangedError
+            Another commit has changed the table meanwhile.
+        """
+        if not self._steps:
+            raise InvalidArgumentError(
+                "nothing is altered", hint="call add, rename, drop, set, unset or cluster_by first"
+            )
+        steps = list(dict.fromkeys(self._steps))
+        operation = steps[0] if len(steps) == 1 else "ALTER TABLE"
+        parameters = {"steps": json.dumps(self._steps)}
+        return self._transaction.commit(operation, parameters, user_metadata=user_metadata)
+
+    def _step(self, name: str) -> Alteration:
+        self._steps.append(name)
+        return self
+
+    def _document(self) -> SchemaDocument:
+        return SchemaDocument(self._table.metadata.schema_string or "")
+
+    def _fields_at(self, path: Sequence[str]) -> tuple[Field, ...]:
+        return find_column(self._table.schema, tuple(path)) if path else ()
+
+    def _numbers(self) -> ColumnNumbers | None:
+        return ColumnNumbers.of(self._table.mapping_mode, self._table.metadata.configuration)
+
+    def _need_mapping(self, what: str) -> None:
+        if self._table.mapping_mode == "none":
+            raise UnsupportedFeatureError(
+                f"without column mapping no column can be {what} unless its files are rewritten",
+                hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
+                feature="columnMapping",
+            )
+
+    def _raise_protocol(self, features: AbstractSet[str]) -> None:
+        table = self._table
+        protocol = raised_protocol(features, table.protocol)
+        if protocol is not table.protocol:
+            self._transaction.set_protocol(protocol)
+
+    def _set_schema(
+        self,
+        step: str,
+        document: SchemaDocument,
+        numbers: ColumnNumbers | None,
+        members: Mapping[str, Any] | None = None,
+    ) -> Alteration:
+        metadata = self._table.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
+        if numbers is not None:
+            metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
+        self._transaction.set_metadata(metadata)
+        return self._step(step)
+
+
+def _check_new_name(siblings: Struct, name: str) -> None:
+    if not name:
+        raise SchemaError("the name of a column is empty")
+    taken = next((field.name for field in siblings if field.name.lower() == name.lower()), None)
+    if taken is not None:
+        raise SchemaError(f"there is a column {taken!r} already", column=name)
+
+
+def _map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
+    """Give the fields of a struct ids, and their names as physical names, at every depth."""
+    for field in fields:
+        numbers.highest += 1
+        metadata = dict(field.get("metadata") or {})
+        field["metadata"] = {**metadata, COLUMN_ID: numbers.highest, PHYSICAL_NAME: field["name"]}
+        _map_type(field.get("type"), numbers)
+
+
+def _map_type(found: Any, numbers: ColumnNumbers) -> None:
+    if not isinstance(found, dict):
+        return
+    if isinstance(found.get("fields"), list):
+        _map_fields(found["fields"], numbers)
+    for inside in ("elementType", "keyType", "valueType", "sqlType"):
+        _map_type(found.get(inside), numbers)

@@ -1,0 +1,234 @@
+"""Creating a table: its columns, protocol and metadata, and what becomes of a table that is there already."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
+from deltaberg.delta.actions.table_actions import Format, Metadata
+from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.operations.properties import MATERIALIZED_ROW_COLUMNS, checked_properties
+from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.write import append_rows, commit_rows, overwrite_rows, write_parameters
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
+from deltaberg.delta.schema.schema_json import schema_to_json
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.expressions import Filter
+from deltaberg.schema import ColumnName, Struct, find_column
+from deltaberg.storage import Location
+from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.table.write import open_stream
+
+__all__ = ["NewTable", "RowOptions", "create_table", "create_with_rows", "log_of", "open_stream"]
+
+#: What may become of a table that is there already.
+_IF_EXISTS = ("error", "ignore", "replace")
+#: Modes of a write as the history spells them.
+_MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """What a table shall be.
+
+    Parameters
+    ----------
+    schema
+        The columns. Their ids and physical names are assigned anew.
+    partition_by, cluster_by
+        The columns by which the rows are kept apart, or clustered.
+    properties
+        The table properties, with requests for features (``delta.feature.NAME``).
+    """
+
+    schema: Struct
+    partition_by: Sequence[ColumnName] = ()
+    cluster_by: Sequence[ColumnName] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+
+
+def log_of(root: Location, options: OpenOptions) -> LogDirectory:
+    """Return the log of a table that may not exist yet."""
+    return LogDirectory(root, options.store)
+
+
+def create_table(
+    log: LogDirectory, table: NewTable, *, if_exists: str = "error", unsafe_single_writer: bool = False
+) -> CommitResult | None:
+    """Create a table without rows; return None where there is one that stays.
+
+    Parameters
+    ----------
+    if_exists
+        What becomes of a table that is there already: ``error`` raises, ``ignore`` leaves it as it is, and ``replace``
+        removes its rows and gives it the new columns and properties.
+
+    Raises
+    ------
+    TableExistsError
+        There is a table, and ``if_exists`` is ``error``.
+    SchemaError, InvalidArgumentError, UnsupportedFeatureError
+        The table is not valid, or needs what is not written yet.
+    """
+    if if_exists not in _IF_EXISTS:
+        raise InvalidArgumentError(f"if_exists is {if_exists!r}", hint=f"pass one of {', '.join(_IF_EXISTS)}")
+    before = _newest(log)
+    if before is not None and if_exists != "replace":
+        _refuse_existing(log, if_exists)
+        return None
+    transaction = Transaction(log, before, unsafe_single_writer=unsafe_single_writer)
+    _define(transaction, table, before)
+    if before is not None:
+        transaction.read()
+        transaction.remove_files(before.live.table)
+    operation = "CREATE TABLE" if before is None else "REPLACE TABLE"
+    try:
+        return transaction.commit(operation, _parameters(transaction))
+    except TableExistsError:
+        # Somebody else was faster. A table to be replaced has to be read first.
+        if if_exists == "replace":
+            return create_table(log, table, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer)
+        _refuse_existing(log, if_exists)
+        return None
+
+
+def _newest(log: LogDirectory) -> Snapshot | None:
+    try:
+        return Snapshot.load(log)
+    except TableNotFoundError:
+        return None
+
+
+def _refuse_existing(log: LogDirectory, if_exists: str) -> None:
+    if if_exists == "error":
+        raise TableExistsError(
+            "there is a table already", hint='pass if_exists="ignore" or if_exists="replace"', table=str(log.root)
+        )
+
+
+def create_with_rows(  # noqa: PLR0913
+    log: LogDirectory,
+    table: NewTable,
+    data: Any,
+    options: RowOptions,
+    *,
+    mode: str,
+    where: Filter | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    unsafe_single_writer: bool = False,
+) -> CommitResult:
+    """Create a table that holds rows from its first version on.
+
+    Parameters
+    ----------
+    mode
+        What the history records as the mode of the write.
+    where
+        A filter on partition columns that the rows must match.
+
+    Raises
+    ------
+    TableExistsError
+        There is a table. Nothing was written, or what was written is deleted.
+    """
+    transaction = Transaction(log, None, once=txn, unsafe_single_writer=unsafe_single_writer)
+    _define(transaction, table, None)
+    if where is None:
+        written = append_rows(transaction, data, options)
+    else:
+        written = overwrite_rows(transaction, data, options, where=where)
+    parameters = write_parameters(written.table, _MODE_NAMES[mode], where=where)
+    return commit_rows(transaction, written, parameters, user_metadata)
+
+
+def _define(transaction: Transaction, table: NewTable, before: Snapshot | None) -> None:
+    """Set the protocol and the metadata of a new table, or of one that is replaced.
+
+    Parameters
+    ----------
+    before
+        The table that is replaced. Its id and its protocol stay, the latter with whatever the new table adds.
+
+    Raises
+    ------
+    SchemaError
+        The columns are not valid, or a partition column is missing or cannot be one.
+    InvalidArgumentError
+        A property is not valid, or the table is both partitioned and clustered.
+    UnsupportedFeatureError
+        The columns or properties need a feature that is not written yet.
+    """
+    properties = checked_properties(table.properties)
+    features, recorded = features_of_properties(properties)
+    if table.cluster_by:
+        if table.partition_by:
+            raise InvalidArgumentError(
+                "a table is partitioned or clustered, not both", hint="leave out partition_by or cluster_by"
+            )
+        features.add("clustering")
+    mode = recorded.get(MAPPING_MODE, "none").strip().lower()
+    schema = _numbered(table.schema, recorded, _highest_id(before)) if mode != "none" else _plain(table.schema)
+    check_columns(schema, mapped=mode != "none")
+    partition_by = partition_names(schema, table.partition_by)
+    protocol = raised_protocol(features | features_of_schema(schema), before.protocol if before else None)
+    if "rowTracking" in features and recorded.get("delta.enableRowTracking", "").lower() == "true":
+        recorded |= {key: f"{prefix}{uuid.uuid4()}" for key, prefix in MATERIALIZED_ROW_COLUMNS.items()}
+    metadata = Metadata(
+        id=before.metadata.id if before else str(uuid.uuid4()),
+        format=Format("parquet"),
+        schema_string=schema_to_json(schema),
+        partition_columns=tuple(partition_by),
+        configuration=recorded,
+        name=table.name,
+        description=table.description,
+        created_time=time.time_ns() // 1_000_000,
+    )
+    if before is None or protocol is not before.protocol:
+        transaction.set_protocol(protocol)
+    transaction.set_metadata(metadata)
+    if table.cluster_by:
+        paths = [[part.physical_name for part in find_column(schema, name)] for name in table.cluster_by]
+        domain = json.dumps({"clusteringColumns": paths}, separators=(",", ":"), ensure_ascii=False)
+        transaction.set_domain(CLUSTERING_DOMAIN, domain, system=True)
+    elif before is not None and CLUSTERING_DOMAIN in before.domains:
+        transaction.set_domain(CLUSTERING_DOMAIN, None, system=True)
+
+
+def _highest_id(before: Snapshot | None) -> int:
+    text = before.metadata.configuration.get(MAX_COLUMN_ID, "0") if before else "0"
+    return int(text) if text.isdigit() else 0
+
+
+def _plain(schema: Struct) -> Struct:
+    """Return columns without the ids and physical names of the table that they come from."""
+    return Struct(tuple(replace(child, id=None, physical_name=child.name) for child in schema))
+
+
+def _numbered(schema: Struct, recorded: dict[str, str], highest: int) -> Struct:
+    numbers = ColumnNumbers(highest)
+    numbered = Struct(tuple(numbers.assign(child) for child in schema))
+    recorded[MAX_COLUMN_ID] = str(numbers.highest)
+    return numbered
+
+
+def _parameters(transaction: Transaction) -> dict[str, str]:
+    """Return the parameters that the history records for the creation of a table."""
+    table = transaction.snapshot
+    return {
+        "isManaged": "false",
+        "description": json.dumps(table.metadata.description),
+        "partitionBy": json.dumps(list(table.metadata.partition_columns)),
+        "properties": json.dumps(dict(table.metadata.configuration)),
+    }

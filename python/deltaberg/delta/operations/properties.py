@@ -1,0 +1,144 @@
+"""Table properties that users set: which ones Delta knows, what their values may be, and who may set them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltaberg.delta.features import FEATURES, MAPPING_MODE
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
+from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
+from deltaberg.delta.snapshot.retention import parse_interval
+from deltaberg.errors import InvalidArgumentError, SchemaError
+
+__all__ = ["INTERNAL_PROPERTIES", "MATERIALIZED_ROW_COLUMNS", "checked_properties"]
+
+#: Hidden columns with the ids and commit versions of rows that moved. Each table gives them names of its own.
+MATERIALIZED_ROW_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
+}
+_RESERVED = "delta."
+#: Properties that only the library itself writes.
+INTERNAL_PROPERTIES = frozenset({MAX_COLUMN_ID, SINCE_VERSION, SINCE_TIMESTAMP, *MATERIALIZED_ROW_COLUMNS})
+
+
+def _is_switch(text: str) -> bool:
+    return text.strip().lower() in ("true", "false")
+
+
+def _is_number(least: int) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            return int(text) >= least
+        except ValueError:
+            return False
+
+    return check
+
+
+def _is_interval(text: str) -> bool:
+    try:
+        parse_interval(text)
+    except SchemaError:
+        return False
+    return True
+
+
+def _is_one_of(*words: str) -> Callable[[str], bool]:
+    return lambda text: text.strip().lower() in words
+
+
+def _is_anything(_text: str) -> bool:
+    return True
+
+
+_SWITCHES = (
+    "delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite",
+    "delta.checkpoint.writeStatsAsJson",
+    "delta.checkpoint.writeStatsAsStruct",
+    "delta.compatibility.symlinkFormatManifest.enabled",
+    "delta.enableExpiredLogCleanup",
+    "delta.enableFullRetentionRollback",
+    "delta.randomizeFilePrefixes",
+    "delta.rowTrackingSuspended",
+    "delta.writePartitionColumnsToParquet",
+)
+#: What Delta knows: the check of each property's value, and what a valid value looks like.
+_KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
+    **dict.fromkeys(_SWITCHES, (_is_switch, "true or false")),
+    **{
+        feature.activated_by[0]: (_is_switch, "true or false")
+        for feature in FEATURES.values()
+        if feature.activated_by is not None
+    },
+    MAPPING_MODE: (_is_one_of("none", "name", "id"), "none, name or id"),
+    "delta.autoOptimize": (_is_switch, "true or false"),
+    "delta.checkpointInterval": (_is_number(1), "a number of at least 1"),
+    "delta.checkpointPolicy": (_is_one_of("classic", "v2"), "classic or v2"),
+    "delta.checkpointRetentionDuration": (_is_interval, "an interval, such as interval 2 days"),
+    "delta.dataSkippingNumIndexedCols": (_is_number(-1), "a number of at least -1"),
+    "delta.dataSkippingStatsColumns": (_is_anything, "names of columns"),
+    "delta.deletedFileRetentionDuration": (_is_interval, "an interval, such as interval 7 days"),
+    "delta.isolationLevel": (
+        _is_one_of("serializable", "writeserializable", "snapshotisolation"),
+        "Serializable or WriteSerializable",
+    ),
+    "delta.logRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
+    "delta.parquet.compression.codec": (
+        _is_one_of("snappy", "zstd", "gzip", "lz4", "lz4_raw", "brotli", "uncompressed", "none"),
+        "a codec, such as zstd",
+    ),
+    "delta.randomPrefixLength": (_is_number(1), "a number of at least 1"),
+    "delta.sampleRetentionDuration": (_is_interval, "an interval, such as interval 7 days"),
+    "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
+    "delta.targetFileSize": (_is_anything, "a size in bytes"),
+    "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
+    "delta.universalFormat.enabledFormats": (_is_anything, "names of formats"),
+}
+#: Requests to the operation that sets them; `features_of_properties` reads them.
+_REQUESTS = ("delta.feature.", "delta.constraints.", "delta.minReaderVersion", "delta.minWriterVersion")
+
+
+def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return properties of a user as text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A property has a name that Delta reserves and does not know, an internal name, or a value that is not valid.
+
+    Examples
+    --------
+    >>> checked_properties({"delta.appendOnly": True, "owner": "ada"})
+    {'delta.appendOnly': 'true', 'owner': 'ada'}
+    """
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidArgumentError("properties is not a mapping", hint="pass names and values, as in a dict")
+    found = {}
+    for name, value in (properties or {}).items():
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"the name of a property is {name!r}", hint="pass text")
+        text = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(text, int):
+            text = str(text)
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"the property {name} is {value!r}", hint="pass text, a number, True or False")
+        _check(name, text)
+        found[name] = text
+    return found
+
+
+def _check(name: str, text: str) -> None:
+    if name in INTERNAL_PROPERTIES:
+        raise InvalidArgumentError(f"the property {name} is kept by the library itself", hint="leave it out")
+    if not name.startswith(_RESERVED) or name.startswith(_REQUESTS):
+        return
+    if name not in _KNOWN:
+        raise InvalidArgumentError(
+            f"Delta has no property {name}", hint="names of your own do not begin with delta.; check the spelling"
+        )
+    is_valid, hint = _KNOWN[name]
+    if not is_valid(text):
+        raise InvalidArgumentError(f"the property {name} is {text!r}", hint=f"set it to {hint}")

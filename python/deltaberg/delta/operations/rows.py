@@ -1,0 +1,147 @@
+"""Writing rows to the data files of a Delta table: what the table asks of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.domains import clustering_columns
+from deltaberg.delta.data.bound_prefixes import cut_bounds
+from deltaberg.delta.schema.indexed_columns import indexed_columns
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
+from deltaberg.schema import Field, Primitive
+from deltaberg.schema.conform import ConformOptions
+from deltaberg.table import zone_of
+from deltaberg.table.write import WriteSpec, partition_columns, write_files
+
+__all__ = ["RowOptions", "delete_files", "write_rows"]
+
+_CODEC = "delta.parquet.compression.codec"
+_TARGET = "delta.targetFileSize"
+_RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
+_SCHEMA_MODES = (None, "merge", "overwrite")
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How rows are written.
+
+    Parameters
+    ----------
+    schema_mode
+        What becomes of columns that the table lacks: None refuses them, ``merge`` adds them, and ``overwrite`` replaces
+        the columns of the table.
+    timezone
+        The zone of timestamps without one that go into a column of the type ``timestamp``.
+    allow_truncation
+        Whether digits below the microsecond are cut off.
+    target_file_size
+        Bytes of a data file, approximately; None for what the table says.
+    compression
+        The codec of the data files; None for what the table says.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not valid.
+    """
+
+    schema_mode: str | None = None
+    timezone: str | None = None
+    allow_truncation: bool = False
+    target_file_size: int | None = None
+    compression: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema_mode not in _SCHEMA_MODES:
+            raise InvalidArgumentError(
+                f"schema_mode is {self.schema_mode!r}", hint="pass merge, overwrite, or leave it out"
+            )
+        if self.timezone is not None:
+            zone_of(self.timezone)
+        size = self.target_file_size
+        if size is not None and (type(size) is not int or size < 1):
+            raise InvalidArgumentError(f"target_file_size is {size!r}", hint="pass a positive number of bytes")
+        if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
+            raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
+
+
+def write_rows(table: Snapshot, data: Any, options: RowOptions) -> pa.Table:
+    """Write rows to new data files that no commit names yet, and return a row for each file.
+
+    Parameters
+    ----------
+    table
+        The table as the commit will leave it, with the columns that the rows need.
+    data
+        The rows: an Arrow table or stream, a data frame, or a scan.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns.
+    StorageError
+        The store fails. After any exception the files that were written are deleted as far as the store allows it.
+    """
+    log = table.log
+    return write_files(data, _spec(table, options), log.storage, log.root.path)
+
+
+def _spec(table: Snapshot, options: RowOptions) -> WriteSpec:
+    configuration = table.metadata.configuration
+    if table.is_enabled(_RANDOM_PREFIXES):
+        raise UnsupportedFeatureError(f"{_RANDOM_PREFIXES} is not supported yet", feature=_RANDOM_PREFIXES)
+    codec = (options.compression or configuration.get(_CODEC, "snappy")).strip().lower()
+    codec = {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
+    target = options.target_file_size or _size(configuration.get(_TARGET))
+    spec = WriteSpec(
+        table.schema,
+        partition_columns(table.schema, [(field.name,) for field in table.partition_fields]),
+        ConformOptions(options.timezone, options.allow_truncation),
+        ParquetOptions(compression=codec),
+        statistics=_leaves_with_statistics(table),
+        cut=cut_bounds,
+    )
+    return spec if target is None else replace(spec, target_size=target)
+
+
+def _size(text: str | None) -> int | None:
+    """Return a size such as ``134217728`` or ``128mb``; None for what is none."""
+    units = {"kb": 10, "mb": 20, "gb": 30, "k": 10, "m": 20, "g": 30, "b": 0}
+    wanted = (text or "").strip().lower()
+    for unit, shift in units.items():
+        if wanted.endswith(unit) and wanted.removesuffix(unit).strip().isdigit():
+            return (int(wanted.removesuffix(unit)) << shift) or None
+    return int(wanted) or None if wanted.isdigit() else None
+
+
+def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:
+    """Return the numbers of the leaves whose statistics the table records.
+
+    Those of the columns by which it is clustered are recorded wherever they are in the schema.
+    """
+    configuration = table.metadata.configuration
+    partition = [field.name for field in table.partition_fields]
+    wanted = {_physical(path) for path in indexed_columns(table.schema, partition, configuration)}
+    wanted |= set(clustering_columns(table.domains))
+    return frozenset(
+        number
+        for number, path in leaf_paths(table.schema).items()
+        if _physical(path) in wanted and path[-1].type != Primitive("void")
+    )
+
+
+def _physical(path: tuple[Field, ...]) -> tuple[str, ...]:
+    return tuple(part.physical_name for part in path)
+
+
+def delete_files(table: Snapshot, files: pa.Table) -> None:
+    """Delete written files that no commit names, as far as the store allows it."""
+    log = table.log
+    with suppress(StorageError):
+        log.storage.delete_many(log.root.join(path).path for path in files.column("path").to_pylist())

@@ -1,0 +1,360 @@
+"""Appending rows to a table, and replacing all of its rows or those of some partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
+from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
+from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
+from deltaberg.delta.operations.rows import RowOptions, delete_files, write_rows
+from deltaberg.delta.schema.evolve import merged_schema
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
+from deltaberg.delta.schema.schema_json import schema_to_json
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import (
+    CommitConflictError,
+    ConstraintViolationError,
+    InvalidArgumentError,
+    SchemaError,
+    StorageError,
+    TableExistsError,
+    UnsupportedFeatureError,
+)
+from deltaberg.expressions import (
+    Bound,
+    Expression,
+    Filter,
+    all_of,
+    any_of,
+    as_expression,
+    bind,
+    bound_paths,
+    col,
+    evaluate,
+)
+from deltaberg.schema import ColumnName, Field, Struct, as_array
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table import CommitResult
+from deltaberg.table.write import open_stream
+
+__all__ = ["WrittenRows", "append_rows", "commit_rows", "overwrite_rows", "write_parameters"]
+
+#: The most partitions that a commit names one by one as what it has read.
+_NAMED_PARTITIONS = 200
+
+
+_Names = ColumnName | Sequence[ColumnName] | None
+
+
+class WrittenRows(NamedTuple):
+    """Files that were written for a transaction: a row for each, and the table without them, with their columns."""
+
+    files: pa.Table
+    table: Snapshot
+
+
+def append_rows(transaction: Transaction, data: Any, options: RowOptions, partition_by: _Names = None) -> WrittenRows:
+    """Write rows to new files that a transaction adds.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns of the table.
+    InvalidArgumentError
+        The data holds no rows of any kind, or the columns are to be replaced.
+    """
+    if options.schema_mode == "overwrite":
+        raise InvalidArgumentError(
+            'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+            hint='append with schema_mode="merge", or overwrite the table',
+        )
+    _check_partitioning(transaction.snapshot, partition_by, options)
+    rows = open_stream(data)
+    if options.schema_mode == "merge":
+        _merge_schema(transaction, rows.schema)
+    return _add_rows(transaction, rows, options, lambda _: None)
+
+
+def overwrite_rows(
+    transaction: Transaction,
+    data: Any,
+    options: RowOptions,
+    *,
+    where: Filter | None = None,
+    dynamic: bool = False,
+    check: bool = True,
+    partition_by: _Names = None,
+    timezone: str = "UTC",
+) -> WrittenRows:
+    """Replace rows of a table by others: all of them, those of some partitions, or those of the partitions of the rows.
+
+    Parameters
+    ----------
+    where
+        A filter on partition columns: only rows that match it are replaced.
+    dynamic
+        Replace the partitions that the new rows are in, and leave the others.
+    check
+        Refuse new rows that do not match ``where``.
+    partition_by
+        The partition columns. Others than those of the table are allowed only if its columns are replaced.
+    timezone
+        The zone of timestamps without one in ``where`` and in partition values.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A new row does not match ``where``.
+    UnsupportedFeatureError
+        ``where`` names a column that is not a partition column.
+    SchemaError
+        The rows do not fit the columns of the table.
+    """
+    before = transaction.snapshot
+    _check_partitioning(before, partition_by, options)
+    _check_replacement(before, options, where=where, dynamic=dynamic)
+    condition = None if where is None else as_expression(where)
+    bound = None if condition is None else _bound(before, condition, timezone)
+    old = before.live.table
+    if bound is not None:
+        old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
+    rows = open_stream(data)
+    if options.schema_mode == "merge":
+        _merge_schema(transaction, rows.schema)
+    elif options.schema_mode == "overwrite":
+        _replace_schema(transaction, rows.schema, partition_by)
+    if not dynamic:
+        transaction.read(condition)
+        transaction.remove_files(old)
+
+    def settle(written: pa.Table) -> None:
+        if bound is not None and check:
+            _check_where(written, bound, condition, before)
+        if dynamic and len(written):
+            _replace_partitions(transaction, before, written, timezone)
+
+    return _add_rows(transaction, rows, options, settle)
+
+
+def _check_replacement(table: Snapshot, options: RowOptions, *, where: Filter | None, dynamic: bool) -> None:
+    if where is not None and dynamic:
+        raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
+    if dynamic and not table.partition_fields:
+        raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")
+    if options.schema_mode == "overwrite" and (where is not None or dynamic):
+        raise InvalidArgumentError(
+            'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
+        )
+    if "appendOnly" in table.active_features and len(table.live.table):
+        # The commit would refuse it too, but only after all rows were written.
+        raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(table.log.root))
+
+
+def _add_rows(
+    transaction: Transaction, rows: pa.RecordBatchReader, options: RowOptions, settle: Callable[[pa.Table], None]
+) -> WrittenRows:
+    """Write rows to new files, look at these, and add them; delete them if that fails."""
+    table = transaction.snapshot
+    written = write_rows(table, rows, options)
+    try:
+        settle(written)
+        transaction.add_files(written)
+    except BaseException:
+        delete_files(table, written)
+        raise
+    return WrittenRows(written, table)
+
+
+def _check_partitioning(table: Snapshot, partition_by: _Names, options: RowOptions) -> None:
+    """Refuse partition columns that are not those of the table, unless its columns are replaced."""
+    if partition_by is None or options.schema_mode == "overwrite":
+        return
+    known = [field.name for field in table.partition_fields]
+    wanted = partition_names(table.schema, partition_by)
+    if wanted != known:
+        raise InvalidArgumentError(
+            f"the table is partitioned by {', '.join(known) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",
+            hint='leave out partition_by, or overwrite the table with schema_mode="overwrite"',
+            table=str(table.log.root),
+        )
+
+
+def write_parameters(
+    table: Snapshot, mode: str, *, where: Filter | None = None, dynamic: bool = False
+) -> dict[str, str]:
+    """Return the parameters that the history records for a write."""
+    parameters = {
+        "mode": mode,
+        "partitionBy": json.dumps(list(table.metadata.partition_columns), ensure_ascii=False),
+    }
+    if where is not None:
+        parameters["predicate"] = str(as_expression(where))
+    if dynamic:
+        parameters["isDynamicPartitionOverwrite"] = "true"
+    return parameters
+
+
+def commit_rows(
+    transaction: Transaction, written: WrittenRows | None, parameters: dict[str, str], text: str | None
+) -> CommitResult:
+    """Commit a write; delete the files that were written for it if it surely did not land.
+
+    Parameters
+    ----------
+    written
+        The files; None if the transaction has nothing to do.
+    parameters
+        What the history records, from `write_parameters`.
+    text
+        Text of the user that the history keeps.
+    """
+    try:
+        result = transaction.commit("WRITE", parameters, user_metadata=text)
+    except (CommitConflictError, ConstraintViolationError, StorageError, TableExistsError):
+        # Any other exception may come after the commit.
+        if transaction.result is None and written is not None:
+            delete_files(written.table, written.files)
+        raise
+    if not result.committed and written is not None:
+        delete_files(written.table, written.files)
+    return result
+
+
+def _merge_schema(transaction: Transaction, found: pa.Schema) -> None:
+    """Add the columns of rows that the table lacks."""
+    table = transaction.snapshot
+    numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
+    old = table.metadata.schema_string or ""
+    text = merged_schema(old, table.schema, table_schema(found), numbers)
+    if text != old:
+        _set_schema(transaction, {"schemaString": text}, table_schema(found), numbers)
+
+
+def _replace_schema(transaction: Transaction, found: pa.Schema, partition_by: _Names) -> None:
+    """Replace the columns of the table by those of rows."""
+    table = transaction.snapshot
+    numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
+    schema = table_schema(found)
+    if numbers is not None:
+        schema = Struct(tuple(numbers.assign(child) for child in schema))
+    check_columns(schema, mapped=numbers is not None)
+    names = table.metadata.partition_columns if partition_by is None else partition_by
+    members = {"schemaString": schema_to_json(schema), "partitionColumns": partition_names(schema, names)}
+    if CLUSTERING_DOMAIN in table.domains:
+        _replace_clustering(transaction, table, schema)
+    _set_schema(transaction, members, schema, numbers)
+
+
+def _replace_clustering(transaction: Transaction, table: Snapshot, schema: Struct) -> None:
+    """Let a clustered table be clustered by the columns of the same names."""
+    paths = [_renamed(table.schema, schema, path) for path in clustering_columns(table.domains)]
+    text = json.dumps({"clusteringColumns": paths}, separators=(",", ":"), ensure_ascii=False)
+    if text != table.domains[CLUSTERING_DOMAIN]:
+        transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
+
+
+def _renamed(old: Struct, new: Struct, path: Sequence[str]) -> list[str]:
+    """Return a path of physical names in other columns of the same names."""
+    found = []
+    for physical in path:
+        name = next((field.name for field in old if field.physical_name == physical), physical)
+        before, after = old.get(name), new.get(name)
+        if after is None:
+            raise SchemaError(f"the rows lack the column {name}, by which the table is clustered", column=name)
+        found.append(after.physical_name)
+        old = before.type if before is not None and isinstance(before.type, Struct) else Struct()
+        new = after.type if isinstance(after.type, Struct) else Struct()
+    return found
+
+
+def _set_schema(
+    transaction: Transaction, members: dict[str, Any], added: Struct, numbers: ColumnNumbers | None
+) -> None:
+    table = transaction.snapshot
+    protocol = raised_protocol(features_of_schema(added), table.protocol)
+    metadata = table.metadata.with_members(members)
+    if numbers is not None:
+        metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
+    if protocol is not table.protocol:
+        transaction.set_protocol(protocol)
+    transaction.set_metadata(metadata)
+
+
+def _bound(table: Snapshot, condition: Expression, timezone: str) -> Bound:
+    """Bind a filter, and refuse one that names other columns than partition columns."""
+    bound = bind(condition, table.schema, timezone)
+    names = {field.name for field in table.partition_fields}
+    other = sorted({path[0].name for path in bound_paths(bound)} - names)
+    if other:
+        raise UnsupportedFeatureError(
+            f"rows cannot be replaced yet by a filter on {', '.join(other)}, which does not partition the table",
+            hint="filter by partition columns",
+            table=str(table.log.root),
+        )
+    return bound
+
+
+def _matches(bound: Bound, values: Sequence[pa.Array], table: Snapshot) -> pa.BooleanArray:
+    """Return whether partition values match a filter."""
+    known = {field.name: array for field, array in zip(table.partition_fields, values, strict=True)}
+
+    def column(path: tuple[Field, ...]) -> pa.Array:
+        return known[path[0].name]
+
+    rows = len(values[0]) if values else 0
+    return pc.fill_null(evaluate(bound, column, rows), fill_value=False)
+
+
+def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapshot) -> None:
+    """Refuse files whose partition values do not match the filter by which rows are replaced."""
+    outside = written.filter(pc.invert(_matches(bound, _partition_arrays(written), table)))
+    if len(outside):
+        values = outside.column("partition")[0].as_py()
+        raise ConstraintViolationError(
+            f"a new row is in the partition {values}, which does not match {condition}",
+            hint="write only rows that match where, or pass check=False",
+            table=str(table.log.root),
+        )
+
+
+def _partition_arrays(written: pa.Table) -> list[pa.Array]:
+    structs = as_array(written.column("partition"))
+    return [pc.struct_field(structs, index) for index in range(structs.type.num_fields)]
+
+
+def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table, timezone: str) -> None:
+    """Remove the files of the partitions that written files are in."""
+    fields = before.partition_fields
+    new = partition_value_texts(as_array(written.column("partition")), fields)
+    old = before.live.table
+    values = pa.StructArray.from_arrays(
+        read_partition_values(old, fields, timezone), names=[field.name for field in fields]
+    )
+    mask = pc.is_in(partition_value_texts(values, fields), value_set=pc.unique(new))
+    transaction.read(_condition(written, fields))
+    transaction.remove_files(old.filter(mask))
+
+
+def _condition(written: pa.Table, fields: Sequence[Field]) -> Expression | None:
+    """Return a filter for the partitions of written files; None, for the whole table, if they cannot all be named."""
+    try:
+        partitions = {repr(row): row for row in as_array(written.column("partition")).to_pylist()}
+    except (ValueError, OverflowError):
+        # Python has no dates before the year 1.
+        return None
+    if len(partitions) > _NAMED_PARTITIONS:
+        return None
+    names = [field.name for field in fields]
+    return any_of(all_of(_equals(name, row[name]) for name in names) for row in partitions.values())
+
+
+def _equals(name: str, value: Any) -> Expression:
+    # An empty text is recorded as null.
+    return col((name,)).is_null() if value is None or value == "" else col((name,)) == value

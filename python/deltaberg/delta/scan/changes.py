@@ -1,0 +1,199 @@
+"""The rows that changed between two versions (Delta protocol, "Add CDC File", "Change Data Files").
+
+If a commit recorded its changes in change data files, only these are read. Otherwise every row of a file that it
+added is an insert, and every row of a file that it removed is a delete. If it only replaced the deletion vector of
+a file, the rows that the new vector hides are deletes, and the rows that it no longer hides are inserts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.delta.actions.table_actions import read_metadata
+from deltaberg.delta.data.partition_values import read_partition_values
+from deltaberg.delta.scan.changed_files import (
+    CHANGE_TYPE,
+    CHANGED_FILES,
+    ChangedFiles,
+    exchanged_vectors,
+    recorded_changes,
+)
+from deltaberg.delta.scan.source import DeltaFiles
+from deltaberg.delta.snapshot.history import CommitTimes
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError, VersionNotFoundError
+from deltaberg.files import FileLayout, constant_column
+from deltaberg.pruning import FileStats
+from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
+from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import FILE_NUMBER, parse_instant
+
+__all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
+
+#: The columns that a scan of changes has in addition to the table's.
+CHANGE_COLUMNS = (
+    Field(CHANGE_TYPE, Primitive("string")),
+    Field("_commit_version", Primitive("long")),
+    Field("_commit_timestamp", Primitive("timestamp")),
+)
+
+
+def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, timezone: dt.tzinfo) -> tuple[int, int]:
+    """Return the first and the last version of a range that is given by versions or instants.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If the table does not hold the range.
+    InvalidArgumentError
+        If it ends before it starts.
+    """
+    first = start if _is_version(start) else times.first_after(parse_instant(start, timezone))
+    if end is None:
+        last = snapshot.version
+    else:
+        last = end if _is_version(end) else times.last_before(parse_instant(end, timezone))
+    if last > snapshot.version or first > snapshot.version or first < 0:
+        raise VersionNotFoundError(
+            f"changes from version {first} to {last} are not in the table",
+            hint=f"the table has versions 0 to {snapshot.version}",
+            table=str(snapshot.log.root),
+        )
+    if last < first:
+        raise InvalidArgumentError(
+            f"changes end at version {last} before they start at {first}", table=str(snapshot.log.root)
+        )
+    return first, last
+
+
+def _is_version(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class ChangesSource(DeltaFiles):
+    """The changes of the versions from ``first`` to that of the snapshot, read with the schema of the snapshot."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        store: StoreSpec,
+        resolver: PathResolver,
+        timezone: str,
+        first: int,
+        times: CommitTimes,
+    ) -> None:
+        super().__init__(snapshot, store, resolver, timezone)
+        self._first = first
+        self._times = times
+
+    @property
+    def description(self) -> str:
+        """The versions whose changes are read."""
+        return f"changes of versions {self._first} to {self.snapshot.version}"
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of the table, and those that describe the change."""
+        return Struct((*self.snapshot.schema, *CHANGE_COLUMNS))
+
+    @property
+    def hidden(self) -> Struct:
+        """No columns, because change data files have no row ids or positions."""
+        return Struct()
+
+    @property
+    def constants(self) -> Struct:
+        """The partition columns, and those that describe the change."""
+        return Struct((*self.snapshot.partition_fields, *CHANGE_COLUMNS))
+
+    @property
+    def layout(self) -> FileLayout:
+        """How data files hold the columns; change data files store the type of each change."""
+        return replace(super().layout, stored=frozenset({CHANGE_TYPE}))
+
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
+        """Return unknown statistics, because change data files have none."""
+        return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        versions = range(self._first, self.snapshot.version + 1)
+        try:
+            tables = [table for version in versions for table in self._of_version(version)]
+        except DeltabergError as error:
+            raise error.with_context(table=self.table) from None
+        changed = pa.concat_tables(tables) if tables else CHANGED_FILES.empty_table()
+        rows = len(changed)
+        columns = {
+            FILE_NUMBER: count_up(0, rows),
+            "path": changed.column("path"),
+            "size": changed.column("size"),
+            "modified": changed.column("modificationTime"),
+            "deletion_vector": changed.column("deletion_vector"),
+            "only_in_vector": changed.column("only_in_vector"),
+            "base_row_id": pa.nulls(rows, pa.int64()),
+            "row_commit_version": pa.nulls(rows, pa.int64()),
+        }
+        fields = self.snapshot.partition_fields
+        for field, array in zip(fields, read_partition_values(changed, fields, self.timezone), strict=True):
+            columns[constant_column(field.name)] = array
+        for field in CHANGE_COLUMNS:
+            columns[constant_column(field.name)] = changed.column(field.name)
+        return pa.table(columns)
+
+    def _of_version(self, version: int) -> Iterator[pa.Table]:
+        data = self._times.read(version)
+        try:
+            recorded = recorded_changes(data)
+            replay = kernels.replay([(version, data)])
+        except DeltabergError as error:
+            raise error.with_context(version=version) from None
+        if replay.metadata is not None:
+            self._check_metadata(version, replay.metadata[1])
+        changed = ChangedFiles(version, self._times.time_of(version))
+        if recorded:
+            yield changed.table(recorded)
+            return
+        adds = replay.adds.filter(replay.adds.column("dataChange"))
+        removes = self._with_partition_values(version, replay.removes.filter(replay.removes.column("dataChange")))
+        both = pc.is_in(adds.column("path"), value_set=as_array(removes.column("path")))
+        replaced = as_array(adds.filter(both).column("path"))
+        gone = pc.is_in(removes.column("path"), value_set=replaced)
+        yield changed.whole_files(adds.filter(pc.invert(both)), "insert")
+        yield changed.whole_files(removes.filter(pc.invert(gone)), "delete")
+        if len(replaced):
+            yield changed.table(list(exchanged_vectors(adds.filter(both), removes.filter(gone))))
+
+    def _check_metadata(self, version: int, text: str) -> None:
+        """Refuse a range in which the partition columns change."""
+        metadata = read_metadata(text)
+        mine = self.snapshot.metadata
+        if metadata.partition_columns != mine.partition_columns and version > self._first:
+            raise SchemaError(
+                f"the partition columns changed in version {version}",
+                hint=f"read the changes before version {version} separately from later ones",
+                version=version,
+            )
+
+    def _with_partition_values(self, version: int, removes: pa.Table) -> pa.Table:
+        """Fill in partition values that removes lack from the version before."""
+        values = removes.column("partitionValues")
+        if not self.snapshot.partition_fields or not values.null_count:
+            return removes
+        before = Snapshot.load(self.snapshot.log, version - 1).live.table
+        known = dict(zip(before.column("path").to_pylist(), before.column("partitionValues").to_pylist(), strict=True))
+        paths = removes.column("path").to_pylist()
+        filled = [
+            known.get(path) if found is None else found for path, found in zip(paths, values.to_pylist(), strict=True)
+        ]
+        index = removes.schema.get_field_index("partitionValues")
+        column = removes.schema.field(index)
+        return removes.set_column(index, column, pa.array(filled, column.type))

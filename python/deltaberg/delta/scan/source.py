@@ -1,0 +1,194 @@
+"""A snapshot of a Delta table as what a scan reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.data.deletion_vectors import locate_vectors
+from deltaberg.delta.data.partition_values import read_partition_values
+from deltaberg.delta.snapshot.once import once
+from deltaberg.delta.snapshot.planning_parts import SnapshotPart
+from deltaberg.delta.snapshot.scanned_version import ScannedVersion
+from deltaberg.errors import CorruptLogError, DeltabergError
+from deltaberg.expressions import Bound
+from deltaberg.files import BITMAP, METADATA, FileLayout, constant_column, metadata_field
+from deltaberg.kernels.results import empty_structs
+from deltaberg.pruning import FileStats
+from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, count_up
+from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import FILE_NUMBER, FileSelection
+
+__all__ = ["DeltaFiles", "SnapshotSource", "locate_files"]
+
+_ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+_ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+#: Relative paths that need neither decoding nor checks.
+_PLAIN_PATH = r"^[^/%:.][^%:]*$"
+_UNTIDY_PATH = r"(^|/)\.{0,2}(/|$)"
+
+
+class DeltaFiles(ABC):
+    """The common base of scans of snapshots and of changes: the table, and where its files are."""
+
+    def __init__(self, snapshot: ScannedVersion, store: StoreSpec, resolver: PathResolver, timezone: str) -> None:
+        self.snapshot = snapshot
+        self.store = store
+        self.resolver = resolver
+        self.timezone = timezone
+
+    @property
+    def table(self) -> str:
+        """Where the table is."""
+        return str(self.snapshot.log.root)
+
+    @property
+    def layout(self) -> FileLayout:
+        """How data files hold the columns."""
+        return FileLayout(by_id=self.snapshot.mapping_mode == "id")
+
+    @property
+    @abstractmethod
+    def _files(self) -> pa.Table:
+        """Return the file table."""
+
+    def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002
+        """Return all files: Delta has no metadata above that of single files that could exclude some."""
+        return FileSelection.of_all(self._files)
+
+    def partition_values(self, files: pa.Table) -> pa.StructArray:
+        """Return typed partition values for rows of the file table."""
+        fields = list(arrow_schema(Struct(self.snapshot.partition_fields)))
+        if not fields:
+            return empty_structs(len(files))
+        values = [as_array(files.column(constant_column(child.name))) for child in fields]
+        return pa.StructArray.from_arrays(values, fields=fields)
+
+    def locate(self, files: pa.Table) -> pa.Table:
+        """Return ``location``, ``deletion_vector`` and ``only_in_vector`` for rows of the file table."""
+        columns = {"location": locate_files(as_array(files.column("path")), self.resolver)}
+        for name in ("deletion_vector", "only_in_vector"):
+            vectors = as_array(files.column(name))
+            try:
+                columns[name] = locate_vectors(vectors, self.resolver)
+            except DeltabergError as error:
+                raise error.with_context(table=self.table) from None
+        return pa.table(
+            columns,
+            schema=pa.schema([("location", pa.string()), ("deletion_vector", BITMAP), ("only_in_vector", BITMAP)]),
+        )
+
+    def with_all_deletes(self, files: pa.Table) -> pa.Table:
+        """Return the files as they are: their deletion vectors are always with them."""
+        return files
+
+
+class SnapshotSource(DeltaFiles):
+    """The rows of a snapshot."""
+
+    def __reduce__(self) -> tuple[type[SnapshotSource], tuple[Any, ...]]:
+        # What was read is left behind.
+        return SnapshotSource, (self._whole, self.store, self.resolver, self.timezone)
+
+    @property
+    def _whole(self) -> SnapshotPart:
+        """The version as something that can be divided and pickled."""
+        return once(self, "_kept_whole", lambda: SnapshotPart.of(self.snapshot))
+
+    def divide(self, condition: Bound) -> pa.Table | None:  # noqa: ARG002 - any part of a checkpoint may hold a match
+        """Return the parts of the checkpoint and what came after it, each with its ``length`` in bytes."""
+        return self._whole.divide()
+
+    def part(self, pieces: pa.Table) -> SnapshotSource:
+        """Return the rows whose files some of the pieces list."""
+        return SnapshotSource(self._whole.only(pieces), self.store, self.resolver, self.timezone)
+
+    @property
+    def description(self) -> str:
+        """The version that is read."""
+        return f"version {self.snapshot.version}"
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of the table."""
+        return self.snapshot.schema
+
+    @property
+    def hidden(self) -> Struct:
+        """The ``_metadata`` column."""
+        if self.snapshot.schema.get(METADATA) is not None:
+            return Struct()
+        return Struct((metadata_field(row_tracking=self._tracks_rows),))
+
+    @property
+    def constants(self) -> Struct:
+        """The partition columns."""
+        return Struct(self.snapshot.partition_fields)
+
+    @property
+    def layout(self) -> FileLayout:
+        """How data files hold the columns. Partition values are taken from the log, even where files store them."""
+        return replace(
+            super().layout,
+            computed=frozenset(self.hidden.names),
+            row_id=self._materialized(_ROW_ID_COLUMN),
+            row_version=self._materialized(_ROW_VERSION_COLUMN),
+            all_rows_have_ids=self._tracks_rows,
+        )
+
+    @property
+    def _tracks_rows(self) -> bool:
+        return "rowTracking" in self.snapshot.active_features
+
+    def _materialized(self, key: str) -> Field | None:
+        """Return the hidden column that a property names, which has no id."""
+        name = self.snapshot.metadata.configuration.get(key) if self._tracks_rows else None
+        return None if name is None else Field(name, Primitive("long"))
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        live = self.snapshot.live.table
+        rows = len(live)
+        if pc.any(pc.is_null(live.column("path")), min_count=0).as_py():
+            raise CorruptLogError("a live file has no path", table=self.table, version=self.snapshot.version)
+        columns = {
+            FILE_NUMBER: count_up(0, rows),
+            "path": live.column("path"),
+            "size": live.column("size"),
+            "modified": live.column("modificationTime"),
+            "deletion_vector": live.column("deletionVector"),
+            "only_in_vector": pa.nulls(rows, live.schema.field("deletionVector").type),
+            "base_row_id": live.column("baseRowId"),
+            "row_commit_version": live.column("defaultRowCommitVersion"),
+        }
+        fields = self.snapshot.partition_fields
+        try:
+            values = read_partition_values(live, fields, self.timezone)
+        except DeltabergError as error:
+            raise error.with_context(table=self.table, version=self.snapshot.version) from None
+        for field, array in zip(fields, values, strict=True):
+            columns[constant_column(field.name)] = array
+        return pa.table(columns)
+
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+        """Return statistics of some columns for some of the files."""
+        return self.snapshot.live.statistics(numbers, columns)
+
+
+def locate_files(paths: pa.StringArray, resolver: PathResolver) -> pa.StringArray:
+    """Return the locations of recorded paths. Nearly all are plain names below the table, which are joined at once."""
+    plain = pc.and_(
+        pc.match_substring_regex(paths, _PLAIN_PATH), pc.invert(pc.match_substring_regex(paths, _UNTIDY_PATH))
+    )
+    root = str(resolver.root).rstrip("/") + "/"
+    located = pc.binary_join_element_wise(pa.scalar(root), paths, "")
+    if pc.all(plain, min_count=0).as_py():
+        return located
+    rest = [str(resolver.resolve(path)) for path in paths.filter(pc.invert(plain)).to_pylist()]
+    return pc.replace_with_mask(located, pc.invert(plain), pa.array(rest, pa.string()))

@@ -1,0 +1,82 @@
+"""How column mapping names the columns in files: by ids and physical names (Delta protocol, "Column Mapping")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deltaberg.delta.actions.table_actions import Protocol
+from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping
+from deltaberg.errors import CorruptLogError
+from deltaberg.schema import DataType, List, Map, Struct
+
+__all__ = ["COLUMN_ID", "PHYSICAL_NAME", "check_mapping", "mapping_mode", "read_mapping"]
+
+#: The members of a field's metadata that map it.
+COLUMN_ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+def mapping_mode(protocol: Protocol, properties: Mapping[str, str]) -> str:
+    """Return how columns are found in files: ``none`` (by name), ``name`` (by physical name) or ``id``.
+
+    Raises
+    ------
+    CorruptLogError
+        If the property is none of these.
+    """
+    if not reads_column_mapping(protocol):
+        return "none"
+    mode = properties.get(MAPPING_MODE, "none")
+    if mode not in ("none", "name", "id"):
+        raise CorruptLogError(f"{MAPPING_MODE} is {mode!r}; it must be none, name or id")
+    return mode
+
+
+def read_mapping(metadata: Mapping[str, Any], path: tuple[str, ...]) -> tuple[int, str]:
+    """Return the id and the physical name in the metadata of the field at a path.
+
+    Raises
+    ------
+    CorruptLogError
+        If one of them is missing, or the id is not an integer of 32 bits.
+    """
+    field_id, physical_name = metadata.get(COLUMN_ID), metadata.get(PHYSICAL_NAME)
+    if not isinstance(field_id, int) or isinstance(field_id, bool) or not isinstance(physical_name, str):
+        raise CorruptLogError(
+            f"column mapping is on, but a column lacks {COLUMN_ID} or {PHYSICAL_NAME}", column=".".join(path)
+        )
+    if not -(1 << 31) <= field_id < 1 << 31:
+        raise CorruptLogError(f"{COLUMN_ID} {field_id} is not an integer of 32 bits", column=".".join(path))
+    return field_id, physical_name
+
+
+def check_mapping(schema: Struct) -> None:
+    """Refuse a schema in which an id repeats, or a physical name repeats within one struct.
+
+    Raises
+    ------
+    CorruptLogError
+        If that is so; the message names both columns.
+    """
+    ids: dict[int | None, str] = {}
+    for path, siblings in _structs(schema, ()):
+        names: dict[str, str] = {}
+        for field in siblings:
+            shown = ".".join((*path, field.name))
+            for kind, seen, value in (("id", ids, field.id), ("physical name", names, field.physical_name)):
+                earlier = seen.setdefault(value, shown)  # type: ignore[arg-type]
+                if earlier != shown:
+                    raise CorruptLogError(f"columns {earlier} and {shown} have the same column mapping {kind}, {value}")
+
+
+def _structs(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Struct]]:
+    if isinstance(found, Struct):
+        yield path, found
+        for field in found:
+            yield from _structs(field.type, (*path, field.name))
+    elif isinstance(found, List):
+        yield from _structs(found.element.type, (*path, "element"))
+    elif isinstance(found, Map):
+        yield from _structs(found.key.type, (*path, "key"))
+        yield from _structs(found.value.type, (*path, "value"))

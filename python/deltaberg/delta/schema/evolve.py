@@ -1,0 +1,88 @@
+"""Changing the columns of a table with the rows that are written: adding columns, or replacing all of them.
+
+Delta protocol, "Schema Serialization Format" and "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
+from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
+from deltaberg.schema import DataType, Field, List, Map, Struct
+
+__all__ = ["merged_schema"]
+
+_Path = tuple[str, ...]
+
+
+def merged_schema(text: str, table: Struct, rows: Struct, numbers: ColumnNumbers | None) -> str:
+    """Return the ``schemaString`` of a table with the columns that rows have in addition.
+
+    New columns, and new fields of structs, come last and may be null. Columns that the table has stay as they are; the
+    text is the very same if there is nothing new.
+
+    Parameters
+    ----------
+    text
+        The ``schemaString`` of the table.
+    table
+        The columns that the text describes.
+    rows
+        The columns of the rows.
+    numbers
+        What gives ids and physical names to new columns; None without column mapping.
+
+    Raises
+    ------
+    SchemaError
+        A new column is not valid.
+    """
+    document = SchemaDocument(text)
+    _merge_struct(document, (), table, rows, numbers)
+    return document.to_json()
+
+
+def _merge_struct(
+    document: SchemaDocument, path: _Path, known: Struct, found: Struct, numbers: ColumnNumbers | None
+) -> None:
+    folded = {field.name.lower(): field for field in known}
+    added: list[dict[str, Any]] = []
+    for field in found:
+        old = known.get(field.name) or folded.get(field.name.lower())
+        if old is not None:
+            _merge_type(document, (*path, old.name), old.type, field.type, numbers)
+            continue
+        new = _nullable(field)
+        check_columns(Struct((new,)), mapped=numbers is not None)
+        added.append(field_to_json(new if numbers is None else numbers.assign(new)))
+    if added:
+        document.fields(*path).extend(added)
+
+
+def _merge_type(
+    document: SchemaDocument, path: _Path, known: DataType, found: DataType, numbers: ColumnNumbers | None
+) -> None:
+    if isinstance(known, Struct) and isinstance(found, Struct):
+        _merge_struct(document, path, known, found, numbers)
+    elif isinstance(known, List) and isinstance(found, List):
+        _merge_type(document, (*path, "element"), known.element.type, found.element.type, numbers)
+    elif isinstance(known, Map) and isinstance(found, Map):
+        _merge_type(document, (*path, "key"), known.key.type, found.key.type, numbers)
+        _merge_type(document, (*path, "value"), known.value.type, found.value.type, numbers)
+
+
+def _nullable(field: Field) -> Field:
+    """Return a field that may be null at every depth, since rows that are there already lack it."""
+    return replace(field, nullable=True, type=_nullable_type(field.type))
+
+
+def _nullable_type(found: DataType) -> DataType:
+    if isinstance(found, Struct):
+        return Struct(tuple(_nullable(child) for child in found))
+    if isinstance(found, List):
+        return List(_nullable(found.element))
+    if isinstance(found, Map):
+        return Map(replace(found.key, type=_nullable_type(found.key.type)), _nullable(found.value))
+    return found

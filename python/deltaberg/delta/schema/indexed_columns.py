@@ -1,0 +1,90 @@
+"""Which columns have statistics (Delta protocol, "Per-file Statistics", and two table properties)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, split_name
+
+__all__ = ["has_bounds", "indexed_columns"]
+
+_COUNT = "delta.dataSkippingNumIndexedCols"
+_NAMES = "delta.dataSkippingStatsColumns"
+_DEFAULT_COUNT = 32
+_ALL = -1
+#: The types whose smallest and greatest values are recorded.
+_BOUNDED = frozenset(
+    ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+)
+
+
+def has_bounds(kind: DataType) -> bool:
+    """Return whether statistics hold the smallest and the greatest value of columns of a type."""
+    return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _BOUNDED)
+
+
+def indexed_columns(
+    schema: Struct, partition_columns: Collection[str], properties: Mapping[str, str]
+) -> list[tuple[Field, ...]]:
+    """Return the columns that have statistics, each as the path of its fields from the root of the schema.
+
+    These are the first 32 leaves of the schema that are not partition columns, or as many as the property
+    ``delta.dataSkippingNumIndexedCols`` says (-1 means all), or those that ``delta.dataSkippingStatsColumns`` names.
+    A list, a map and a variant count as one leaf; only the nulls of these are counted.
+
+    Raises
+    ------
+    SchemaError
+        If a property is not a number, or not a list of names.
+
+    Examples
+    --------
+    >>> schema = Struct((Field("a", Primitive("long")), Field("b", Primitive("long"))))
+    >>> [[field.name for field in path] for path in indexed_columns(schema, [], {_COUNT: "1"})]
+    [['a']]
+    """
+    leaves = [path for path in _leaves(schema, ()) if path[0].name not in partition_columns]
+    names = properties.get(_NAMES)
+    if names is not None:
+        wanted = _parse_names(names)
+        return [path for path in leaves if any(_starts_with(path, name) for name in wanted)]
+    text = properties.get(_COUNT, str(_DEFAULT_COUNT)).strip()
+    try:
+        count = int(text)
+    except ValueError:
+        raise SchemaError(f"{_COUNT} is {text!r}, which is not a number", hint="set it to a number, or to -1") from None
+    return leaves if count == _ALL else leaves[: max(count, 0)]
+
+
+def _leaves(struct: Struct, above: tuple[Field, ...]) -> Iterator[tuple[Field, ...]]:
+    for field in struct:
+        path = (*above, field)
+        if isinstance(field.type, Struct):
+            yield from _leaves(field.type, path)
+        else:
+            yield path
+
+
+def _parse_names(text: str) -> list[tuple[str, ...]]:
+    parts: list[str] = []
+    quoted = False
+    current = ""
+    for character in text:
+        quoted ^= character == "`"
+        if character == "," and not quoted:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    parts.append(current)
+    try:
+        return [split_name(part.strip()) for part in parts if part.strip()]
+    except InvalidArgumentError as error:
+        raise SchemaError(f"{_NAMES} is {text!r}, which is not a list of columns", hint=error.hint) from None
+
+
+def _starts_with(path: tuple[Field, ...], name: tuple[str, ...]) -> bool:
+    return len(path) >= len(name) and all(
+        field.name.lower() == part.lower() for field, part in zip(path, name, strict=False)
+    )

@@ -1,0 +1,199 @@
+"""Columns that a commit of ours adds to a table: their names, ids and physical names, and their metadata.
+
+Delta protocol, "Schema Serialization Format" and "Column Mapping".
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
+from deltaberg.delta.schema.schema import partition_type_name
+from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
+from deltaberg.schema import ColumnName, DataType, Decimal, Field, List, Map, Primitive, Struct, find_column, join_name
+
+__all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
+
+#: The property that keeps the highest id that was ever given to a column.
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+_RESERVED = "delta."
+_DEFAULT = "CURRENT_DEFAULT"
+#: What names must not contain where files use them.
+_FORBIDDEN = " ,;{}()\n\t="
+_KNOWN = frozenset(
+    {
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "variant",
+        "void",
+    }
+)
+
+_Path = tuple[str, ...]
+
+
+class ColumnNumbers:
+    """Gives columns their ids and physical names.
+
+    Parameters
+    ----------
+    highest
+        The highest id that was given before.
+
+    Examples
+    --------
+    >>> numbers = ColumnNumbers(4)
+    >>> field = numbers.assign(Field("a", Primitive("long")))
+    >>> field.id, field.physical_name[:4], numbers.highest
+    (5, 'col-', 5)
+    """
+
+    def __init__(self, highest: int = 0) -> None:
+        self.highest = highest
+
+    @classmethod
+    def of(cls, mapping_mode: str, properties: Mapping[str, str]) -> ColumnNumbers | None:
+        """Return what numbers the next columns of a table; None without column mapping.
+
+        Raises
+        ------
+        CorruptLogError
+            The property that keeps the highest id is not a number.
+        """
+        if mapping_mode == "none":
+            return None
+        text = properties.get(MAX_COLUMN_ID, "")
+        if not text.isdigit():
+            raise CorruptLogError(f"{MAX_COLUMN_ID} is {text!r}, which is not a number")
+        return cls(int(text))
+
+    def assign(self, field: Field) -> Field:
+        """Return a field with an id and a physical name, as well as all fields of structs inside of it."""
+        self.highest += 1
+        number = self.highest
+        physical = f"col-{uuid.uuid4()}"
+        kind = _inside(field.type, self.assign)
+        metadata = {**field.metadata, COLUMN_ID: number, PHYSICAL_NAME: physical}
+        return replace(field, type=kind, metadata=metadata, id=number, physical_name=physical)
+
+
+def _inside(found: DataType, change: Callable[[Field], Field]) -> DataType:
+    """Return a type in which the fields of structs are changed. What is inside lists and maps has no ids itself."""
+    if isinstance(found, Struct):
+        return Struct(tuple(change(child) for child in found))
+    if isinstance(found, List):
+        return List(replace(found.element, type=_inside(found.element.type, change)))
+    if isinstance(found, Map):
+        key = replace(found.key, type=_inside(found.key.type, change))
+        return Map(key, replace(found.value, type=_inside(found.value.type, change)))
+    return found
+
+
+def check_columns(schema: Struct, *, mapped: bool) -> None:
+    """Refuse columns that a table must not have.
+
+    Parameters
+    ----------
+    mapped
+        Whether column mapping is on, so that names may hold any character.
+
+    Raises
+    ------
+    SchemaError
+        There are no columns, two names differ only in case, a name is empty or has a character that is not allowed,
+        the metadata of a column uses a reserved key, or a type is none of Delta's.
+    UnsupportedFeatureError
+        A column has a rule that is not enforced yet, such as a default value.
+    """
+    if not len(schema):
+        raise SchemaError("a table needs at least one column")
+    _check_struct(schema, (), mapped)
+
+
+def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
+    seen: dict[str, str] = {}
+    for field in schema:
+        path = (*above, field.name)
+        shown = join_name(path)
+        earlier = seen.setdefault(field.name.lower(), field.name)
+        if earlier is not field.name:
+            raise SchemaError(
+                f"two columns have the same name when case is ignored: {earlier!r} and {field.name!r}", column=shown
+            )
+        if not field.name:
+            raise SchemaError("a column has an empty name", column=shown)
+        bad = sorted(set(field.name) & set(_FORBIDDEN))
+        if bad and not mapped:
+            raise SchemaError(
+                f"the name of a column contains {bad[0]!r}",
+                hint='rename it, or set the property delta.columnMapping.mode to "name"',
+                column=shown,
+            )
+        _check_metadata(field, shown)
+        _check_type(field.type, path, mapped)
+
+
+def _check_metadata(field: Field, shown: str) -> None:
+    if _DEFAULT in field.metadata:
+        raise UnsupportedFeatureError(
+            "default values of columns are not filled in yet", feature="allowColumnDefaults", column=shown
+        )
+    reserved = sorted(key for key in field.metadata if key.startswith(_RESERVED))
+    mapping = {COLUMN_ID, PHYSICAL_NAME}
+    other = [key for key in reserved if key not in mapping or field.id is None]
+    if other:
+        raise SchemaError(
+            f"the metadata of a column has the reserved key {other[0]}", hint="leave the key out", column=shown
+        )
+
+
+def _check_type(found: DataType, path: _Path, mapped: bool) -> None:
+    if isinstance(found, Struct):
+        if not len(found):
+            raise SchemaError("a struct needs at least one field", column=join_name(path))
+        _check_struct(found, path, mapped)
+    elif isinstance(found, List):
+        _check_type(found.element.type, (*path, "element"), mapped)
+    elif isinstance(found, Map):
+        _check_type(found.key.type, (*path, "key"), mapped)
+        _check_type(found.value.type, (*path, "value"), mapped)
+    elif not isinstance(found, Decimal) and not (isinstance(found, Primitive) and found.name in _KNOWN):
+        raise SchemaError(f"Delta tables have no type {found}", column=join_name(path))
+
+
+def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) -> list[str]:
+    """Return the names of partition columns as the schema spells them. A text is one name.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    SchemaError
+        A column cannot partition a table, is given twice, or no other column is left.
+    """
+    found: list[str] = []
+    for name in (names,) if isinstance(names, str) else names:
+        path = find_column(schema, name)
+        if len(path) > 1:
+            raise SchemaError(
+                "a field of a struct cannot be a partition column", column=join_name([part.name for part in path])
+            )
+        partition_type_name(path[0])
+        if path[0].name in found:
+            raise SchemaError("a partition column is given twice", column=path[0].name)
+        found.append(path[0].name)
+    if len(found) == len(schema):
+        raise SchemaError("all columns are partition columns, so that files would have none")
+    return found

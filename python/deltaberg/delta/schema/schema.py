@@ -1,0 +1,159 @@
+"""Delta schemas: from JSON to table types (Delta protocol, "Schema Serialization Format")."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping
+from deltaberg.delta.schema.type_changes import check_type_changes
+from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
+from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+
+__all__ = ["parse_schema", "partition_type_name", "primitive_name"]
+
+_PRIMITIVES = frozenset(
+    {
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "void",
+        "variant",
+    }
+)
+_ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_TEXT = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
+_MAX_DEPTH = 100
+_MAX_PRECISION = 38
+
+
+def parse_schema(text: str, mapping_mode: str = "none") -> Struct:
+    """Read the ``schemaString`` of a table.
+
+    Parameters
+    ----------
+    mapping_mode
+        ``none``, ``name`` or ``id``. With ``none``, metadata of column mapping is ignored, and files use the names
+        of the columns.
+
+    Raises
+    ------
+    CorruptLogError
+        If the text is not a schema, or if its column mapping is incomplete or repeats an id or a name.
+    UnsupportedFeatureError
+        If a type is unknown.
+    """
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptLogError(f"the schemaString is not JSON: {error}") from None
+    mapped = mapping_mode != "none"
+    if not isinstance(tree, dict) or tree.get("type") != "struct":
+        raise CorruptLogError("the schemaString is not a struct")
+    schema = _struct(tree, mapped, (), 0)
+    if mapped:
+        check_mapping(schema)
+    return schema
+
+
+def _struct(tree: Mapping[str, Any], mapped: bool, path: tuple[str, ...], depth: int) -> Struct:
+    fields = tree.get("fields")
+    if not isinstance(fields, list):
+        raise CorruptLogError("a struct of the schema has no list of fields", column=".".join(path) or None)
+    return Struct(tuple(_field(field, mapped, path, depth) for field in fields))
+
+
+def _field(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> Field:
+    if not isinstance(tree, dict) or not isinstance(tree.get("name"), str):
+        raise CorruptLogError("a field of the schema has no name", column=".".join(path) or None)
+    name = tree["name"]
+    here = (*path, name)
+    metadata = tree.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise CorruptLogError("the metadata of a field is not an object", column=".".join(here))
+    field_type = _type(tree.get("type"), mapped, here, depth + 1)
+    check_type_changes(metadata.get("delta.typeChanges"), ".".join(here))
+    field_id, physical_name = read_mapping(metadata, here) if mapped else (None, name)
+    return Field(name, field_type, tree.get("nullable", True) is not False, metadata, field_id, physical_name)
+
+
+def _type(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> DataType:
+    if depth > _MAX_DEPTH:
+        raise CorruptLogError(f"the schema is nested deeper than {_MAX_DEPTH} levels", column=".".join(path[:3]))
+    if isinstance(tree, str):
+        return _primitive(tree, path)
+    kind = tree.get("type") if isinstance(tree, dict) else None
+    if kind == "struct":
+        return _struct(tree, mapped, path, depth)
+    if kind == "array":
+        element = _type(tree.get("elementType"), mapped, (*path, "element"), depth + 1)
+        return List(Field("element", element, tree.get("containsNull", True) is not False))
+    if kind == "map":
+        key = _type(tree.get("keyType"), mapped, (*path, "key"), depth + 1)
+        value = _type(tree.get("valueType"), mapped, (*path, "value"), depth + 1)
+        nullable = tree.get("valueContainsNull", True) is not False
+        return Map(Field("key", key, nullable=False), Field("value", value, nullable))
+    if kind == "udt":
+        # A user-defined type is stored as the SQL type behind it.
+        return _type(tree.get("sqlType"), mapped, path, depth + 1)
+    raise _unsupported(kind if isinstance(kind, str) else json.dumps(tree)[:80], path)
+
+
+def _primitive(name: str, path: tuple[str, ...]) -> DataType:
+    name = _ALIASES.get(name, name)
+    if name in _PRIMITIVES:
+        return Primitive(name)
+    if name == "decimal":
+        return Decimal(10, 0)
+    found = _DECIMAL.fullmatch(name)
+    if found is not None:
+        precision, scale = int(found[1]), int(found[2])
+        if not (1 <= precision <= _MAX_PRECISION and scale <= precision):
+            raise CorruptLogError(
+                f"{name} is not a decimal type: the precision is at most {_MAX_PRECISION}", column=".".join(path)
+            )
+        return Decimal(precision, scale)
+    if _TEXT.fullmatch(name):
+        return Primitive("string")
+    raise _unsupported(name, path)
+
+
+def _unsupported(name: str, path: tuple[str, ...]) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"the type {name} is not supported", hint="upgrade deltaberg", feature=name, column=".".join(path)
+    )
+
+
+def primitive_name(found: DataType) -> str | None:
+    """Return the name of a type whose partition values and statistics have a text form; None for other types."""
+    if isinstance(found, Decimal):
+        return str(found)
+    if isinstance(found, Primitive) and found.name not in ("void", "variant"):
+        return found.name
+    return None
+
+
+def partition_type_name(field: Field) -> str:
+    """Return the name of a partition column's type.
+
+    Raises
+    ------
+    SchemaError
+        If a table cannot be partitioned by such a column.
+    """
+    name = primitive_name(field.type)
+    if name is None:
+        raise SchemaError(f"a table cannot be partitioned by a column of type {field.type}", column=field.name)
+    return name

@@ -1,0 +1,161 @@
+"""Delta schemas as JSON text: written from table types, and changed field by field.
+
+Delta protocol, "Schema Serialization Format".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError
+from deltaberg.lossless_json import read_json, write_json
+from deltaberg.schema import DataType, Field, List, Map, Struct
+
+__all__ = ["SchemaDocument", "field_to_json", "schema_to_json"]
+
+#: Where a type keeps the type inside of it, by the name of the step that leads there.
+_INSIDE = {"array": {"element": "elementType"}, "map": {"key": "keyType", "value": "valueType"}}
+
+
+class SchemaDocument:
+    """The ``schemaString`` of a table, to be changed field by field.
+
+    What no change touches is written as it was read, including members and metadata that this library does not
+    understand. The fields that `field` and `fields` return are parts of the document: changing them changes it. Paths
+    are names of columns from the root, with ``element``, ``key`` and ``value`` for what is inside lists and maps.
+
+    Parameters
+    ----------
+    text
+        The ``schemaString``.
+
+    Raises
+    ------
+    CorruptLogError
+        The text is not a schema.
+
+    Examples
+    --------
+    >>> text = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{"weight":1.50}}]}'
+    >>> document = SchemaDocument(text)
+    >>> document.field("a")["name"] = "b"
+    >>> document.to_json()
+    '{"type":"struct","fields":[{"name":"b","type":"long","nullable":true,"metadata":{"weight":1.50}}]}'
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        try:
+            self._tree = read_json(text)
+        except (ValueError, RecursionError) as error:
+            raise CorruptLogError(f"the schemaString is not JSON: {error}") from None
+
+    def fields(self, *path: str) -> list[dict[str, Any]]:
+        """Return the fields of the schema, or of the struct at a path.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        CorruptLogError
+            It is not a struct.
+        """
+        tree = self._tree
+        for depth, name in enumerate(path, start=1):
+            tree = _inside(tree, name, path[:depth])
+        return _fields(tree, path)
+
+    def field(self, *path: str) -> dict[str, Any]:
+        """Return the field at a path.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such field.
+        CorruptLogError
+            What is around it is not a struct.
+        """
+        return _named(self.fields(*path[:-1]), path)
+
+    def to_json(self) -> str:
+        """Return the schema as text: the very text that was read, unless something changed."""
+        return self._text if self._tree == read_json(self._text) else write_json(self._tree)
+
+
+def _inside(tree: Any, name: str, path: tuple[str, ...]) -> Any:
+    """Return the type of the column, element, key or value that a type holds under a name."""
+    found = _storage_type(tree)
+    kind = found.get("type") if isinstance(found, dict) else None
+    if kind == "struct":
+        return _named(_fields(found, path[:-1]), path).get("type")
+    inside = _INSIDE.get(str(kind), {}).get(name)
+    if inside is None:
+        raise _not_found(path)
+    return found.get(inside)
+
+
+def _fields(tree: Any, path: tuple[str, ...]) -> list[dict[str, Any]]:
+    found = _storage_type(tree)
+    fields = found.get("fields") if isinstance(found, dict) and found.get("type") == "struct" else None
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+        raise CorruptLogError("the schema has no struct here", column=".".join(path) or None)
+    return fields
+
+
+def _named(fields: list[dict[str, Any]], path: tuple[str, ...]) -> dict[str, Any]:
+    found = next((field for field in fields if field.get("name") == path[-1]), None)
+    if found is None:
+        raise _not_found(path)
+    return found
+
+
+def _not_found(path: tuple[str, ...]) -> ColumnNotFoundError:
+    return ColumnNotFoundError(f"the schema has no column {'.'.join(path)}", column=".".join(path))
+
+
+def _storage_type(tree: Any) -> Any:
+    """Return the SQL type behind a user-defined type."""
+    while isinstance(tree, dict) and tree.get("type") == "udt":
+        tree = tree.get("sqlType")
+    return tree
+
+
+def schema_to_json(schema: Struct) -> str:
+    """Return a new schema as a ``schemaString``.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Field, Primitive, Struct
+    >>> schema_to_json(Struct((Field("a", Primitive("integer"), nullable=False),)))
+    '{"type":"struct","fields":[{"name":"a","type":"integer","nullable":false,"metadata":{}}]}'
+    """
+    return write_json(_type_to_json(schema))
+
+
+def field_to_json(field: Field) -> dict[str, Any]:
+    """Return a new field as the JSON object that a schema lists."""
+    return {
+        "name": field.name,
+        "type": _type_to_json(field.type),
+        "nullable": field.nullable,
+        "metadata": dict(field.metadata),
+    }
+
+
+def _type_to_json(found: DataType) -> Any:
+    if isinstance(found, Struct):
+        return {"type": "struct", "fields": [field_to_json(field) for field in found]}
+    if isinstance(found, List):
+        return {
+            "type": "array",
+            "elementType": _type_to_json(found.element.type),
+            "containsNull": found.element.nullable,
+        }
+    if isinstance(found, Map):
+        return {
+            "type": "map",
+            "keyType": _type_to_json(found.key.type),
+            "valueType": _type_to_json(found.value.type),
+            "valueContainsNull": found.value.nullable,
+        }
+    return str(found)

@@ -1,0 +1,71 @@
+"""Type widening: the changes of a column's type that readers must handle (table feature ``typeWidening``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
+
+__all__ = ["check_type_changes"]
+
+_INTEGERS = ("byte", "short", "integer", "long")
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+def check_type_changes(changes: Any, column: str) -> None:
+    """Refuse a recorded change that is not a widening, because files written before it cannot be read.
+
+    Parameters
+    ----------
+    changes
+        The ``delta.typeChanges`` of a column; None if there are none.
+    column
+        The name of the column, for messages.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If a change is not one that the protocol lists.
+    CorruptLogError
+        If the record is not a list of changes.
+    """
+    if changes is None:
+        return
+    if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
+        raise CorruptLogError("delta.typeChanges is not a list of changes", column=column)
+    for change in changes:
+        old, new = change.get("fromType"), change.get("toType")
+        if not isinstance(old, str) or not isinstance(new, str):
+            raise CorruptLogError("a type change has no fromType or toType", column=column)
+        if not _is_widening(old, new):
+            raise UnsupportedFeatureError(
+                f"a type change from {old} to {new} is not supported", feature="typeWidening", column=column
+            )
+
+
+def _is_widening(old: str, new: str) -> bool:
+    if old == new:
+        return True
+    wider = _DECIMAL.fullmatch(new)
+    if wider is not None:
+        return _is_wider_decimal(old, int(wider[1]), int(wider[2]))
+    if old in _INTEGERS and new in _INTEGERS:
+        return _INTEGERS.index(old) < _INTEGERS.index(new)
+    return (old, new) in {
+        ("float", "double"),
+        ("byte", "double"),
+        ("short", "double"),
+        ("integer", "double"),
+        ("date", "timestamp_ntz"),
+    }
+
+
+def _is_wider_decimal(old: str, precision: int, scale: int) -> bool:
+    """Return whether a decimal type holds every value of an older type, before and after the decimal point."""
+    narrow = _DECIMAL.fullmatch(old)
+    if narrow is not None:
+        digits, old_scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])
+        return scale >= old_scale and precision - scale >= digits
+    digits = {"byte": 10, "short": 10, "integer": 10, "long": 20}.get(old, precision + 1)
+    return precision - scale >= digits

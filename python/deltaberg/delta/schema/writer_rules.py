@@ -1,0 +1,112 @@
+"""Rules of columns and properties that writers must enforce; readers only report them.
+
+Delta protocol, "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from deltaberg.errors import CorruptLogError
+from deltaberg.schema import DataType, Field, List, Map, Struct
+
+__all__ = [
+    "IdentityColumn",
+    "check_constraints",
+    "column_defaults",
+    "column_invariants",
+    "generation_expressions",
+    "identity_columns",
+]
+
+_CONSTRAINT = "delta.constraints."
+_IDENTITY = "delta.identity."
+
+
+class IdentityColumn(NamedTuple):
+    """How the values of an identity column are generated; ``high_water_mark`` is None before the first one."""
+
+    start: int
+    step: int
+    high_water_mark: int | None
+    allow_explicit_insert: bool
+
+
+def check_constraints(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the CHECK constraints among table properties, as SQL by name."""
+    return {name.removeprefix(_CONSTRAINT): sql for name, sql in properties.items() if name.startswith(_CONSTRAINT)}
+
+
+def column_invariants(schema: Struct) -> dict[str, str]:
+    """Return the invariants of columns, including nested ones, as SQL by path.
+
+    Raises
+    ------
+    CorruptLogError
+        If an invariant is not written as the protocol says.
+    """
+    found = {}
+    for path, field in _fields(schema, ()):
+        text = field.metadata.get("delta.invariants")
+        if text is not None:
+            try:
+                found[path] = str(json.loads(text)["expression"]["expression"])
+            except (ValueError, TypeError, KeyError, RecursionError):
+                raise CorruptLogError("an invariant is not written as the protocol says", column=path) from None
+    return found
+
+
+def generation_expressions(schema: Struct) -> dict[str, str]:
+    """Return the generation expressions of columns, as SQL by path."""
+    return _texts(schema, "delta.generationExpression")
+
+
+def column_defaults(schema: Struct) -> dict[str, str]:
+    """Return the default values of columns, as SQL by path."""
+    return _texts(schema, "CURRENT_DEFAULT")
+
+
+def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
+    """Return the identity columns by path.
+
+    Raises
+    ------
+    CorruptLogError
+        If one lacks its start or step, or if these are not integers.
+    """
+    found = {}
+    for path, field in _fields(schema, ()):
+        if f"{_IDENTITY}start" in field.metadata:
+            found[path] = IdentityColumn(
+                _integer(field, "start", path),
+                _integer(field, "step", path),
+                _integer(field, "highWaterMark", path) if f"{_IDENTITY}highWaterMark" in field.metadata else None,
+                field.metadata.get(f"{_IDENTITY}allowExplicitInsert") is True,
+            )
+    return found
+
+
+def _integer(field: Field, name: str, path: str) -> int:
+    value: Any = field.metadata.get(_IDENTITY + name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CorruptLogError(f"{_IDENTITY}{name} is {value!r}, which is not an integer", column=path)
+    return value
+
+
+def _texts(schema: Struct, key: str) -> dict[str, str]:
+    return {path: str(field.metadata[key]) for path, field in _fields(schema, ()) if key in field.metadata}
+
+
+def _fields(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, Field]]:
+    if isinstance(found, Struct):
+        for field in found:
+            here = (*path, field.name)
+            yield ".".join(here), field
+            yield from _fields(field.type, here)
+    elif isinstance(found, List):
+        yield from _fields(found.element.type, (*path, "element"))
+    elif isinstance(found, Map):
+        yield from _fields(found.key.type, (*path, "key"))
+        yield from _fields(found.value.type, (*path, "value"))

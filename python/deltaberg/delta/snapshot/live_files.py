@@ -1,0 +1,115 @@
+"""The live files of a version as an Arrow table, and where their statistics are.
+
+A file that a commit added has the place of its statistics in the bytes of that commit (``version`` and ``stats``).
+A file from a checkpoint has the number of a part and of a row in it (``part`` and ``index``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltaberg import kernels
+from deltaberg.delta.actions.columns import ADD_COLUMNS
+from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
+from deltaberg.delta.data.statistics import read_statistics
+from deltaberg.delta.log.entries import LogBytes
+from deltaberg.kernels.results import STATS_PLACE
+from deltaberg.pruning import FileStats, keep_rows
+from deltaberg.schema import Field, Struct, arrow_schema, count_up
+
+__all__ = ["ADD_KEYS", "LIVE_FILES", "REMOVE_KEYS", "LiveFiles", "live_of_part", "live_of_replay", "mask_older"]
+
+#: The columns that identify file actions.
+ADD_KEYS = ["path", "deletionVector"]
+REMOVE_KEYS = [*ADD_KEYS, "pathAdded"]
+#: The columns of `LiveFiles.table`.
+LIVE_FILES = pa.schema(
+    [
+        *arrow_schema(Struct(ADD_COLUMNS)),
+        pa.field("stats", STATS_PLACE),
+        pa.field("version", pa.int64()),
+        pa.field("part", pa.int32()),
+        pa.field("index", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class LiveFiles:
+    """The live files of a version, together with what their statistics are read from.
+
+    Parameters
+    ----------
+    table
+        A row for each file, with the columns of `LIVE_FILES`.
+    parts
+        The parts of the checkpoint that ``table.part`` numbers.
+    log_bytes
+        The log entries that ``table.version`` names.
+    """
+
+    table: pa.Table
+    parts: Sequence[CheckpointPart]
+    log_bytes: LogBytes
+
+    def statistics(self, rows: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+        """Read statistics of some of the files.
+
+        Parameters
+        ----------
+        rows
+            The numbers of the files, ascending; None means all files.
+        columns
+            Paths of fields from the root of the schema. Without any only record counts are read.
+        """
+        chosen = self.table if rows is None or len(rows) == len(self.table) else self.table.take(rows)
+        wanted = chosen.select(["stats", "version", "part", "index", "deletionVector"])
+        return read_statistics(wanted, self.parts, self.log_bytes, columns)
+
+
+def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) -> pa.Table:
+    """Return the rows of an older table that newer actions neither replace nor remove.
+
+    Parameters
+    ----------
+    older
+        Live files or tombstones.
+    adds, removes
+        The newer actions; only the columns `ADD_KEYS` and `REMOVE_KEYS` are used.
+    role
+        ``add`` where ``older`` holds live files, ``remove`` where it holds tombstones.
+    """
+    if not len(older) or not (len(adds) or len(removes)):
+        return older
+    keep = kernels.reconcile(
+        adds.select(ADD_KEYS).to_batches(),
+        removes.select(REMOVE_KEYS).to_batches(),
+        older.select(ADD_KEYS).to_batches(),
+        role,
+    )
+    return keep_rows(older, keep)
+
+
+def live_of_replay(replay: kernels.Replay) -> pa.Table:
+    """Return the files that commits added, which are in no checkpoint."""
+    adds = replay.adds
+    columns = [
+        adds.column(field.name) if field.name in adds.schema.names else pa.nulls(len(adds), field.type)
+        for field in LIVE_FILES
+    ]
+    return pa.table(columns, schema=LIVE_FILES)
+
+
+def live_of_part(number: int, part: CheckpointPart) -> pa.Table:
+    """Return the files of one part of a checkpoint, with the numbers of the part and of their rows in it."""
+    adds = part.adds()
+    rows = len(adds)
+    own = {"part": pa.repeat(pa.scalar(number, pa.int32()), rows), "index": count_up(0, rows)}
+    columns = [
+        adds.column(field.name) if field.name in adds.schema.names else own.get(field.name, pa.nulls(rows, field.type))
+        for field in LIVE_FILES
+    ]
+    return pa.table(columns, schema=LIVE_FILES)

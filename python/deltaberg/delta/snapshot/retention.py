@@ -1,0 +1,93 @@
+"""How long removed files are kept (Delta protocol, "Add File and Remove File", and a table property)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import SchemaError
+
+__all__ = ["deleted_file_retention", "expired", "log_retention", "parse_interval", "unexpired"]
+
+_RETENTION = "delta.deletedFileRetentionDuration"
+_DEFAULT = "interval 1 week"
+_LOG_RETENTION = "delta.logRetentionDuration"
+_LOG_DEFAULT = "interval 30 days"
+_MICROS = {
+    "week": 7 * 86_400_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_PART = re.compile(r"(\d{1,12})\s+(week|day|hour|minute|second|millisecond|microsecond)s?")
+
+
+def parse_interval(text: str) -> int:
+    """Return the length of an interval, written as Spark does, in milliseconds.
+
+    Raises
+    ------
+    SchemaError
+        If the text is not an interval, or has months or years, which have no fixed length.
+
+    Examples
+    --------
+    >>> parse_interval("interval 1 week 2 hours")
+    612000000
+    """
+    wanted = text.strip().lower().removeprefix("interval").strip()
+    parts = _PART.findall(wanted)
+    if not parts or _PART.sub("", wanted).strip():
+        raise SchemaError(f"{text!r} is not an interval", hint="write it as interval 7 days")
+    return sum(int(count) * _MICROS[unit] for count, unit in parts) // 1_000
+
+
+def deleted_file_retention(properties: Mapping[str, str]) -> int:
+    """Return how long vacuum must keep a removed file, in milliseconds.
+
+    Raises
+    ------
+    SchemaError
+        If the property is not an interval.
+    """
+    return parse_interval(properties.get(_RETENTION, _DEFAULT))
+
+
+def log_retention(properties: Mapping[str, str]) -> int:
+    """Return how long entries of the log are kept, in milliseconds.
+
+    Raises
+    ------
+    SchemaError
+        If the property is not an interval.
+    """
+    return parse_interval(properties.get(_LOG_RETENTION, _LOG_DEFAULT))
+
+
+def expired(tombstones: pa.Table, at: int, retention: int) -> pa.Table:
+    """Return the tombstones that have expired at an instant. Those without a time of deletion have.
+
+    Parameters
+    ----------
+    at
+        The instant, in milliseconds since 1970.
+    retention
+        How long files are kept, in milliseconds.
+    """
+    return tombstones.filter(_has_expired(tombstones, at, retention))
+
+
+def unexpired(tombstones: pa.Table, at: int, retention: int) -> pa.Table:
+    """Return the tombstones that `expired` leaves out, which checkpoints must keep."""
+    return tombstones.filter(pc.invert(_has_expired(tombstones, at, retention)))
+
+
+def _has_expired(tombstones: pa.Table, at: int, retention: int) -> pa.ChunkedArray:
+    deleted = pc.fill_null(tombstones.column("deletionTimestamp"), 0)
+    return pc.less(deleted, at - retention)

@@ -1,0 +1,80 @@
+"""What follows a commit: the version checksum is carried on, and now and then a checkpoint and a clean-up of the log.
+
+The commit stands, whatever fails here. A chain of checksums is begun by engines that count all files anyway. Each of
+our own costs a write for every commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from deltaberg.delta.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from deltaberg.delta.maintenance.after_commit import checkpoint_if_due, clean_up_if_due
+from deltaberg.delta.snapshot.history import commit_info
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.entry import Changes
+
+__all__ = ["finish_commit", "next_checksum"]
+
+
+def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *, follows_checksum: bool) -> list[str]:
+    """Do what follows a commit, and return a sentence for each part that failed.
+
+    Parameters
+    ----------
+    before
+        The version before the commit; None if it created the table.
+    after
+        The version that it made.
+    follows_checksum
+        Whether the version before has a version checksum, which is carried on.
+    """
+    steps: dict[str, Callable[[], object]] = {}
+    if before is not None and follows_checksum:
+        steps["the version checksum was not written"] = partial(_write_checksum, before, changes, after)
+    steps["the checkpoint was not written"] = partial(checkpoint_if_due, after)
+    steps["the log was not cleaned up"] = partial(clean_up_if_due, after)
+    warnings = []
+    for name, step in steps.items():
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the commit is done, and must not look as if it had failed
+            warnings.append(f"{name}: {error}")
+    return warnings
+
+
+def _write_checksum(before: Snapshot, changes: Changes, after: Snapshot) -> None:
+    known = before.proven_checksum or read_version_checksum(before.log, before.version)
+    after.proven_checksum = next_checksum(known, changes)
+    if after.proven_checksum is not None:
+        time = commit_info(after.commit_bytes()).get("inCommitTimestamp")
+        write_version_checksum(after.log, after.version, after.proven_checksum, after.protocol, after.metadata, time)
+
+
+def next_checksum(known: VersionChecksum | None, changes: Changes) -> VersionChecksum | None:
+    """Return what the checksum of a version states after a commit of our own; None where that is not proven.
+
+    A file that was written for the commit is a new one, and one that it removes was live: conflict rules see to that.
+    Other files that it adds must be ones that it removes, too, or they might be live already.
+
+    Examples
+    --------
+    >>> next_checksum(VersionChecksum(table_size_bytes=10, num_files=1), Changes()).to_json()
+    {'tableSizeBytes': 10, 'numFiles': 1, 'numMetadata': 1, 'numProtocol': 1}
+    """
+    if known is None or known.num_files is None or known.table_size_bytes is None:
+        return None
+    adds, removes = changes.adds, changes.removes
+    if not all(file.is_new or path in removes for path, file in adds.items()):
+        return None
+    has_vectors = any(file.vector is not None for files in (adds, removes) for file in files.values())
+    added, removed = (sum(file.size for file in files.values()) for files in (adds, removes))
+    return VersionChecksum(
+        known.table_size_bytes + added - removed,
+        known.num_files + len(adds) - len(removes),
+        1,
+        1,
+        None if has_vectors else known.num_deleted_records,
+        None if has_vectors else known.num_deletion_vectors,
+    )

@@ -1,0 +1,191 @@
+"""How one transaction becomes a version: checked against what others committed, encoded, put, and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deltaberg.delta.log.commit import look_for_entry, put_entry
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, commit_info
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.commit_info import Attempt, Provenance
+from deltaberg.delta.transaction.conflict import Claims, Winner, check_conflicts
+from deltaberg.delta.transaction.entry import Changes, Entry, build_entry, check_growing
+from deltaberg.delta.transaction.find import shows_files
+from deltaberg.delta.transaction.isolation import IsolationLevel
+from deltaberg.delta.transaction.writable import check_writable
+from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, TableExistsError
+from deltaberg.storage import PutResult
+from deltaberg.table import Fate
+
+__all__ = ["LogChange"]
+
+#: A put that took longer than this many milliseconds since the log was listed may have landed in a hole.
+_SUSPICIOUS = 10_000
+
+
+@dataclass
+class LogChange:
+    """A change of a Delta table, as the commit loop sees it.
+
+    Parameters
+    ----------
+    log
+        The log of the table.
+    state
+        The newest version that is known; None where the table is created. It moves on while others commit.
+    changes, claims, isolation, provenance
+        What is changed, what it relies on, how much it tolerates, and where it comes from.
+    token
+        What tells the commit from all others.
+    once
+        The application and version whose progress makes the change superfluous where it is recorded already.
+    now
+        What gives the time in milliseconds since 1970.
+    """
+
+    log: LogDirectory
+    state: Snapshot | None
+    changes: Changes
+    claims: Claims
+    isolation: IsolationLevel
+    provenance: Provenance
+    token: str
+    once: tuple[str, int] | None
+    now: Callable[[], int]
+    entry: Entry | None = field(default=None, init=False)
+    #: Whether the version before the next one has a version checksum.
+    follows_checksum: bool = field(default=False, init=False)
+    _read_version: int | None = field(default=None, init=False)
+    _listed: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._read_version = None if self.state is None else self.state.version
+
+    def prepare(self) -> bool:
+        """Check the change against newer commits, and build the log entry of the next version."""
+        self.entry = None
+        self._listed = self.now()
+        if self.state is None:
+            self._check_absent()
+        elif self._is_done(self.state) or not self._catch_up(self.state):
+            return False
+        if self.state is not None:
+            check_writable(self.state)
+        check_growing(self.changes, self.state)
+        attempt = Attempt(
+            self.now(),
+            self.token,
+            None if self.state is None else _in_commit_time(self.state),
+            self._read_version,
+            self.isolation.value,
+            self.is_blind_append,
+        )
+        self.entry = build_entry(self.changes, self.state, self.provenance, attempt)
+        return True
+
+    @property
+    def is_blind_append(self) -> bool:
+        """Whether the change only adds files, and has read none."""
+        changes = self.changes
+        return (
+            bool(changes.adds) and self.claims.reads_nothing and changes.metadata is None and changes.protocol is None
+        )
+
+    def _check_absent(self) -> None:
+        for entry in self.log.entries():
+            if entry.file.kind == "commit" or entry.file.is_checkpoint:
+                raise TableExistsError("there is a table already", table=str(self.log.root))
+
+    def _is_done(self, state: Snapshot) -> bool:
+        if self.once is None:
+            return False
+        application, version = self.once
+        known = state.transactions.get(application)
+        return known is not None and known.version >= version
+
+    def _catch_up(self, state: Snapshot) -> bool:
+        """Move on to the newest version; return False where one of its commits makes the change superfluous."""
+        newer = state.newer_commits()
+        for version, data in newer.commits:
+            winner = Winner(state, version, data)
+            after = state.after(version, data)
+            if self._is_done(after) or winner.records(self.changes.transactions):
+                self.state = after
+                return False
+            check_conflicts(self.claims, winner, self.isolation)
+            self.state = state = after
+        self.follows_checksum = state.version in newer.checksums
+        return True
+
+    def _built(self) -> Entry:
+        if self.entry is None:
+            raise AssertionError("prepare comes first")
+        return self.entry
+
+    def send(self) -> PutResult:
+        """Put the log entry, unless there is one of this version."""
+        entry = self._built()
+        return put_entry(self.log, entry.version, entry.data)
+
+    def confirm(self) -> Fate:
+        """Return whether a log entry that was written is part of the history.
+
+        Where others committed and cleaned up between our listing and our put, the put went into a hole. That takes
+        long, so only a put that took long is looked at again.
+        """
+        if self.now() - self._listed < _SUSPICIOUS:
+            return Fate.OURS
+        version = self._built().version
+        seen = {
+            entry.version
+            for entry in self.log.entries(max(version - 1, 0))
+            if entry.file.kind == "commit" or entry.file.is_checkpoint
+        }
+        if version - 1 in seen or max(seen, default=version) == version:
+            return Fate.OURS
+        return self._look_in_newest()
+
+    def look(self) -> Fate:
+        """Return what became of the log entry, by reading it back."""
+        entry = self._built()
+        fate = look_for_entry(self.log, entry.version, entry.data)
+        if fate is Fate.HIDDEN:
+            return self._look_in_newest()
+        if fate is Fate.OURS:
+            return self.confirm()
+        return fate
+
+    def _look_in_newest(self) -> Fate:
+        """Return what became of the change where its version was cleaned up: the newest version may hold its files."""
+        if self.state is None:
+            return Fate.HIDDEN
+        fresh = self.changes.adds.keys() - set(self.state.live.table.column("path").to_pylist())
+        if not fresh:
+            return Fate.HIDDEN
+        if shows_files(Snapshot.load(self.log), fresh):
+            return Fate.OURS
+        # The version was committed, or there would be no later one, and it was committed by somebody else.
+        raise CommitConflictError(
+            f"version {self._built().version} was committed and cleaned up by others meanwhile",
+            hint="open the table again, and repeat the operation",
+            table=str(self.log.root),
+        )
+
+
+def _in_commit_time(state: Snapshot) -> int | None:
+    """Return the in-commit timestamp of a version; None where in-commit timestamps are not enabled."""
+    if not state.is_enabled(IN_COMMIT_TIMESTAMPS):
+        return None
+    try:
+        found = commit_info(state.commit_bytes()).get("inCommitTimestamp")
+    except ObjectNotFoundError:
+        found = None
+    if type(found) is not int:
+        raise CorruptLogError(
+            "in-commit timestamps are enabled, but the time of the newest commit is not recorded",
+            table=str(state.log.root),
+            version=state.version,
+        )
+    return found

@@ -1,0 +1,182 @@
+"""The log entry of one attempt to commit: what depends on the version, and on what others committed before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
+from deltaberg.delta.actions.log_action import LogAction
+from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.features import supports
+from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
+from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.commit_info import Attempt, Provenance
+from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+
+__all__ = ["Changes", "Entry", "build_entry", "check_growing"]
+
+_PRESERVED = "delta.rowTracking.preserved"
+
+
+@dataclass
+class Changes:
+    """What a transaction changes.
+
+    Parameters
+    ----------
+    adds, removes
+        Files by their recorded paths: at most one of each kind.
+    transactions
+        The progress of applications: the version, by application.
+    domains
+        The configuration of metadata domains by name; None removes a domain.
+    """
+
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    adds: dict[str, AddedFile] = field(default_factory=dict)
+    removes: dict[str, RemovedFile] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    domains: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is changed."""
+        return not (self.protocol or self.metadata or self.adds or self.removes or self.transactions or self.domains)
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether rows are changed, or anything beside files: not so where rows only move to other files."""
+        beside = self.protocol or self.metadata or self.transactions or self.domains
+        files: list[AddedFile | RemovedFile] = [*self.adds.values(), *self.removes.values()]
+        return bool(beside) or not files or any(file.data_change for file in files)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The log entry of one attempt."""
+
+    version: int
+    data: bytes
+    metadata: Metadata | None
+
+
+def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance, attempt: Attempt) -> Entry:
+    """Return the log entry that makes the next version.
+
+    Parameters
+    ----------
+    state
+        The newest version; None where the table is created.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The changes do not fit the table: there is no metadata, a domain without its feature, a file without its row
+        count where rows have ids.
+    ConstraintViolationError
+        Rows are removed from a table that only grows.
+    """
+    now, parent_time = attempt.now, attempt.parent_time
+    version = 0 if state is None else state.version + 1
+    protocol = changes.protocol or (state.protocol if state else None)
+    metadata = changes.metadata or (state.metadata if state else None)
+    if protocol is None or metadata is None:
+        raise InvalidArgumentError("the first version of a table needs a protocol and metadata")
+    keeps_time = supports(protocol, "inCommitTimestamp") and _is_true(metadata, IN_COMMIT_TIMESTAMPS)
+    time = (now if parent_time is None else max(now, parent_time + 1)) if keeps_time else None
+    new_metadata = changes.metadata
+    if time is not None and state is not None and not _is_true(state.metadata, IN_COMMIT_TIMESTAMPS):
+        new_metadata = metadata.with_properties({SINCE_VERSION: str(version), SINCE_TIMESTAMP: str(time)})
+    domains = dict(changes.domains)
+    tracks_rows = supports(protocol, "rowTracking")
+    row_ids = _assign_row_ids(changes, state, domains) if tracks_rows else {}
+    info = provenance.action(attempt, time, {_PRESERVED: "true"} if tracks_rows else {})
+    # The in-commit timestamp is looked for in the first line.
+    actions = [info]
+    actions += [] if changes.protocol is None else [changes.protocol.action]
+    actions += [] if new_metadata is None else [new_metadata.action]
+    actions += [
+        LogAction("txn", {"appId": name, "version": number, "lastUpdated": now})
+        for name, number in changes.transactions.items()
+    ]
+    actions += _domain_actions(domains, state, protocol)
+    for action in actions:
+        check_action(action)
+    check_unique(actions)
+    lines = [action.to_json() for action in actions]
+    lines += _remove_lines(changes, now)
+    lines += _add_lines(changes, row_ids, version)
+    return Entry(version, encode_lines(lines), new_metadata)
+
+
+def _is_true(metadata: Metadata, name: str) -> bool:
+    return metadata.configuration.get(name, "").strip().lower() == "true"
+
+
+def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str, str | None]) -> dict[str, int]:
+    """Return the first row id of each new file by its path, and set the domain that keeps the highest row id."""
+    mark = row_id_high_water_mark({} if state is None else state.domains)
+    following = 0 if mark is None else mark + 1
+    found = {}
+    for file in changes.adds.values():
+        if file.has_row_ids:
+            continue
+        if file.rows is None:
+            raise InvalidArgumentError(
+                "the table gives ids to rows, so that a file needs statistics with the number of its rows",
+                path=file.path,
+            )
+        found[file.path] = following
+        following += file.rows
+    if found:
+        text = json.dumps({"rowIdHighWaterMark": following - 1}, separators=(",", ":"))
+        domains[ROW_TRACKING_DOMAIN] = text
+    return found
+
+
+def _domain_actions(domains: Mapping[str, str | None], state: Snapshot | None, protocol: Protocol) -> list[LogAction]:
+    if domains and not supports(protocol, "domainMetadata"):
+        raise InvalidArgumentError(
+            f"the domain {min(domains)} needs the table feature domainMetadata", hint="add the feature to the protocol"
+        )
+    actions = []
+    for name, configuration in domains.items():
+        removed = configuration is None
+        kept = (state.domains.get(name, "") if state else "") if configuration is None else configuration
+        actions.append(LogAction("domainMetadata", {"domain": name, "configuration": kept, "removed": removed}))
+    return actions
+
+
+def _remove_lines(changes: Changes, now: int) -> list[str]:
+    return [f'{{"remove":{{{file.text},"deletionTimestamp":{now}}}}}' for file in changes.removes.values()]
+
+
+def _add_lines(changes: Changes, row_ids: Mapping[str, int], version: int) -> list[str]:
+    lines = []
+    for file in changes.adds.values():
+        first = row_ids.get(file.path)
+        ids = "" if first is None else f',"baseRowId":{first},"defaultRowCommitVersion":{version}'
+        lines.append(f'{{"add":{{{file.text}{ids}}}}}')
+    return lines
+
+
+def check_growing(changes: Changes, state: Snapshot | None) -> None:
+    """Refuse to remove rows from a table whose rows stay.
+
+    Raises
+    ------
+    ConstraintViolationError
+        The table is append-only, and the changes remove rows.
+    """
+    if state is None or "appendOnly" not in state.active_features:
+        return
+    removed = next((file.path for file in changes.removes.values() if file.data_change), None)
+    if removed is not None:
+        raise ConstraintViolationError(
+            "the table only grows: delta.appendOnly is true", table=str(state.log.root), file=removed
+        )

@@ -1,0 +1,96 @@
+"""Finding a commit of our own by its token, after it was not known what became of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from deltaberg.delta.actions.log_action import find_actions
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.snapshot.history import commit_info
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
+from deltaberg.table import CommitResult
+
+__all__ = ["find_commit_of", "new_token", "shows_files"]
+
+
+def new_token(first: int) -> str:
+    """Return a token for a commit that makes this version or a later one.
+
+    Examples
+    --------
+    >>> new_token(7).partition("-")[0]
+    '7'
+    """
+    return f"{first}-{uuid.uuid4()}"
+
+
+def find_commit_of(log: LogDirectory, token: str) -> CommitResult | None:
+    """Return what a commit did that has a token; None where there is none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The text is not a token.
+    CommitUnknownError
+        The commit is not among those that the log holds, but some that could be it were cleaned up.
+    """
+    number = token.partition("-")[0]
+    if not number.isdigit():
+        raise InvalidArgumentError(f"{token!r:.100} is not a token of a commit")
+    first = int(number)
+    listed = list(log.entries(first))
+    commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
+    newest = max((entry.version for entry in listed if entry.file.is_checkpoint), default=first - 1)
+    newest = max(newest, *commits, first - 1)
+    missing = False
+    for version in range(newest, first - 1, -1):
+        try:
+            data = log.read(commits[version]) if version in commits else None
+        except ObjectNotFoundError:
+            data = None
+        if data is None:
+            missing = True
+        elif token.encode() in data and commit_info(data).get("txnId") == token:
+            # Below a hole a late put may have landed that nobody reads.
+            return None if missing and not _is_in_history(log, data) else _result(version, token, data)
+    if missing:
+        raise CommitUnknownError(
+            "the log holds no commit with this token, but some that could be it were cleaned up",
+            hint="look for its rows",
+            table=str(log.root),
+            token=token,
+        )
+    return None
+
+
+def _is_in_history(log: LogDirectory, data: bytes) -> bool:
+    return shows_files(Snapshot.load(log), {members["path"] for _, _, members in find_actions(data, "add")})
+
+
+def shows_files(snapshot: Snapshot, paths: AbstractSet[str]) -> bool:
+    """Return whether a version holds one of these files, as a live one or as one that was removed."""
+    return any(
+        not paths.isdisjoint(files.column("path").to_pylist()) for files in (snapshot.live.table, snapshot.tombstones)
+    )
+
+
+def _result(version: int, token: str, data: bytes) -> CommitResult:
+    info = commit_info(data)
+    adds = [members for _, _, members in find_actions(data, "add")]
+    removes = [members for _, _, members in find_actions(data, "remove")]
+    metrics: dict[str, Any] = info.get("operationMetrics", {})
+    counted = {name: int(text) for name, text in metrics.items() if str(text).isdigit()}
+    return CommitResult(
+        version,
+        token,
+        str(info.get("operation")),
+        added_files=len(adds),
+        removed_files=len(removes),
+        added_bytes=sum(members["size"] for members in adds),
+        removed_bytes=sum(members.get("size") or 0 for members in removes),
+        added_rows=counted.get("numOutputRows"),
+        metrics=counted,
+    )

@@ -1,0 +1,55 @@
+"""How much concurrent commits may see of one another (``delta.isolationLevel``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from deltaberg.errors import InvalidArgumentError
+
+__all__ = ["IsolationLevel", "isolation_level"]
+
+_PROPERTY = "delta.isolationLevel"
+
+
+class IsolationLevel(Enum):
+    """What a commit may not overlook of the commits since the version that it was planned on."""
+
+    #: The result is as if all commits had run one after the other, in the order of the history.
+    SERIALIZABLE = "Serializable"
+    #: Commits that change files are serializable. Appends that read nothing may come in another order.
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    #: Added files do not matter. It is for operations that change no data, such as compaction.
+    SNAPSHOT = "SnapshotIsolation"
+
+
+def isolation_level(
+    configuration: Mapping[str, str], wanted: str | None = None, *, changes_data: bool = True
+) -> IsolationLevel:
+    """Return the isolation level of a commit.
+
+    Parameters
+    ----------
+    configuration
+        The table properties: `Serializable` is the level where they name none.
+    wanted
+        The level that the caller asks for, by its name.
+    changes_data
+        Whether the commit changes rows. One that only moves rows to other files gets snapshot isolation.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such level.
+
+    Examples
+    --------
+    >>> isolation_level({"delta.isolationLevel": "WriteSerializable"}).value
+    'WriteSerializable'
+    """
+    named = wanted or configuration.get(_PROPERTY) or IsolationLevel.SERIALIZABLE.value
+    found = next((level for level in IsolationLevel if level.value.lower() == named.strip().lower()), None)
+    if found is None:
+        known = ", ".join(level.value for level in IsolationLevel)
+        raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {known}")
+    return found if changes_data or wanted else IsolationLevel.SNAPSHOT

@@ -1,0 +1,262 @@
+"""The verbs of a Delta table that change it. Each makes one new version, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.write import append_rows, commit_rows, overwrite_rows, write_parameters
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Filter
+from deltaberg.schema import ColumnName
+from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
+
+__all__ = ["WritableTable"]
+
+
+class WritableTable:
+    """What changes a table. The table object moves to the new version; scans that were made before do not."""
+
+    _log: LogDirectory
+    _snapshot: Snapshot
+    _options: OpenOptions
+
+    def _set(self, snapshot: Snapshot) -> None:
+        raise NotImplementedError
+
+    def transaction(
+        self,
+        *,
+        txn: tuple[str, int] | None = None,
+        isolation: str | None = None,
+        unsafe_single_writer: bool = False,
+        policy: CommitPolicy | None = None,
+    ) -> Transaction:
+        """Begin a transaction on this version: several changes that become one new version, or none.
+
+        The result is a context manager, which commits at the end. The table object moves to the new version.
+
+        Parameters
+        ----------
+        txn
+            The name of an application and the version of its progress, which is recorded with the commit. If the
+            table has that version or a later one, nothing is committed.
+        isolation
+            ``Serializable``, ``WriteSerializable`` or ``SnapshotIsolation``; by default what the table property
+            ``delta.isolationLevel`` says, else ``Serializable``.
+        unsafe_single_writer
+            Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+        policy
+            How long the commit is tried.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was opened at a version, at a timestamp, or with a ``location_map``.
+        UnsupportedFeatureError
+            The table has writer features that are not supported, or the store has no conditional put.
+
+        Examples
+        --------
+        >>> with table.transaction() as transaction:
+        ...     transaction.set_domain("com.example", None)
+        Traceback (most recent call last):
+            ...
+        deltaberg.errors.InvalidArgumentError: the domain com.example needs the table feature domainMetadata
+        hint: add the feature to the protocol
+        """
+        if self._options.pins:
+            raise InvalidArgumentError(
+                f"the table was opened with {self._options.pins[0]}, and cannot be written to",
+                hint="open it without that argument",
+                table=str(self._log.root),
+            )
+        return Transaction(
+            self._log,
+            self._snapshot,
+            isolation=isolation,
+            once=txn,
+            timezone=self._options.timezone,
+            unsafe_single_writer=unsafe_single_writer,
+            policy=policy,
+            committed=self._set,
+        )
+
+    def alter(self, *, unsafe_single_writer: bool = False) -> Alteration:
+        """Begin changes of columns, properties, features and clustering that become one version with ``commit()``.
+
+        Rows are not rewritten. See `Alteration` for the changes.
+
+        Parameters
+        ----------
+        unsafe_single_writer
+            As for `transaction`.
+
+        Examples
+        --------
+        >>> table.alter().set({"owner": "ada"}).commit().committed
+        True
+        >>> table.properties
+        {'owner': 'ada'}
+        """
+        return Alteration(self.transaction(unsafe_single_writer=unsafe_single_writer))
+
+    def append(  # noqa: PLR0913
+        self,
+        data: Any,
+        *,
+        schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        txn: tuple[str, int] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        user_metadata: str | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> CommitResult:
+        """Append rows.
+
+        Columns are found by name, in any order. Columns that may be null can be left out. Values are converted only if
+        they stay the same; whatever does not fit raises an error that names the field, and the table stays as it was.
+
+        Parameters
+        ----------
+        data
+            Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
+            frame, or a scan.
+        schema_mode
+            ``merge`` adds columns that the table lacks; by default they are refused.
+        partition_by
+            What the caller takes for the partition columns of the table. Others are refused.
+        txn
+            The name of an application and the version of its progress. If the table has recorded that version or a
+            later one, nothing is written, so that the same call can be repeated.
+        timezone
+            The zone of timestamps without one that go into a column of the type ``timestamp``.
+        allow_truncation
+            Cut off what is smaller than a microsecond; by default such values are refused.
+        target_file_size
+            Bytes of a data file, approximately.
+        compression
+            The codec of data files; by default the property ``delta.parquet.compression.codec``, else snappy.
+        user_metadata
+            Text that the history keeps with the commit.
+        unsafe_single_writer
+            As for `transaction`.
+
+        Returns
+        -------
+        CommitResult
+            The version, and how many files, rows and bytes were added.
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit the columns.
+        UnsupportedFeatureError
+            The table has writer features or rules that are not supported.
+        CommitConflictError
+            Another commit came first that the rows do not fit on, such as one that changed the columns.
+        CommitUnknownError
+            It is not known whether the commit took effect.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table.append(pa.table({"id": [4], "name": ["d"]})).added_rows
+        1
+        >>> table.append({"name": "e"})
+        Traceback (most recent call last):
+            ...
+        deltaberg.errors.InvalidArgumentError: data of type dict cannot be written
+        hint: pass an Arrow table, stream or dataset, a pandas or Polars data frame, or a scan
+        """
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
+        written = None if transaction.is_done else append_rows(transaction, data, options, partition_by)
+        parameters = write_parameters(written.table if written else self._snapshot, "Append")
+        return commit_rows(transaction, written, parameters, user_metadata)
+
+    def overwrite(  # noqa: PLR0913
+        self,
+        data: Any,
+        *,
+        where: Filter | None = None,
+        dynamic: bool = False,
+        check: bool = True,
+        schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        txn: tuple[str, int] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        user_metadata: str | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> CommitResult:
+        """Replace all rows, those that match a filter, or those of the partitions of the new rows.
+
+        The old files stay in the store until vacuum, so that older versions can still be read.
+
+        Parameters
+        ----------
+        data
+            The new rows, as for `append`.
+        where
+            A filter on partition columns: rows that match it are replaced, and the others stay.
+        dynamic
+            Replace the partitions that the new rows are in, and leave the others.
+        check
+            Refuse new rows that do not match ``where``.
+        schema_mode
+            ``merge`` adds columns that the table lacks, and ``overwrite`` replaces the columns by those of the rows.
+        partition_by
+            The partition columns, which may change with ``schema_mode="overwrite"``.
+        txn, timezone, allow_truncation, target_file_size, compression, user_metadata, unsafe_single_writer
+            As for `append`.
+
+        Returns
+        -------
+        CommitResult
+            The version, and how many files were added and removed.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A new row does not match ``where``, or rows of the table must not be removed (``delta.appendOnly``).
+        ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError
+            Another commit changed the rows that are replaced. The other errors are those of `append`.
+        UnsupportedFeatureError
+            ``where`` names a column that does not partition the table.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table.overwrite(pa.table({"id": [7], "name": ["g"]})).added_rows
+        1
+        >>> table.scan().to_arrow().to_pylist()
+        [{'id': 7, 'name': 'g'}]
+        """
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
+        written = None
+        if not transaction.is_done:
+            written = overwrite_rows(
+                transaction,
+                data,
+                options,
+                where=where,
+                dynamic=dynamic,
+                check=check,
+                partition_by=partition_by,
+                timezone=self._options.timezone,
+            )
+        table = written.table if written else self._snapshot
+        parameters = write_parameters(table, "Overwrite", where=where, dynamic=dynamic)
+        return commit_rows(transaction, written, parameters, user_metadata)

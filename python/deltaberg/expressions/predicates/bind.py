@@ -1,0 +1,292 @@
+"""Binding filters to a schema: columns are found, literals get the columns' types, negations move to the leaves.
+
+A bound tree consists of `BoundAnd`, `BoundOr`, `BoundPredicate` and `Constant`. It has no NOT, and no comparison that
+pruning or row evaluation would have to rewrite.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from deltaberg.errors import ExpressionError
+from deltaberg.expressions.predicates.literals import Placed, place_literal
+from deltaberg.expressions.predicates.tree import (
+    FALSE,
+    NEGATIONS,
+    TRUE,
+    And,
+    Column,
+    Constant,
+    Expression,
+    Not,
+    Or,
+    Predicate,
+    quoted,
+)
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_path
+
+__all__ = ["Bound", "BoundAnd", "BoundOr", "BoundPredicate", "bind", "bound_paths", "join_bound", "split_and"]
+
+_ORDERED = frozenset({"<", "<=", ">", ">="})
+_TEXT = frozenset({"starts with", "not starts with", "like", "not like"})
+_UNORDERED_TYPES = frozenset({"variant"})
+#: Types whose columns can be compared with each other, without loss.
+_FAMILIES = (frozenset({"byte", "short", "integer", "long"}), frozenset({"float", "double"}))
+
+
+@dataclass(frozen=True)
+class BoundPredicate:
+    """A column compared with scalars of its type (of double for float), or with another column."""
+
+    operator: str
+    path: tuple[Field, ...]
+    values: tuple[pa.Scalar, ...] = ()
+    other: tuple[Field, ...] | None = None
+    source: Expression | None = field(default=None, compare=False)
+
+    @property
+    def type(self) -> DataType:
+        """The type of the column."""
+        return self.path[-1].type
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the column can hold NaN."""
+        return isinstance(self.type, Primitive) and self.type.name in ("float", "double")
+
+    def literals(self) -> pa.Array:
+        """Return the scalars, of which there must be at least one, as an array."""
+        return pa.concat_arrays([pa.repeat(value, 1) for value in self.values])
+
+    def __str__(self) -> str:
+        name = ".".join(part.name for part in self.path)
+        operator = self.operator.upper()
+        if self.other is not None:
+            return f"{name} {operator} {'.'.join(part.name for part in self.other)}"
+        shown = [_shown(value) for value in self.values]
+        if self.operator in ("in", "not in"):
+            return f"{name} {operator} ({', '.join(shown)})"
+        return " ".join([name, operator, *shown])
+
+
+def _shown(value: pa.Scalar) -> str:
+    if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
+        # Python's datetime has no nanoseconds.
+        return f"'{value.cast(pa.timestamp('ns')).cast(pa.string())}{'+00:00' if value.type.tz else ''}'"
+    python = value.as_py()
+    if isinstance(python, str):
+        return quoted(python)
+    return f"'{python}'" if isinstance(python, (dt.date, dt.time)) else str(python)
+
+
+@dataclass(frozen=True)
+class BoundAnd:
+    """All parts hold."""
+
+    parts: tuple[Bound, ...]
+
+    def __str__(self) -> str:
+        return "(" + " AND ".join(map(str, self.parts)) + ")"
+
+
+@dataclass(frozen=True)
+class BoundOr:
+    """At least one part holds."""
+
+    parts: tuple[Bound, ...]
+
+    def __str__(self) -> str:
+        return "(" + " OR ".join(map(str, self.parts)) + ")"
+
+
+Bound = BoundPredicate | BoundAnd | BoundOr | Constant
+
+
+def bind(expression: Expression, schema: Struct, timezone: str = "UTC") -> Bound:
+    """Bind a filter to a schema.
+
+    Parameters
+    ----------
+    timezone
+        The zone of literals that have none and are compared with a ``timestamp``.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a column does not exist.
+    ExpressionError
+        If a literal cannot be compared with its column.
+    """
+    binder = _Binder(schema, ZoneInfo(timezone))
+    try:
+        return binder.bind(expression, negated=False)
+    except RecursionError:
+        raise ExpressionError("the filter is nested too deeply") from None
+
+
+def split_and(bound: Bound) -> tuple[Bound, ...]:
+    """Return the parts that must all hold."""
+    if isinstance(bound, BoundAnd):
+        return bound.parts
+    return () if bound == TRUE else (bound,)
+
+
+def bound_paths(bound: Bound) -> Iterator[tuple[Field, ...]]:
+    """Iterate over the columns of a bound filter, possibly with repetitions."""
+    if isinstance(bound, BoundPredicate):
+        yield bound.path
+        if bound.other is not None:
+            yield bound.other
+    elif isinstance(bound, (BoundAnd, BoundOr)):
+        for part in bound.parts:
+            yield from bound_paths(part)
+
+
+class _Binder:
+    def __init__(self, schema: Struct, zone: ZoneInfo) -> None:
+        self._schema = schema
+        self._zone = zone
+
+    def bind(self, expression: Expression | Column, negated: bool) -> Bound:
+        if isinstance(expression, Column):
+            expression = expression.is_true()
+        if isinstance(expression, Constant):
+            return Constant(expression.value != negated)
+        if isinstance(expression, Not):
+            return self.bind(expression.inner, not negated)
+        if isinstance(expression, (And, Or)):
+            parts = (self.bind(expression.left, negated), self.bind(expression.right, negated))
+            return join_bound(parts, is_and=isinstance(expression, And) != negated)
+        if isinstance(expression, Predicate):
+            operator = NEGATIONS[expression.operator] if negated else expression.operator
+            return self._predicate(operator, expression)
+        raise ExpressionError(f"{expression!r} is not a condition")
+
+    def _predicate(self, operator: str, source: Predicate) -> Bound:
+        path = find_path(self._schema, source.column.path)
+        column_type = path[-1].type
+        if operator in ("is null", "is not null"):
+            return BoundPredicate(operator, path, source=source)
+        if isinstance(column_type, Primitive) and column_type.name in _UNORDERED_TYPES:
+            raise ExpressionError(
+                f"a column of type {column_type} can only be tested for null", column=str(source.column)
+            )
+        if operator in ("is nan", "is not nan"):
+            return self._nan(operator, path, source)
+        if operator in ("in", "not in"):
+            return self._membership(operator, path, source)
+        literal = source.values[0]
+        if isinstance(literal, Column):
+            return self._columns(operator, path, literal, source)
+        if literal is None:
+            return self._null_literal(operator, path, source)
+        if operator in _TEXT:
+            return _text(operator, path, literal, source)
+        placed = self._place(literal, path, source)
+        return _compare(operator, path, placed, source)
+
+    def _place(self, literal: object, path: tuple[Field, ...], source: Predicate) -> Placed:
+        try:
+            return place_literal(literal, path[-1].type, self._zone)
+        except ExpressionError as error:
+            raise error.with_context(column=str(source.column)) from None
+
+    def _columns(self, operator: str, path: tuple[Field, ...], other: Column, source: Predicate) -> Bound:
+        other_path = find_path(self._schema, other.path)
+        left, right = path[-1].type, other_path[-1].type
+        if not _are_comparable(left, right) or operator in _TEXT:
+            raise ExpressionError(
+                f"columns of types {left} and {right} cannot be compared",
+                hint="columns can be compared if they have the same type, are both integers, or are float and double",
+            )
+        return BoundPredicate(operator, path, other=other_path, source=source)
+
+    def _null_literal(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
+        if operator == "<=>":
+            return BoundPredicate("is null", path, source=source)
+        if operator == "is distinct from":
+            return BoundPredicate("is not null", path, source=source)
+        return FALSE
+
+    def _nan(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
+        bound = BoundPredicate(operator, path, source=source)
+        if not bound.is_floating:
+            raise ExpressionError(f"a column of type {bound.type} cannot be NaN", column=str(source.column))
+        return bound
+
+    def _membership(self, operator: str, path: tuple[Field, ...], source: Predicate) -> Bound:
+        if operator == "not in" and any(value is None for value in source.values):
+            return FALSE
+        places = [self._place(value, path, source) for value in source.values if value is not None]
+        values = tuple(dict.fromkeys(place.value for place in places if place.exact and place.value is not None))
+        if not values:
+            return BoundPredicate("is not null", path, source=source) if operator == "not in" else FALSE
+        if len(values) == 1:
+            return BoundPredicate("=" if operator == "in" else "!=", path, values, source=source)
+        return BoundPredicate(operator, path, values, source=source)
+
+
+def _are_comparable(left: DataType, right: DataType) -> bool:
+    if left == right:
+        return isinstance(left, (Primitive, Decimal))
+    return any({str(left), str(right)} <= family for family in _FAMILIES)
+
+
+def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
+    """Join parts into a flat tree without constants. No parts at all are true for AND, and false for OR."""
+    kind = BoundAnd if is_and else BoundOr
+    neutral, absorbing = (TRUE, FALSE) if is_and else (FALSE, TRUE)
+    flat: list[Bound] = []
+    for part in parts:
+        if part == absorbing:
+            return absorbing
+        if isinstance(part, kind):
+            flat.extend(part.parts)
+        elif part != neutral:
+            flat.append(part)
+    if not flat:
+        return neutral
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
+
+
+def _compare(operator: str, path: tuple[Field, ...], placed: Placed, source: Predicate) -> Bound:
+    not_null = BoundPredicate("is not null", path, source=source)
+    if placed.exact and placed.value is not None:
+        return BoundPredicate(operator, path, (placed.value,), source=source)
+    if operator in ("=", "<=>"):
+        return FALSE
+    if operator == "!=":
+        return not_null
+    if operator == "is distinct from":
+        return TRUE
+    if placed.value is None:
+        holds = operator in ("<", "<=") if placed.above_all else operator in (">", ">=")
+        return not_null if holds else FALSE
+    # The literal lies between the value and the next one of the column's type.
+    return BoundPredicate("<=" if operator in ("<", "<=") else ">", path, (placed.value,), source=source)
+
+
+def _text(operator: str, path: tuple[Field, ...], literal: object, source: Predicate) -> Bound:
+    if path[-1].type != Primitive("string") or not isinstance(literal, str):
+        raise ExpressionError(
+            f"{operator.upper()} compares a string column with a string, not a {path[-1].type} with {literal!r}",
+            column=str(source.column),
+        )
+    if operator in ("like", "not like"):
+        plain = _plain_prefix(literal)
+        if plain is not None:
+            operator = operator.replace("like", "starts with")
+            literal = plain
+    return BoundPredicate(operator, path, (pa.scalar(literal, pa.string()),), source=source)
+
+
+def _plain_prefix(pattern: str) -> str | None:
+    """Return the prefix that a pattern requires, if it requires nothing else."""
+    prefix = pattern[:-1]
+    is_prefix = pattern.endswith("%") and not any(mark in prefix for mark in "%_\\")
+    return prefix if is_prefix else None

@@ -1,0 +1,110 @@
+"""Evaluating filters on rows: each row of a batch yields true, false or null (unknown)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundPredicate
+from deltaberg.expressions.predicates.tree import Constant
+from deltaberg.schema import Field
+
+__all__ = ["ColumnReader", "evaluate"]
+
+#: Returns the array of a column for the rows of the batch.
+ColumnReader = Callable[[tuple[Field, ...]], pa.Array]
+
+_COMPARISONS = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
+    """Return a boolean for each row, or null if the filter is unknown."""
+    if isinstance(bound, Constant):
+        return pa.array([bound.value], pa.bool_()).take(pa.nulls(rows, pa.int8()).fill_null(0))
+    if isinstance(bound, BoundPredicate):
+        return _predicate(bound, column)
+    join = pc.and_kleene if isinstance(bound, BoundAnd) else pc.or_kleene
+    first, *others = (evaluate(part, column, rows) for part in bound.parts)
+    for other in others:
+        first = join(first, other)
+    return first
+
+
+def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
+    values = column(bound.path)
+    operator = bound.operator
+    if operator == "is null":
+        return pc.is_null(values)
+    if operator == "is not null":
+        return pc.is_valid(values)
+    if bound.is_floating:
+        values = values.cast(pa.float64())
+    if operator in ("is nan", "is not nan"):
+        nan = pc.is_nan(values)
+        return nan if operator == "is nan" else pc.invert(nan)
+    if bound.other is not None:
+        return _columns(bound, values, column(bound.other))
+    if operator in ("in", "not in"):
+        return _membership(bound, values)
+    literal = bound.values[0]
+    if operator in ("starts with", "not starts with"):
+        found = pc.starts_with(values, literal.as_py())
+        return found if operator == "starts with" else pc.invert(found)
+    if operator in ("like", "not like"):
+        found = pc.match_like(values, literal.as_py())
+        return found if operator == "like" else pc.invert(found)
+    if operator in ("<=>", "is distinct from"):
+        same = _compare("=", values, literal, bound.is_floating).fill_null(False)
+        return same if operator == "<=>" else pc.invert(same)
+    return _compare(operator, values, literal, bound.is_floating)
+
+
+def _columns(bound: BoundPredicate, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
+    if bound.is_floating:
+        right = right.cast(pa.float64())
+    if bound.operator in ("<=>", "is distinct from"):
+        equal = _compare("=", left, right, bound.is_floating).fill_null(False)
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+        same = pc.or_(equal, both_null)
+        return same if bound.operator == "<=>" else pc.invert(same)
+    return _compare(bound.operator, left, right, bound.is_floating)
+
+
+def _compare(operator: str, left: pa.Array, right: pa.Array | pa.Scalar, floating: bool) -> pa.BooleanArray:
+    """Compare values. NaN equals NaN, and is greater than every other number."""
+    plain = _COMPARISONS[operator](left, right)
+    if not floating:
+        return plain
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    if operator in ("=", "<=", ">="):
+        both = pc.and_(left_nan, right_nan)
+        plain = pc.or_(plain, both)
+    if operator == "!=":
+        return pc.and_(plain, pc.invert(pc.and_(left_nan, right_nan)))
+    if operator in (">", ">="):
+        return pc.or_(plain, pc.and_(left_nan, pc.invert(right_nan)))
+    if operator in ("<", "<="):
+        return pc.or_(plain, pc.and_(pc.invert(left_nan), right_nan))
+    return plain
+
+
+def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
+    if bound.is_floating:
+        # is_in compares bits, but -0.0 must equal 0.0.
+        found = pa.nulls(len(values), pa.bool_()).fill_null(False)
+        for literal in bound.values:
+            found = pc.or_(found, _compare("=", values, literal, True))
+    else:
+        found = pc.is_in(values, value_set=bound.literals().cast(values.type))
+        found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+    return found if bound.operator == "in" else pc.invert(found)

@@ -1,0 +1,243 @@
+"""Converting literals to the type of the column that they are compared with.
+
+A literal may lie between two values of the column's type (``x > 2.5`` for an integer) or beyond the last one
+(``x < 1000`` for a byte). Such a comparison is rewritten as an equivalent one that the type can express, so that it
+prunes as well as any other.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import uuid
+from decimal import Decimal as PyDecimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from deltaberg.errors import ExpressionError
+from deltaberg.expressions.instants import parse_timestamp
+from deltaberg.kernels.decimals import exact_decimal, parse_decimal
+from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
+
+__all__ = ["Placed", "place_literal"]
+
+_MICROS_PER_DAY = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1)
+#: The resolution of a column of the type, in nanoseconds.
+_GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
+_TIME = re.compile(r"([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:\.([0-9]{1,6}))?")
+_INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+
+class Placed(NamedTuple):
+    """Where a literal lies among the values of a type.
+
+    ``value`` is a scalar of the column's Arrow type (of double for float). It is the literal itself if ``exact``,
+    and otherwise the greatest value below it. It is None if the literal lies below or (``above_all``) above all values.
+    """
+
+    value: pa.Scalar | None
+    exact: bool
+    above_all: bool = False
+
+
+def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed:
+    """Find the place of a literal, which is not null, among the values of a column's type.
+
+    Parameters
+    ----------
+    zone
+        The zone of literals that have none and are compared with a ``timestamp``.
+
+    Raises
+    ------
+    ExpressionError
+        If the literal cannot be compared with the type.
+    """
+    if isinstance(literal, pa.Scalar):
+        literal = _of_arrow(literal)
+    if isinstance(column_type, Decimal):
+        most = 10**column_type.precision - 1
+        return _on_grid(_rational(literal, column_type), 10**column_type.scale, -most, most, column_type)
+    if isinstance(column_type, Fixed):
+        return _bytes(literal, column_type, column_type.length)
+    if not isinstance(column_type, Primitive):
+        raise ExpressionError(f"a column of type {column_type} can only be tested for null")
+    name = column_type.name
+    if name in _INTEGER_BITS:
+        half = 1 << _INTEGER_BITS[name] - 1
+        return _on_grid(_rational(literal, column_type), 1, -half, half - 1, column_type)
+    if name in ("float", "double"):
+        return Placed(pa.scalar(_double(literal, column_type), pa.float64()), True)
+    if name == "date":
+        return _date(literal, zone)
+    if name in _GRAINS:
+        return _timestamp(literal, column_type, zone)
+    return _plain(literal, column_type)
+
+
+def _of_arrow(literal: pa.Scalar) -> Any:
+    """Return the Python value of a scalar, or text if Python's own type has too few digits."""
+    if isinstance(literal, pa.TimestampScalar) and literal.type.unit == "ns":
+        text = str(literal.cast(pa.timestamp("ns")).cast(pa.string()))
+        return text if literal.type.tz is None else f"{text}Z"
+    return literal.as_py()
+
+
+def _plain(literal: Any, column_type: Primitive) -> Placed:
+    """Place a literal of a type that can only be compared with itself."""
+    name = column_type.name
+    if name == "binary":
+        return _bytes(literal, column_type, None)
+    if name == "uuid":
+        return Placed(pa.scalar(_uuid(literal, column_type).bytes, arrow_type(column_type)), True)
+    if name == "time":
+        return Placed(pa.scalar(_time(literal, column_type), arrow_type(column_type)), True)
+    kind = {"string": str, "boolean": bool}.get(name)
+    if kind is not None and isinstance(literal, kind):
+        return Placed(pa.scalar(literal, arrow_type(column_type)), True)
+    raise _mismatch(literal, column_type)
+
+
+def _bytes(literal: Any, column_type: DataType, length: int | None) -> Placed:
+    if not isinstance(literal, (bytes, bytearray, memoryview)) or length not in (None, len(bytes(literal))):
+        raise _mismatch(literal, column_type)
+    return Placed(pa.scalar(bytes(literal), arrow_type(column_type)), True)
+
+
+def _uuid(literal: Any, column_type: DataType) -> uuid.UUID:
+    """Read a UUID from a UUID, its text or its 16 bytes."""
+    try:
+        if isinstance(literal, uuid.UUID):
+            return literal
+        if isinstance(literal, str):
+            return uuid.UUID(literal.strip())
+        if isinstance(literal, (bytes, bytearray, memoryview)):
+            return uuid.UUID(bytes=bytes(literal))
+    except ValueError:
+        pass
+    raise _mismatch(literal, column_type)
+
+
+def _time(literal: Any, column_type: DataType) -> dt.time:
+    """Read a time without a zone from a time or its text."""
+    if isinstance(literal, dt.time) and literal.tzinfo is None:
+        return literal
+    match = _TIME.fullmatch(literal.strip()) if isinstance(literal, str) else None
+    try:
+        if match is not None:
+            minutes, seconds, fraction = match.groups()
+            return dt.time.fromisoformat(f"{minutes}{seconds or ':00'}.{(fraction or '').ljust(6, '0')}")
+    except ValueError:
+        pass
+    raise _mismatch(literal, column_type)
+
+
+def _mismatch(literal: Any, column_type: DataType) -> ExpressionError:
+    kind = type(literal).__name__
+    return ExpressionError(f"{literal!r} ({kind}) cannot be compared with a column of type {column_type}")
+
+
+def _rational(literal: Any, column_type: DataType) -> Fraction | float:
+    """Return a number exactly, or as a float if it is NaN or infinite."""
+    if isinstance(literal, bool) or not isinstance(literal, (int, float, PyDecimal, str)):
+        raise _mismatch(literal, column_type)
+    try:
+        if isinstance(literal, str):
+            literal = parse_decimal(literal.strip())
+        return Fraction(literal) if math.isfinite(literal) else float(literal)
+    except (ValueError, ArithmeticError):
+        raise _mismatch(literal, column_type) from None
+
+
+def _double(literal: Any, column_type: DataType) -> float:
+    if isinstance(literal, bool) or not isinstance(literal, (int, float, PyDecimal, str)):
+        raise _mismatch(literal, column_type)
+    try:
+        return float(literal)
+    except OverflowError:
+        return -math.inf if str(literal).startswith("-") else math.inf
+    except ValueError:
+        raise _mismatch(literal, column_type) from None
+
+
+def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column_type: DataType) -> Placed:
+    """Place a number among the multiples of ``1 / parts``, from number ``first`` to number ``last`` of them."""
+    if isinstance(number, float):
+        # NaN and infinity are greater than every integer and decimal.
+        return Placed(None, False, above_all=not number < 0)
+    steps = number * parts
+    below = steps.numerator // steps.denominator
+    exact = steps.denominator == 1
+    if below < first:
+        return Placed(None, False)
+    if below > last:
+        return Placed(None, False, above_all=True)
+    value = exact_decimal(below, column_type.scale) if isinstance(column_type, Decimal) else below
+    return Placed(pa.scalar(value, arrow_type(column_type)), exact)
+
+
+def _date(literal: Any, zone: ZoneInfo) -> Placed:
+    beyond = 0
+    if isinstance(literal, str):
+        literal, beyond = _parse(literal, Primitive("date"))
+    if isinstance(literal, dt.datetime):
+        if literal.tzinfo is not None:
+            literal = _in_zone(literal, zone)
+        days, rest = divmod((literal - _EPOCH) // dt.timedelta(microseconds=1), _MICROS_PER_DAY)
+        return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == beyond == 0)
+    if isinstance(literal, dt.date):
+        return Placed(pa.scalar(literal, pa.date32()), True)
+    raise _mismatch(literal, Primitive("date"))
+
+
+def _in_zone(moment: dt.datetime, zone: ZoneInfo) -> dt.datetime:
+    """Return the wall clock of a zone at an instant."""
+    try:
+        return moment.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:
+        raise ExpressionError(f"{moment} is outside the years 1 to 9999 in the zone {zone}") from None
+
+
+def _timestamp(literal: Any, column_type: Primitive, zone: ZoneInfo) -> Placed:
+    """Place an instant, which may be finer than the column."""
+    steps, rest = divmod(_nanos(literal, column_type, zone), _GRAINS[column_type.name])
+    if not -(1 << 63) <= steps < 1 << 63:
+        return Placed(None, False, above_all=steps > 0)
+    return Placed(pa.scalar(steps, pa.int64()).cast(arrow_type(column_type)), rest == 0)
+
+
+def _nanos(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
+    """Return nanoseconds since 1970: in UTC for instants, of the wall clock for the others."""
+    # pandas has datetimes with nanoseconds.
+    beyond = getattr(literal, "nanosecond", 0)
+    if isinstance(literal, str):
+        literal, beyond = _parse(literal, column_type)
+    if isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
+        literal = dt.datetime(literal.year, literal.month, literal.day)
+    if not isinstance(literal, dt.datetime):
+        raise _mismatch(literal, column_type)
+    offset = dt.timedelta(0)
+    if column_type.name in ("timestamp", "timestamp_ns"):
+        aware = literal if literal.tzinfo is not None else literal.replace(tzinfo=zone)
+        offset = aware.utcoffset() or offset
+    elif literal.tzinfo is not None:
+        raise ExpressionError(
+            f"{literal!r} has a time zone and cannot be compared with a column of type {column_type}",
+            hint="pass a datetime without tzinfo",
+        )
+    # A datetime in UTC could be outside the years that Python supports.
+    micros: int = (literal.replace(tzinfo=None) - _EPOCH - offset) // dt.timedelta(microseconds=1)
+    return micros * 1000 + int(beyond)
+
+
+def _parse(text: str, column_type: Primitive) -> tuple[dt.datetime, int]:
+    """Read a date or timestamp from text, as SQL does when it compares one with a string; see `parse_timestamp`."""
+    try:
+        return parse_timestamp(text)
+    except ValueError:
+        raise _mismatch(text, column_type) from None

@@ -1,0 +1,251 @@
+"""Filters as SQL text in Spark's dialect. sqlglot parses it, and this module converts the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from deltaberg.errors import ExpressionError, MissingDependencyError, first_line
+from deltaberg.expressions.instants import parse_timestamp
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.kernels.decimals import parse_decimal
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["parse_sql"]
+
+_SUPPORTED = (
+    "comparisons of a column with a literal or a column, IN, BETWEEN, LIKE, IS [NOT] NULL, isnan, startswith, "
+    "AND, OR, NOT"
+)
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def parse_sql(text: str) -> Expression:
+    """Parse a condition from SQL text.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is not a condition, or is one that this library cannot evaluate.
+    MissingDependencyError
+        If sqlglot is not installed.
+
+    Examples
+    --------
+    >>> print(parse_sql("x > 5 AND name LIKE 'a%'"))
+    (x > 5 AND name LIKE 'a%')
+    """
+    try:
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+    except ImportError as error:
+        raise MissingDependencyError(
+            "filters as SQL text need the package sqlglot",
+            hint="pip install 'deltaberg[sql]', or build the filter with col()",
+        ) from error
+    try:
+        tree = sqlglot.parse_one(text, dialect=_dialect())
+        return _condition(tree)
+    except SqlglotError as error:
+        raise ExpressionError(f"the filter {text!r} is not a SQL condition: {first_line(error)}") from None
+    except RecursionError:
+        raise ExpressionError("the filter is nested too deeply") from None
+    except ExpressionError as error:
+        raise error.with_context(filter=text) from None
+
+
+@cache
+def _dialect() -> Any:
+    """Return Spark's dialect, with two quotes inside text standing for one, as in standard SQL and Spark 4."""
+    from sqlglot.dialects.spark import Spark
+
+    class Conditions(Spark):
+        class Tokenizer(Spark.Tokenizer):
+            STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+
+    return Conditions
+
+
+def _condition(node: exp.Expr) -> Expression:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Paren):
+        return _condition(node.this)
+    if isinstance(node, (exp.And, exp.Or)):
+        return _joined(node)
+    if isinstance(node, exp.Not):
+        return Not(_condition(node.this))
+    if isinstance(node, exp.Boolean):
+        return TRUE if node.this else FALSE
+    if isinstance(node, (exp.Column, exp.Dot)):
+        return _column(node).is_true()
+    known = _handlers().get(type(node))
+    if known is None:
+        raise _unsupported(node)
+    names, handler = known
+    # An unknown argument could change the meaning of a node. Newer versions of sqlglot, for instance, express NOT LIKE
+    # by the argument negate.
+    given = {name for name, value in node.args.items() if value not in (None, False, [])}
+    if not given <= {*names, "negate"}:
+        raise _unsupported(node)
+    return Not(handler(node)) if "negate" in given else handler(node)
+
+
+def _joined(node: exp.And | exp.Or) -> Expression:
+    """Join a chain of ANDs or ORs without recursion."""
+    parts = [_condition(part) for part in node.flatten()]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = (And if type(node).__name__ == "And" else Or)(joined, part)
+    return joined
+
+
+def _handlers() -> dict[type, tuple[tuple[str, ...], Callable[[Any], Expression]]]:
+    """Return, for each kind of node, the arguments that its handler knows, and the handler."""
+    from sqlglot import exp
+
+    two = ("this", "expression")
+
+    def compare(operator: str) -> tuple[tuple[str, ...], Callable[[Any], Expression]]:
+        return two, lambda node: _comparison(operator, node)
+
+    return {
+        exp.EQ: compare("="),
+        exp.NEQ: compare("!="),
+        exp.GT: compare(">"),
+        exp.GTE: compare(">="),
+        exp.LT: compare("<"),
+        exp.LTE: compare("<="),
+        exp.NullSafeEQ: compare("<=>"),
+        exp.NullSafeNEQ: compare("is distinct from"),
+        exp.Is: (two, _is),
+        exp.In: (("this", "expressions"), _in),
+        exp.Between: (("this", "low", "high"), _between),
+        exp.Like: (two, _like),
+        exp.StartsWith: (two, _starts_with),
+        exp.IsNan: (("this",), lambda node: Predicate("is nan", _column(node.this))),
+    }
+
+
+def _comparison(operator: str, node: exp.Binary) -> Expression:
+    left, right = node.this, node.expression
+    if _is_column(left):
+        return Predicate(operator, _column(left), (_column(right) if _is_column(right) else _literal(right),))
+    if _is_column(right):
+        return Predicate(_FLIPPED.get(operator, operator), _column(right), (_literal(left),))
+    raise _unsupported(node)
+
+
+def _is(node: exp.Is) -> Expression:
+    from sqlglot import exp
+
+    value = node.expression
+    if isinstance(value, exp.Null):
+        return Predicate("is null", _column(node.this))
+    if isinstance(value, exp.Boolean):
+        return Predicate("<=>", _column(node.this), (bool(value.this),))
+    raise _unsupported(node)
+
+
+def _in(node: exp.In) -> Expression:
+    return Predicate("in", _column(node.this), tuple(_literal(value) for value in node.expressions))
+
+
+def _between(node: exp.Between) -> Expression:
+    column = _column(node.this)
+    low, high = _literal(node.args["low"]), _literal(node.args["high"])
+    return And(Predicate(">=", column, (low,)), Predicate("<=", column, (high,)))
+
+
+def _like(node: exp.Like) -> Expression:
+    return Predicate("like", _column(node.this), (_literal(node.expression),))
+
+
+def _starts_with(node: exp.StartsWith) -> Expression:
+    return Predicate("starts with", _column(node.this), (_literal(node.expression),))
+
+
+def _is_column(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, (exp.Column, exp.Dot))
+
+
+def _column(node: exp.Expr) -> Column:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Paren):
+        return _column(node.this)
+    if isinstance(node, exp.Column):
+        return Column(tuple(part.name for part in node.parts))
+    if isinstance(node, exp.Dot):
+        parts = [part.name if isinstance(part, exp.Identifier) else None for part in node.parts]
+        if None not in parts:
+            return Column(tuple(part for part in parts if part is not None))
+    raise _unsupported(node)
+
+
+def _literal(node: exp.Expr) -> Any:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Paren):
+        return _literal(node.this)
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        value = _literal(node.this)
+        if isinstance(value, Decimal):
+            # The minus operator would round to the precision of the thread's decimal context.
+            return value.copy_negate()
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return -value
+    if isinstance(node, exp.HexString):
+        return bytes.fromhex(node.name if len(node.name) % 2 == 0 else "0" + node.name)
+    if isinstance(node, exp.Literal):
+        return node.name if node.is_string else _number(node.name)
+    if isinstance(node, exp.Cast):
+        return _cast(node)
+    raise _unsupported(node)
+
+
+def _number(text: str) -> int | float | Decimal:
+    if text.isdigit():
+        return int(text)
+    return float(text) if "e" in text.lower() else parse_decimal(text)
+
+
+def _cast(node: exp.Cast) -> Any:
+    """Read a typed literal: ``DATE '2020-01-01'``, ``TIMESTAMP '...'``, ``CAST(... AS DOUBLE)``."""
+    value = _literal(node.this)
+    kind = node.to.this.name
+    try:
+        if kind == "DATE":
+            moment, _ = parse_timestamp(str(value))
+            return moment.date()
+        if kind.startswith("TIMESTAMP") or kind == "DATETIME":
+            moment, beyond = parse_timestamp(str(value))
+            # Python's datetime would lose digits; timestamps can be compared with text too.
+            return str(value) if beyond else moment
+        if kind in ("DOUBLE", "FLOAT"):
+            return float(value)
+        if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
+            return int(value)
+        if kind == "DECIMAL":
+            return parse_decimal(str(value))
+        if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
+            return value
+    except (TypeError, ValueError, ArithmeticError):
+        raise ExpressionError(f"{node.sql(dialect='spark')} is not a literal") from None
+    raise _unsupported(node)
+
+
+def _unsupported(node: exp.Expr) -> ExpressionError:
+    return ExpressionError(
+        f"{node.sql(dialect='spark')!r} cannot be used in a filter", hint=f"filters can contain {_SUPPORTED}"
+    )

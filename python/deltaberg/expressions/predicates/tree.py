@@ -1,0 +1,273 @@
+"""Filters as a tree, not yet bound to a schema.
+
+A filter keeps the rows for which it is true. As in SQL, a comparison with null is unknown, which is not true. Floating
+point numbers compare as in Spark SQL: ``NaN`` equals itself and is greater than every other number, and ``-0.0`` equals
+``0.0``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from deltaberg.errors import ExpressionError
+from deltaberg.schema import ColumnName, split_name
+
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "And",
+    "Column",
+    "Constant",
+    "Expression",
+    "Not",
+    "Or",
+    "Predicate",
+    "all_of",
+    "any_of",
+    "col",
+    "quoted",
+]
+
+#: The operators of predicates, each with its negation.
+NEGATIONS = {
+    "=": "!=",
+    "!=": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "<=>": "is distinct from",
+    "is distinct from": "<=>",
+    "in": "not in",
+    "not in": "in",
+    "is null": "is not null",
+    "is not null": "is null",
+    "is nan": "is not nan",
+    "is not nan": "is nan",
+    "starts with": "not starts with",
+    "not starts with": "starts with",
+    "like": "not like",
+    "not like": "like",
+}
+
+
+class Expression:
+    """A condition on a row. Conditions are combined with ``&``, ``|`` and ``~``."""
+
+    def __and__(self, other: Expression) -> Expression:
+        return And(self, _condition(other))
+
+    def __or__(self, other: Expression) -> Expression:
+        return Or(self, _condition(other))
+
+    def __invert__(self) -> Expression:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise ExpressionError(
+            "a condition has no truth value", hint="combine conditions with &, | and ~ instead of and, or and not"
+        )
+
+
+def _condition(other: object) -> Expression:
+    if isinstance(other, Column):
+        return other.is_true()
+    if not isinstance(other, Expression):
+        raise ExpressionError(f"a condition was expected, not {other!r}")
+    return other
+
+
+@dataclass(frozen=True)
+class Constant(Expression):
+    """A condition with the same value for every row. False stands for unknown too."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return str(self.value).lower()
+
+
+TRUE = Constant(True)
+FALSE = Constant(False)
+
+
+@dataclass(frozen=True)
+class And(Expression):
+    """Both conditions hold."""
+
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"({self.left} AND {self.right})"
+
+
+@dataclass(frozen=True)
+class Or(Expression):
+    """At least one condition holds."""
+
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"({self.left} OR {self.right})"
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    """The condition is false. If it is unknown, so is its negation."""
+
+    inner: Expression
+
+    def __str__(self) -> str:
+        return f"(NOT {self.inner})"
+
+
+@dataclass(frozen=True)
+class Predicate(Expression):
+    """A column compared with literals, or with another column.
+
+    ``operator`` is a key of `NEGATIONS`. ``values`` holds no literals (``is null``), one, or several (``in``).
+    """
+
+    operator: str
+    column: Column
+    values: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        operator = self.operator.upper()
+        if not self.values:
+            return f"{self.column} {operator}"
+        if self.operator in ("in", "not in"):
+            return f"{self.column} {operator} ({', '.join(map(_shown, self.values))})"
+        return f"{self.column} {operator} {_shown(self.values[0])}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return quoted(value)
+    return str(value)
+
+
+def quoted(text: str) -> str:
+    """Quote text as a SQL literal that `parse_sql` reads."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column in a condition, to be compared with literals or with another column.
+
+    Examples
+    --------
+    >>> print((col("x") > 5) & col("s.name").is_in(["a", "b"]))
+    (x > 5 AND s.name IN ('a', 'b'))
+    """
+
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in self.path)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return Predicate("=", self, (other,))
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return Predicate("!=", self, (other,))
+
+    def __lt__(self, other: Any) -> Expression:
+        return Predicate("<", self, (other,))
+
+    def __le__(self, other: Any) -> Expression:
+        return Predicate("<=", self, (other,))
+
+    def __gt__(self, other: Any) -> Expression:
+        return Predicate(">", self, (other,))
+
+    def __ge__(self, other: Any) -> Expression:
+        return Predicate(">=", self, (other,))
+
+    def __and__(self, other: Any) -> Expression:
+        return And(self.is_true(), _condition(other))
+
+    def __or__(self, other: Any) -> Expression:
+        return Or(self.is_true(), _condition(other))
+
+    def __invert__(self) -> Expression:
+        return Predicate("=", self, (False,))
+
+    def __bool__(self) -> bool:
+        raise ExpressionError(
+            "a column has no truth value", hint="combine conditions with &, | and ~, or use is_true()"
+        )
+
+    def is_true(self) -> Expression:
+        """Keep the rows in which a boolean column is true."""
+        return Predicate("=", self, (True,))
+
+    def is_null(self) -> Expression:
+        """Keep the rows in which the column is null."""
+        return Predicate("is null", self)
+
+    def is_not_null(self) -> Expression:
+        """Keep the rows in which the column is not null."""
+        return Predicate("is not null", self)
+
+    def is_nan(self) -> Expression:
+        """Keep the rows in which the column is NaN."""
+        return Predicate("is nan", self)
+
+    def is_in(self, values: Iterable[Any]) -> Expression:
+        """Keep the rows in which the column equals one of the values."""
+        return Predicate("in", self, tuple(values))
+
+    def equals_or_both_null(self, value: Any) -> Expression:
+        """Compare like SQL's ``<=>``, for which null equals null and nothing is unknown."""
+        return Predicate("<=>", self, (value,))
+
+    def starts_with(self, prefix: str) -> Expression:
+        """Keep the rows in which a string column begins with the prefix."""
+        return Predicate("starts with", self, (prefix,))
+
+    def like(self, pattern: str) -> Expression:
+        """Keep the rows in which a string column matches a SQL pattern of ``%`` and ``_``, escaped by a backslash."""
+        return Predicate("like", self, (pattern,))
+
+
+def col(name: ColumnName) -> Column:
+    """Name a column, to build a condition on it.
+
+    Parameters
+    ----------
+    name
+        Dots lead into structs. A name with a literal dot is put in backticks, or passed as a tuple.
+
+    Examples
+    --------
+    >>> print(~(col("x") == 1))
+    (NOT x = 1)
+    """
+    return Column(split_name(name))
+
+
+def all_of(conditions: Iterable[Expression]) -> Expression:
+    """Join conditions with AND. If there are none, every row is kept."""
+    joined: Expression | None = None
+    for condition in conditions:
+        joined = condition if joined is None else And(joined, condition)
+    return TRUE if joined is None else joined
+
+
+def any_of(conditions: Iterable[Expression]) -> Expression:
+    """Join conditions with OR. If there are none, no row is kept."""
+    joined: Expression | None = None
+    for condition in conditions:
+        joined = condition if joined is None else Or(joined, condition)
+    return FALSE if joined is None else joined

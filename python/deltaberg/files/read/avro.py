@@ -1,0 +1,102 @@
+"""Avro data files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from deltaberg.files.avro.container import AvroFile
+from deltaberg.files.avro.schema import arrow_field_of
+from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
+from deltaberg.kernels.results import empty_batch
+from deltaberg.schema import NameMapping, with_mapped_ids
+from deltaberg.schema.projection import leaf_offsets
+
+__all__ = ["AvroSource"]
+
+#: Bytes of blocks that are decoded at a time.
+_PIECE = 8 << 20
+
+
+class AvroSource(DataFile):
+    """An open Avro file; a block is a group of rows."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        with file:
+            self._avro = AvroFile(file.read())
+        self._schema = pa.schema([arrow_field_of(child) for child in self._avro.schema.fields])
+
+    def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
+        """Return the schema, with ids by name where the file has none."""
+        return with_mapped_ids(self._schema, mapping)
+
+    def row_groups(self, start: int, stop: int) -> list[RowGroup]:
+        """Return the blocks whose middle lies in bytes ``start`` to ``stop`` of the file."""
+        groups = []
+        position = 0
+        for number, block in enumerate(self._avro.blocks):
+            if start <= block.offset + block.size // 2 < stop:
+                groups.append(RowGroup(number, position, block.rows))
+            position += block.rows
+        return groups
+
+    def batches(
+        self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
+    ) -> Iterator[PositionedBatch]:
+        """Read the top-level columns that contain the leaves."""
+        wanted = self._wanted(leaves)
+        for run in self._runs(groups):
+            position = run[0].start
+            rows = sum(group.rows for group in run)
+            if not leaves:
+                table = None
+            else:
+                blocks = [self._avro.blocks[group.number] for group in run]
+                table = self._avro.read_by_name(wanted, blocks, threads=0 if threads else 1)
+            for batch in _cut(table, rows, batch_size):
+                yield PositionedBatch(position, batch.num_rows, batch)
+                position += batch.num_rows
+
+    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:  # noqa: ARG002
+        """Return the bytes of some blocks, which contain all columns."""
+        return sum(self._avro.blocks[group.number].size for group in groups)
+
+    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
+        """Estimate how many bytes a row has in memory."""
+        rows = sum(group.rows for group in groups) or 1
+        return max(2 * self.compressed_bytes(groups, leaves) // rows, 8 * len(leaves), 1)
+
+    def close(self) -> None:
+        """Do nothing: the file was closed once its bytes were read."""
+
+    def _wanted(self, leaves: Sequence[int]) -> pa.Schema:
+        offsets = [*leaf_offsets(list(self._schema), 0), 1 << 62]
+        return pa.schema(
+            [
+                child
+                for child, first, end in zip(self._schema, offsets, offsets[1:], strict=False)
+                if any(first <= leaf < end for leaf in leaves)
+            ]
+        )
+
+    def _runs(self, groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+        """Return runs of adjacent blocks, up to a size beyond which decoding them together gains nothing."""
+        run: list[RowGroup] = []
+        size = 0
+        for group in groups:
+            if run and (group.number != run[-1].number + 1 or size >= _PIECE):
+                yield run
+                run, size = [], 0
+            run.append(group)
+            size += self._avro.blocks[group.number].size
+        if run:
+            yield run
+
+
+def _cut(table: pa.Table | None, rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
+    if table is not None:
+        yield from table.to_batches(max_chunksize=batch_size)
+        return
+    for first in range(0, rows, batch_size):
+        yield empty_batch(min(batch_size, rows - first))

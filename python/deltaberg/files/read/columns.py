@@ -1,0 +1,142 @@
+"""Builds the columns of one task: from the file, from constants, and from what is computed for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions import TRUE, Bound, bound_paths, evaluate
+from deltaberg.files.read.bitmaps import RowSelection
+from deltaberg.files.read.data_file import PositionedBatch
+from deltaberg.files.read.deletes import KeySet, leaf_of
+from deltaberg.files.read.layout import FileLayout
+from deltaberg.files.read.metadata import DELETED, ComputedColumns
+from deltaberg.files.read.task import FileTask
+from deltaberg.kernels.results import empty_batch
+from deltaberg.pruning import StatsKey, known_values
+from deltaberg.schema import Field, Struct, arrow_schema
+from deltaberg.schema.projection import plan_projection
+
+__all__ = ["TaskColumns"]
+
+
+class TaskColumns:
+    """Builds the wanted rows of a task from batches of its file.
+
+    Parameters
+    ----------
+    output
+        The wanted columns, in order.
+    constants
+        The columns that have one value in the whole file, where the task knows it.
+    residual
+        The filter, which is applied where the task says so.
+    deleted_keys
+        Equality deletes: rows whose columns equal one of the keys are deleted.
+    only_keys
+        Equality deletes that name the only rows wanted, in a task that reads what a change deleted or restored.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        output: Struct,
+        constants: Struct,
+        residual: Bound,
+        layout: FileLayout,
+        task: FileTask,
+        deleted_keys: Sequence[KeySet],
+        only_keys: Sequence[KeySet] = (),
+    ) -> None:
+        self._output = output
+        self._layout = layout
+        self._task = task
+        self._deleted_keys = deleted_keys
+        self._only_keys = only_keys
+        self._is_chosen = task.only_in_vector is not None or bool(task.only_in_delete_files)
+        known = [child for child in constants if child.name not in layout.stored or task.constants[child.name].is_valid]
+        self._constants = frozenset((child.name, child.id) for child in known)
+        #: The values of the constants, by statistics key.
+        self.constants: dict[StatsKey, pa.Scalar] = {}
+        for child in known:
+            self.constants |= known_values(child, task.constants[child.name])
+        self.condition = residual if task.filtered else TRUE
+        needed = [*output, *(_narrow(path) for path in bound_paths(self.condition))]
+        computed = [child for child in needed if child.name in layout.computed and not self._is_constant(child)]
+        self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
+        self._gives_deleted = any(child.name == DELETED for child in computed)
+        self._output_schema = arrow_schema(output)
+        from_file = [*needed, *(child for keys in (*deleted_keys, *only_keys) for child in keys.fields)]
+        #: The columns to read from the file, each perhaps narrowed to some of its fields.
+        self._from_file = list(dict.fromkeys(child for child in from_file if self._is_in_file(child)))
+
+    def _is_in_file(self, child: Field) -> bool:
+        return not self._is_constant(child) and child.name not in self._layout.computed
+
+    def _is_constant(self, child: Field) -> bool:
+        """Return whether a column is a constant. A dropped column that deletes compare may have the name of one."""
+        return (child.name, child.id) in self._constants
+
+    def resolve(self, file_schema: pa.Schema) -> None:
+        """Plan how the columns are read from a file of this schema."""
+        self._hidden = self._computed.file_fields
+        self._projection = plan_projection([*self._from_file, *self._hidden], file_schema, self._layout.by_id)
+        self.leaves = self._projection.leaves
+
+    def rows(self, positioned: PositionedBatch, selection: RowSelection) -> pa.RecordBatch:
+        """Return the wanted rows of a batch of the file."""
+        start, count, _ = positioned
+        arrays = self._projection.apply(positioned.batch, count)
+        columns = dict(zip(self._from_file, arrays, strict=False))
+        keep = selection.kept(start, count)
+        for keys in self._deleted_keys:
+            spared = pc.invert(self._named(keys, columns, count))
+            keep = spared if keep is None else pc.and_(keep, spared)
+        if self._is_chosen:
+            chosen = self._chosen(selection.only(start, count), columns, count)
+            keep = chosen if keep is None else pc.and_(keep, chosen)
+        columns.update(self._computed.build(start, count, arrays[len(self._from_file) :], keep))
+        mask = None if self._gives_deleted else keep
+        if self._task.filtered:
+            matches = self._matches(columns, count)
+            mask = matches if mask is None else pc.and_kleene(mask, matches)
+        made = [self._column(child, columns, count) for child in self._output]
+        batch = pa.RecordBatch.from_arrays(made, schema=self._output_schema) if made else empty_batch(count)
+        return batch if mask is None else batch.filter(mask)
+
+    def _named(self, keys: KeySet, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
+        """Return which rows equal a key."""
+        return keys.deleted([leaf_of(self._column(child, columns, count), child) for child in keys.fields])
+
+    def _chosen(self, chosen: pa.BooleanArray | None, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
+        """Return which rows positions or keys name."""
+        for keys in self._only_keys:
+            named = self._named(keys, columns, count)
+            chosen = named if chosen is None else pc.or_(chosen, named)
+        return pa.repeat(False, count) if chosen is None else chosen
+
+    def _column(self, child: Field, columns: dict[Field, pa.Array], count: int) -> pa.Array:
+        if not self._is_constant(child):
+            return columns[child]
+        value = self._task.constants[child.name]
+        return pa.repeat(value, count) if value.is_valid else pa.nulls(count, value.type)
+
+    def _matches(self, columns: dict[Field, pa.Array], count: int) -> pa.BooleanArray:
+        def column(path: tuple[Field, ...]) -> pa.Array:
+            array = self._column(_narrow(path), columns, count)
+            for part in path[1:]:
+                array = pc.struct_field(array, array.type.get_field_index(part.name))
+            return array
+
+        return evaluate(self.condition, column, count)
+
+
+def _narrow(path: Sequence[Field]) -> Field:
+    """Return the first field of a path, narrowed to the rest of the path."""
+    narrow = path[-1]
+    for outer in reversed(path[:-1]):
+        narrow = replace(outer, type=Struct((narrow,)))
+    return narrow

@@ -1,0 +1,75 @@
+"""The common interface of open data files of every format.
+
+Rows come with their physical position, which projection, filters, skipping of row groups and batch borders all keep.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from deltaberg.expressions import Bound
+from deltaberg.files.read.layout import FileLayout
+from deltaberg.pruning import StatsKey
+from deltaberg.schema import NameMapping
+
+__all__ = ["DataFile", "PositionedBatch", "RowGroup"]
+
+
+class PositionedBatch(NamedTuple):
+    """Consecutive rows of a file; ``start`` is the physical position of the first one."""
+
+    start: int
+    rows: int
+    batch: pa.RecordBatch
+
+
+class RowGroup(NamedTuple):
+    """Consecutive rows of a file that can be read apart from others: its number, its first row, how many rows."""
+
+    number: int
+    start: int
+    rows: int
+
+
+class DataFile(ABC):
+    """An open data file: its schema, and its rows in groups that can be read apart."""
+
+    @abstractmethod
+    def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
+        """Return the schema, with ids by name where the file has none."""
+
+    @abstractmethod
+    def row_groups(self, start: int, stop: int) -> list[RowGroup]:
+        """Return the groups whose middle lies in bytes ``start`` to ``stop`` of the file."""
+
+    def prune(
+        self,
+        groups: Sequence[RowGroup],
+        condition: Bound,  # noqa: ARG002
+        constants: Mapping[StatsKey, pa.Scalar],  # noqa: ARG002
+        layout: FileLayout,  # noqa: ARG002
+    ) -> list[RowGroup]:
+        """Return the groups in which a row can match: all of them, where a format has no statistics of groups."""
+        return list(groups)
+
+    @abstractmethod
+    def batches(
+        self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
+    ) -> Iterator[PositionedBatch]:
+        """Read leaf columns of some groups; without leaves, batches have rows and no columns."""
+
+    @abstractmethod
+    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
+        """Return how many bytes the leaves of some groups have in the file."""
+
+    @abstractmethod
+    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
+        """Estimate how many bytes a row of the leaves has in memory."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file."""

@@ -1,0 +1,283 @@
+"""Which rows of a data file Iceberg's delete files delete (Iceberg spec, "Delete Formats").
+
+A delete file can apply to many data files, so its content is kept for the process, within a limit on memory. Position
+deletes become bitmaps, like deletion vectors; equality deletes become sets of keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.errors import CorruptDataFileError, DeltabergError, ObjectNotFoundError
+from deltaberg.files.read.delete_cache import DeleteFileIdentities, Identity, KeptReads, gone
+from deltaberg.files.read.formats import open_data_file
+from deltaberg.files.read.layout import FileLayout
+from deltaberg.files.read.task import DeleteFile, FileTask
+from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, field_id
+from deltaberg.schema.projection import plan_projection
+from deltaberg.storage import PathResolver, StoreSpec, parse_location
+
+__all__ = ["KeySet", "equality_deletes", "position_deletes"]
+
+#: Columns of position delete files.
+_FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
+_POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
+_BATCH = 131_072
+#: Delete files are indexed in runs of powers of this base. A larger base means that a row is looked up in more indexes,
+#: and that a key is in fewer of them.
+_RUN_BASE = 8
+#: Bytes that an index takes for each key in addition to the key itself.
+_INDEX_ROW_BYTES = 32
+#: Bytes that a path takes in a dictionary in addition to its characters.
+_PATH_BYTES = 200
+
+
+_kept = KeptReads()
+_identities = DeleteFileIdentities()
+
+
+def position_deletes(
+    files: Sequence[DeleteFile], task: FileTask, store: StoreSpec, resolver: PathResolver | None
+) -> bytes | None:
+    """Return the positions that position delete files delete in a task's data file, as a portable bitmap."""
+    named = [file for file in files if file.keys is None]
+    if not named:
+        return None
+    spelling = None if resolver is None else pickle.dumps(resolver)
+    found: list[pa.UInt64Array] = []
+    for file, identity in zip(named, _identities.of(named, store, resolver), strict=True):
+        kept = _kept.get(identity, partial(_positions, file, store))
+        paths = {task.recorded_path}
+        if resolver is not None:
+            places = _kept.get((identity, spelling), partial(_places, kept, resolver))
+            paths.update(places.get(task.location, ()))
+        found += [kept.of(path) for path in paths if path in kept.ranges]
+    positions = [part for part in found if len(part)]
+    if not positions:
+        return None
+    chunks = pa.chunked_array(positions, pa.uint64()) if len(positions) > 1 else positions[0]
+    ascending = _ascending(chunks)
+    bitmap, _ = kernels.unframe_bitmap(kernels.encode_bitmap(ascending, "delta-inline"), "delta-inline")
+    return bitmap
+
+
+class _Positions(NamedTuple):
+    """The content of a position delete file: all positions, path by path, and the start and count of each path's."""
+
+    positions: pa.UInt64Array
+    ranges: dict[str, tuple[int, int]]
+
+    def of(self, path: str) -> pa.UInt64Array:
+        """Return the positions of a path."""
+        start, count = self.ranges[path]
+        return self.positions.slice(start, count)
+
+
+def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
+    """Read a position delete file."""
+    table = _read(file, store, [_FILE_PATH, _POS], FileLayout(by_id=False))
+    if table.column("file_path").null_count or table.column("pos").null_count:
+        raise CorruptDataFileError("a position delete has no path or no position", delete_file=file.location)
+    lowest = pc.min(table.column("pos")).as_py()
+    if lowest is not None and lowest < 0:
+        raise CorruptDataFileError(f"a position delete has the position {lowest}", delete_file=file.location)
+    paths = as_array(table.column("file_path")).dictionary_encode()
+    positions = as_array(table.column("pos")).cast(pa.uint64())
+    codes = paths.indices
+    # Codes count up with the first rows of their paths: they ascend where the file is sorted by path, as it should be.
+    if len(codes) > 1 and pc.any(pc.less(codes[1:], codes[:-1])).as_py():
+        order = pc.array_sort_indices(codes)
+        codes, positions = codes.take(order), positions.take(order)
+    counts = codes.value_counts().field("counts").to_pylist()
+    ranges = dict(
+        zip(paths.dictionary.to_pylist(), zip(accumulate(counts, initial=0), counts, strict=False), strict=True)
+    )
+    return _Positions(positions, ranges), positions.nbytes + paths.dictionary.nbytes + _PATH_BYTES * len(ranges)
+
+
+def _places(kept: _Positions, resolver: PathResolver) -> tuple[dict[str, list[str]], int]:
+    """Return the paths in a delete file by the location that they lead to, which several spellings may share."""
+    found: dict[str, list[str]] = {}
+    for path in kept.ranges:
+        with contextlib.suppress(DeltabergError):
+            found.setdefault(str(resolver.resolve(path)), []).append(path)
+    return found, sum(_PATH_BYTES + len(place) for place in found)
+
+
+def _ascending(positions: pa.Array | pa.ChunkedArray) -> pa.UInt64Array:
+    whole = as_array(positions)
+    if len(whole) > 1 and not pc.all(pc.less(whole[:-1], whole[1:])).as_py():
+        unique = whole.unique()
+        return unique.take(pc.array_sort_indices(unique))
+    return whole
+
+
+class KeySet(NamedTuple):
+    """The keys of equality deletes over the same columns: rows that equal one of them in all columns are deleted.
+
+    Null equals null, NaN equals NaN, and -0.0 does not equal 0.0. The keys lie in one index or in a few of them.
+    """
+
+    fields: tuple[Field, ...]
+    indexes: tuple[Any, ...]
+
+    def deleted(self, columns: Sequence[pa.Array]) -> pa.BooleanArray:
+        """Return, for each row, whether its values are a key. The time does not depend on the number of keys."""
+        batch = _batch(columns)
+        first, *others = self.indexes
+        named = kernels.contains_keys(first, batch)
+        for index in others:
+            named = pc.or_(named, kernels.contains_keys(index, batch))
+        return named
+
+
+def _batch(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.RecordBatch:
+    names = [str(number) for number in range(len(columns))]
+    return pa.RecordBatch.from_arrays([_comparable(as_array(column)) for column in columns], names=names)
+
+
+def _comparable(values: pa.Array) -> pa.Array:
+    """Return floating-point numbers as their bits, with all NaNs alike."""
+    bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(values.type)
+    if bits is None:
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values).view(bits)
+
+
+def equality_deletes(chosen: Sequence[DeleteFile], store: StoreSpec, layout: FileLayout) -> list[KeySet]:
+    """Return the keys of equality delete files, one set for the files that compare the same columns.
+
+    Each delete file is decoded once, however many data files it applies to. Planning lists the newest delete files
+    first. Those of a newer data file are therefore the first of an older one's, and both use the same indexes.
+    """
+    by_columns: dict[tuple[int, ...], list[DeleteFile]] = {}
+    for file in chosen:
+        if file.keys is not None:
+            by_columns.setdefault(tuple(sorted(set(file.keys))), []).append(file)
+    found = []
+    for ids, files in by_columns.items():
+        fields = tuple(_key_field(number, layout.keys, files[0]) for number in ids)
+        reader = _KeyReader(fields, store, layout)
+        known = list(zip(files, _identities.of(files, store, layout.resolver), strict=True))
+        found.append(KeySet(fields, tuple(reader.index(known[start:stop]) for start, stop in _runs(len(known)))))
+    return found
+
+
+def _runs(count: int) -> list[tuple[int, int]]:
+    """Divide the numbers below ``count`` into runs whose lengths are multiples of ever smaller powers of a base.
+
+    There are as many runs as ``count`` has digits other than 0 in that base, and different counts have most runs in
+    common.
+
+    Examples
+    --------
+    >>> _runs(7), _runs(8), _runs(85)
+    ([(0, 7)], [(0, 8)], [(0, 64), (64, 80), (80, 85)])
+    """
+    width = 1
+    while width * _RUN_BASE <= count:
+        width *= _RUN_BASE
+    runs, start = [], 0
+    while start < count:
+        stop = start + (count - start) // width * width
+        if stop > start:
+            runs.append((start, stop))
+        start, width = stop, width // _RUN_BASE
+    return runs
+
+
+class _KeyReader:
+    """Reads the keys of delete files over the same columns, each file once, and indexes them."""
+
+    def __init__(self, fields: tuple[Field, ...], store: StoreSpec, layout: FileLayout) -> None:
+        self._fields = fields
+        self._store = store
+        self._layout = layout
+        # Together with the file, this determines what is read.
+        self._as = (fields, layout.by_id, layout.name_mapping)
+
+    def index(self, files: Sequence[tuple[DeleteFile, Identity]]) -> Any:
+        """Return one index of the keys of some files."""
+        return _kept.get((tuple(identity for _, identity in files), self._as), lambda: self._index(files))
+
+    def _index(self, files: Sequence[tuple[DeleteFile, Identity]]) -> tuple[Any, int]:
+        parts = [_kept.get((identity, self._as), partial(self._keys, file)) for file, identity in files]
+        whole = pa.Table.from_batches(parts).combine_chunks()
+        keys = pa.RecordBatch.from_arrays([as_array(column) for column in whole.columns], schema=whole.schema)
+        return kernels.index_keys(keys), 2 * keys.nbytes + _INDEX_ROW_BYTES * len(whole)
+
+    def _keys(self, file: DeleteFile) -> tuple[pa.RecordBatch, int]:
+        table = _read(file, self._store, self._fields, self._layout).combine_chunks()
+        columns = [leaf_of(as_array(column), child) for column, child in zip(table.columns, self._fields, strict=True)]
+        keys = _batch(columns)
+        return keys, keys.nbytes
+
+
+def _key_field(number: int, known: Sequence[Field], file: DeleteFile) -> Field:
+    """Return the top-level field narrowed to the column of an id."""
+    for child in known:
+        path = _path_to(child, number)
+        if path:
+            return path
+    raise CorruptDataFileError(
+        f"an equality delete file compares the column with id {number}, which no schema of the table has",
+        delete_file=file.location,
+    )
+
+
+def _path_to(child: Field, number: int) -> Field | None:
+    if child.id == number:
+        return child
+    if isinstance(child.type, Struct):
+        for part in child.type:
+            found = _path_to(part, number)
+            if found is not None:
+                return Field(child.name, Struct((found,)), id=child.id, physical_name=child.physical_name)
+    return None
+
+
+def leaf_of(array: pa.Array | pa.ChunkedArray, child: Field) -> pa.Array:
+    """Return the only leaf of a nested column; it is null if an enclosing struct is."""
+    while isinstance(child.type, Struct):
+        child = child.type.fields[0]
+        array = pc.struct_field(array, 0)
+    return array
+
+
+def _read(file: DeleteFile, store: StoreSpec, fields: Sequence[Field], layout: FileLayout) -> pa.Table:
+    """Read columns of a delete file."""
+    location = parse_location(file.location)
+    schema = arrow_schema(Struct(tuple(fields)))
+    try:
+        source = open_data_file(file.format, location, store, file.size or None)
+        try:
+            found_schema = source.schema_with(layout.name_mapping)
+            # The columns of position deletes have the same ids and names in all tables.
+            by_id = layout.by_id or {child.id for child in fields} <= {field_id(child) for child in found_schema}
+            projection = plan_projection(fields, found_schema, by_id)
+            groups = source.row_groups(0, (1 << 63) - 1)
+            batches = [
+                pa.RecordBatch.from_arrays(projection.apply(found.batch, found.rows), schema=schema)
+                for found in source.batches(groups, projection.leaves, _BATCH, threads=False)
+            ]
+        finally:
+            source.close()
+    except ObjectNotFoundError as error:
+        raise gone(file) from error
+    except DeltabergError as error:
+        raise error.with_context(delete_file=file.location) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CorruptDataFileError(f"the delete file cannot be decoded: {error}", delete_file=file.location) from error
+    missing = [child.name for child, column in zip(fields, projection.sources, strict=True) if column is None]
+    if missing:
+        raise CorruptDataFileError(f"the delete file has no column {missing[0]}", delete_file=file.location)
+    return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,57 @@
+"""Opens data files of the three formats."""
+
+from __future__ import annotations
+
+from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.files.read.data_file import DataFile
+from deltaberg.files.read.parquet import ParquetSource
+from deltaberg.storage import Counters, Location, StoreSpec
+
+__all__ = ["FORMATS", "open_data_file"]
+
+#: The formats of data files.
+FORMATS = ("parquet", "orc", "avro")
+#: Bytes that a column is read by at a time where memory is bounded.
+_PIECE_BYTES = 1 << 20
+
+
+def open_data_file(
+    format: str,
+    location: Location,
+    store: StoreSpec,
+    size: int | None = None,
+    counters: Counters | None = None,
+    in_pieces: bool = False,
+) -> DataFile:
+    """Open a data file.
+
+    Parameters
+    ----------
+    size
+        The size of the file in bytes, where it is known.
+    in_pieces
+        Read large column chunks in pieces, which needs less memory and is slower.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If the format is unknown.
+    """
+    opener = store.open(location)
+    if format == "parquet":
+        file = opener.open(location.path, size, counters)
+        if in_pieces:
+            return ParquetSource(file, buffered=_PIECE_BYTES)
+        return ParquetSource(file, prefetch=location.scheme != "file")
+    if format == "orc":
+        # Few tables have other files, and importing their readers takes a tenth of the time of a first read.
+        from deltaberg.files.read.orc import OrcSource
+
+        return OrcSource(opener.open(location.path, size, counters))
+    if format == "avro":
+        from deltaberg.files.read.avro import AvroSource
+
+        return AvroSource(opener.open(location.path, size, counters))
+    raise UnsupportedFeatureError(
+        f"a data file has the format {format!r}", hint=f"supported are {', '.join(FORMATS)}", feature=format
+    )

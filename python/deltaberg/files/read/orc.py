@@ -1,0 +1,102 @@
+"""ORC files (Iceberg spec, Appendix A, "ORC")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyarrow import orc
+
+from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
+from deltaberg.kernels.results import empty_batch
+from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
+from deltaberg.schema.projection import leaf_offsets
+
+__all__ = ["OrcSource"]
+
+_ORC_ID = b"iceberg.id"
+
+
+class OrcSource(DataFile):
+    """An open ORC file. All of its rows are one group, since pyarrow does not tell how many rows a stripe has."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self._size: int = file.size()
+        self._orc = orc.ORCFile(file)
+        self._raw: pa.Schema = self._orc.schema
+        self._schema = pa.schema([_with_ids(child) for child in self._raw])
+
+    def schema_with(self, mapping: NameMapping | None) -> pa.Schema:
+        """Return the schema, with ids by name where the file has none."""
+        return with_mapped_ids(self._schema, mapping)
+
+    def row_groups(self, start: int, stop: int) -> list[RowGroup]:
+        """Return all rows as one group, which belongs to the split that holds the middle of the file."""
+        return [RowGroup(0, 0, self._orc.nrows)] if start <= self._size // 2 < stop else []
+
+    def batches(
+        self,
+        groups: Sequence[RowGroup],
+        leaves: Sequence[int],
+        batch_size: int,
+        threads: bool,  # noqa: ARG002
+    ) -> Iterator[PositionedBatch]:
+        """Read leaves, stripe by stripe."""
+        if not groups:
+            return
+        position = 0
+        if not leaves:
+            for first in range(0, self._orc.nrows, batch_size):
+                rows = min(batch_size, self._orc.nrows - first)
+                yield PositionedBatch(first, rows, empty_batch(rows))
+            return
+        columns = self._columns(leaves)
+        for number in range(self._orc.nstripes):
+            stripe = self._orc.read_stripe(number, columns=columns)
+            for first in range(0, stripe.num_rows, batch_size):
+                batch = stripe.slice(first, batch_size)
+                yield PositionedBatch(position + first, batch.num_rows, batch)
+            position += stripe.num_rows
+
+    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
+        """Estimate the bytes of the leaves by their share in the number of all leaves."""
+        total = len(leaf_offsets(list(self._raw), 0)) or 1
+        return self._size * min(len(leaves), total) // total if groups else 0
+
+    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:  # noqa: ARG002
+        """Estimate how many bytes a row has in memory."""
+        return max(8 * len(leaves), 1)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _columns(self, leaves: Sequence[int]) -> list[int]:
+        """Return the numbers of the top-level columns that contain the leaves."""
+        offsets = [*leaf_offsets(list(self._raw), 0), 1 << 62]
+        return sorted(
+            {
+                number
+                for number, (first, end) in enumerate(pairwise(offsets))
+                if any(first <= leaf < end for leaf in leaves)
+            }
+        )
+
+
+def _with_ids(child: pa.Field) -> pa.Field:
+    """Return a field with its ORC attribute as the id."""
+    text = (child.metadata or {}).get(_ORC_ID)
+    return child.with_type(_inner(child.type)).with_metadata(None if text is None else {FIELD_ID: text})
+
+
+def _inner(found: pa.DataType) -> pa.DataType:
+    if pt.is_struct(found):
+        return pa.struct([_with_ids(child) for child in found])
+    if pt.is_list(found):
+        return pa.list_(_with_ids(found.value_field))
+    if pt.is_map(found):
+        return pa.map_(_with_ids(found.key_field), _with_ids(found.item_field))
+    return found

@@ -1,0 +1,20 @@
+"""Writing data files: Parquet with statistics, a file at a time."""
+
+from __future__ import annotations
+
+from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions
+from deltaberg.files.write.statistics import CutBounds, StatisticsPlan
+from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows, written_schema
+
+__all__ = [
+    "CODECS",
+    "CutBounds",
+    "DataFile",
+    "FileForm",
+    "ParquetOptions",
+    "StatisticsPlan",
+    "WrittenFile",
+    "leaf_paths",
+    "written_rows",
+    "written_schema",
+]

@@ -1,0 +1,251 @@
+"""Writing one Parquet file to a store, a row group at a time."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
+from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
+from deltaberg.files.write.written import WrittenFile
+from deltaberg.schema import Struct
+from deltaberg.schema.file_schema import file_schema, is_stored, to_file
+from deltaberg.storage import OutputFile, Storage
+
+__all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions"]
+
+#: The codecs of Parquet that every reader of tables knows, and the suffix that they give to names of files.
+CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "brotli": ".br", "none": ""}
+#: pyarrow 16 stores decimals as bytes of a fixed length, which all readers know as well.
+_STORES_INTEGERS = "store_decimal_as_integer" in inspect.signature(pq.ParquetWriter.__init__).parameters
+
+
+@dataclass(frozen=True)
+class ParquetOptions:
+    """How Parquet files are written.
+
+    Parameters
+    ----------
+    compression
+        The codec: snappy, zstd, gzip, lz4, brotli or none. A mapping has codecs by the path of a Parquet column, such
+        as ``s.x`` or ``tags.list.element``, and that of other columns under the empty name.
+    compression_level
+        The level of the codec; None for the default of the codec.
+    dictionary
+        Whether columns are encoded with a dictionary, or the paths of the columns that are.
+    row_group_size
+        Bytes of a row group in the file, approximately.
+    """
+
+    compression: str | Mapping[str, str] = "snappy"
+    compression_level: int | None = None
+    dictionary: bool | Sequence[str] = True
+    row_group_size: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        codecs = [self.compression] if isinstance(self.compression, str) else list(self.compression.values())
+        for codec in codecs:
+            if codec not in CODECS:
+                raise InvalidArgumentError(f"{codec!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
+        if type(self.row_group_size) is not int or self.row_group_size < 1:
+            raise InvalidArgumentError(
+                f"row_group_size is {self.row_group_size!r}", hint="pass a positive number of bytes"
+            )
+
+    @property
+    def main_codec(self) -> str:
+        """The codec of columns for which no other is named."""
+        return self.compression if isinstance(self.compression, str) else self.compression.get("", "snappy")
+
+
+class FileForm:
+    """What all files of one write have in common: their schema, their encoding, and which statistics are taken.
+
+    Parameters
+    ----------
+    columns
+        The columns that files hold.
+    options
+        How Parquet files are written.
+    statistics
+        Which statistics are taken.
+    required
+        Whether fields that are not nullable are required in the file.
+    """
+
+    def __init__(self, columns: Struct, options: ParquetOptions, statistics: StatisticsPlan, *, required: bool) -> None:
+        self.columns = [child for child in columns if is_stored(child)]
+        self.schema = file_schema(columns, required=required)
+        self.options = options
+        self.statistics = statistics
+
+    def stored(self, rows: pa.Table) -> pa.Table:
+        """Return rows of the table as they are in files."""
+        batches = []
+        for batch in rows.to_batches():
+            arrays = [
+                to_file(batch.column(child.name), child.type, field)
+                for child, field in zip(self.columns, self.schema, strict=True)
+            ]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return pa.Table.from_batches(batches, self.schema)
+
+    def writer(self, sink: Any) -> pq.ParquetWriter:
+        """Open a writer of this form."""
+        options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
+        codec = self.options.compression
+        if not isinstance(codec, str):
+            codec = {path: codec.get(path, self.options.main_codec) for path in _leaf_paths(self.schema)}
+        if self.options.compression_level is not None:
+            options["compression_level"] = self.options.compression_level
+        dictionary = self.options.dictionary
+        return pq.ParquetWriter(
+            sink,
+            self.schema,
+            version="2.6",
+            compression=codec,
+            use_dictionary=dictionary if isinstance(dictionary, bool) else list(dictionary),
+            store_schema=False,
+            **options,
+        )
+
+
+class DataFile:
+    """A Parquet file that is being written. It is used by one thread at a time.
+
+    Parameters
+    ----------
+    store
+        Where the file is written.
+    target
+        The path of the file in the store.
+    path
+        The path of the file relative to the table.
+    form
+        What it has in common with other files.
+    partition
+        Its partition values.
+    """
+
+    def __init__(
+        self, store: Storage, target: str, path: str, form: FileForm, partition: Mapping[str, pa.Scalar]
+    ) -> None:
+        self._store = store
+        self._form = form
+        self._partition = partition
+        self._statistics = StatisticsTaker(form.statistics)
+        self._sink: _Sink | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self.target = target
+        self.path = path
+        #: Whether an object may have been made, which is to be deleted if the file is not needed.
+        self.is_begun = False
+
+    def write(self, rows: pa.Table) -> int:
+        """Write rows of the table as one row group, and return the bytes that it has in the file.
+
+        Raises
+        ------
+        StorageError
+            If the store fails.
+        """
+        self._statistics.take(rows)
+        sink, writer = self._open()
+        before = sink.tell()
+        try:
+            writer.write_table(self._form.stored(rows), row_group_size=max(rows.num_rows, 1))
+        except (pa.ArrowException, OSError) as error:
+            raise _failed(error, self.target) from error
+        return sink.tell() - before
+
+    def finish(self) -> WrittenFile:
+        """Finish the file, and describe it."""
+        sink, writer = self._open()
+        try:
+            writer.close()
+        except (pa.ArrowException, OSError) as error:
+            raise _failed(error, self.target) from error
+        sink.output.close()
+        self._sink = self._writer = None
+        taken = self._statistics
+        lower, upper = taken.bounds()
+        return WrittenFile(
+            self.path,
+            sink.tell(),
+            taken.record_count,
+            time.time_ns() // 1_000_000,
+            self._partition,
+            lower,
+            upper,
+            taken.null_count,
+            taken.nan_counts(),
+        )
+
+    def abort(self) -> None:
+        """Discard the file, if it is not finished."""
+        if self._sink is None:
+            return
+        self._sink.is_aborted = True
+        self._sink.output.abort()
+        if self._writer is not None and self._writer.is_open:
+            # The end of the file goes nowhere. An open writer would write it when it is collected.
+            self._writer.close()
+
+    def _open(self) -> tuple[_Sink, pq.ParquetWriter]:
+        if self._sink is None:
+            self._refuse_taken()
+            self.is_begun = True
+            self._sink = _Sink(self._store.open_output(self.target))
+        if self._writer is None:
+            self._writer = self._form.writer(self._sink)
+        return self._sink, self._writer
+
+    def _refuse_taken(self) -> None:
+        """Refuse a name that an object has: other versions of the table may need it."""
+        try:
+            self._store.head(self.target)
+        except ObjectNotFoundError:
+            return
+        raise StorageError("a data file of this name exists, and is never overwritten", path=self.target)
+
+
+class _Sink:
+    """What pyarrow writes to: the output of a store, which is closed or aborted by its owner alone."""
+
+    closed = False
+
+    def __init__(self, output: OutputFile) -> None:
+        self.output = output
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> int:
+        return len(data) if self.is_aborted else self.output.write(data)
+
+    def tell(self) -> int:
+        return self.output.tell()
+
+    def flush(self) -> None:
+        """Do nothing: an output has no use for it."""
+
+    def close(self) -> None:
+        """Do nothing: an output is closed by its owner."""
+
+
+def _failed(error: Exception, path: str) -> DeltabergError:
+    if isinstance(error, DeltabergError):
+        return error
+    return StorageError(f"the data file cannot be written: {error}", path=path)
+
+
+def _leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the paths of the columns of a Parquet file with this schema."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink, store_schema=False)
+    parquet = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [parquet.column(number).path for number in range(len(parquet))]

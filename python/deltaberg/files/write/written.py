@@ -1,0 +1,158 @@
+"""The rows that describe written files: what a commit of any format needs to know of them.
+
+One row stands for one file. The columns are
+
+- ``path`` (string): relative to the table, decoded, with slashes;
+- ``format`` (string): ``parquet``;
+- ``size`` (int64): bytes;
+- ``record_count`` (int64): rows;
+- ``modified`` (int64): when the file was finished, in milliseconds since 1970;
+- ``partition`` (struct): a typed value for each partition field, in order;
+- ``lower``, ``upper``, ``null_count``, ``nan_count`` (structs): statistics of leaves. The fields are named by the
+  number of the leaf in the table's schema. Leaves are counted depth first from 0, with those inside lists and maps; a
+  variant is one leaf. A missing field and a null mean that nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
+
+__all__ = ["WrittenFile", "leaf_paths", "written_rows", "written_schema"]
+
+_FLOATS = (Primitive("float"), Primitive("double"))
+_BOUNDLESS = (Primitive("variant"), Primitive("void"))
+
+
+@dataclass
+class WrittenFile:
+    """A file that was written. Statistics are Arrow scalars and counts by the number of the leaf."""
+
+    path: str
+    size: int
+    record_count: int
+    modified: int
+    partition: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    lower: Mapping[int, pa.Scalar] = field(default_factory=dict)
+    upper: Mapping[int, pa.Scalar] = field(default_factory=dict)
+    null_count: Mapping[int, int] = field(default_factory=dict)
+    nan_count: Mapping[int, int] = field(default_factory=dict)
+
+
+def leaf_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
+    """Return the path of fields to each leaf that has statistics, by the number of the leaf.
+
+    Leaves inside lists and maps are counted, but have no statistics.
+
+    Examples
+    --------
+    >>> inner = Struct((Field("x", Primitive("long")), Field("y", Primitive("date"))))
+    >>> tags = List(Field("element", Primitive("string")))
+    >>> schema = Struct((Field("tags", tags), Field("s", inner)))
+    >>> {number: ".".join(part.name for part in path) for number, path in leaf_paths(schema).items()}
+    {1: 's.x', 2: 's.y'}
+    """
+    return dict(_walk(schema, (), count()))
+
+
+def _walk(struct: Struct, above: tuple[Field, ...], numbers: Iterator[int]) -> Iterator[tuple[int, tuple[Field, ...]]]:
+    for child in struct:
+        path = (*above, child)
+        if isinstance(child.type, Struct):
+            yield from _walk(child.type, path, numbers)
+        elif isinstance(child.type, (List, Map)):
+            for _ in range(_leaves_inside(child.type)):
+                next(numbers)
+        else:
+            yield next(numbers), path
+
+
+def _leaves_inside(kind: DataType) -> int:
+    if isinstance(kind, Struct):
+        return sum(_leaves_inside(child.type) for child in kind)
+    if isinstance(kind, List):
+        return _leaves_inside(kind.element.type)
+    if isinstance(kind, Map):
+        return _leaves_inside(kind.key.type) + _leaves_inside(kind.value.type)
+    return 1
+
+
+def written_schema(schema: Struct, partition: Sequence[Field] = ()) -> pa.Schema:
+    """Return the Arrow schema of the rows that describe written files.
+
+    Parameters
+    ----------
+    schema
+        The columns of the table.
+    partition
+        The partition fields, in order.
+    """
+    leaves = {str(number): path[-1].type for number, path in leaf_paths(schema).items()}
+    bounds = pa.struct([(name, arrow_type(kind)) for name, kind in leaves.items() if kind not in _BOUNDLESS])
+    return pa.schema(
+        [
+            pa.field("path", pa.string(), nullable=False),
+            pa.field("format", pa.string(), nullable=False),
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("record_count", pa.int64(), nullable=False),
+            pa.field("modified", pa.int64(), nullable=False),
+            pa.field("partition", pa.struct([(child.name, arrow_type(child.type)) for child in partition])),
+            pa.field("lower", bounds),
+            pa.field("upper", bounds),
+            pa.field("null_count", pa.struct([(name, pa.int64()) for name in leaves])),
+            pa.field("nan_count", pa.struct([(name, pa.int64()) for name, kind in leaves.items() if kind in _FLOATS])),
+        ]
+    )
+
+
+def written_rows(files: Iterable[WrittenFile], schema: Struct, partition: Sequence[Field] = ()) -> pa.Table:
+    """Return the rows that describe files.
+
+    The rows of several calls with the same columns are put together with ``pyarrow.concat_tables``.
+
+    Examples
+    --------
+    >>> schema = Struct((Field("x", Primitive("long")),))
+    >>> file = WrittenFile("a.parquet", 400, 3, 0, lower={0: pa.scalar(1)}, null_count={0: 1})
+    >>> written_rows([file], schema).select(["path", "lower", "null_count", "nan_count"]).to_pylist()
+    [{'path': 'a.parquet', 'lower': {'0': 1}, 'null_count': {'0': 1}, 'nan_count': {}}]
+    """
+    known = list(files)
+    target = written_schema(schema, partition)
+    plain: dict[str, list[Any]] = {
+        "path": [file.path for file in known],
+        "format": ["parquet"] * len(known),
+        "size": [file.size for file in known],
+        "record_count": [file.record_count for file in known],
+        "modified": [file.modified for file in known],
+    }
+    columns = [pa.array(values, target.field(name).type) for name, values in plain.items()]
+    columns.append(_structs([file.partition for file in known], target.field("partition").type))
+    for name in ("lower", "upper", "null_count", "nan_count"):
+        facts: list[Mapping[int, Any]] = [getattr(file, name) for file in known]
+        named = [{str(leaf): fact for leaf, fact in one.items()} for one in facts]
+        columns.append(_structs(named, target.field(name).type))
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _structs(rows: Sequence[Mapping[str, Any]], kind: pa.StructType) -> pa.StructArray:
+    """Return structs of scalars and numbers. Scalars keep values that Python has no type for, such as ancient dates."""
+    if not kind.num_fields:
+        return pa.Array.from_buffers(kind, len(rows), [None], children=[])
+    children = [_values([row.get(child.name) for row in rows], child.type) for child in kind]
+    return pa.StructArray.from_arrays(children, fields=list(kind))
+
+
+def _values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if not any(isinstance(value, pa.Scalar) for value in values):
+        return pa.array(values, kind)
+    parts = [
+        pa.nulls(1, kind) if value is None or not value.is_valid else pa.repeat(value, 1).cast(kind) for value in values
+    ]
+    return pa.concat_arrays(parts)

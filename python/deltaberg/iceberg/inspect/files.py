@@ -1,0 +1,80 @@
+"""Metadata tables of files and of the entries of manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.iceberg.inspect.readable import readable_metrics
+from deltaberg.iceberg.manifests.fields import DATA, METRICS, POSITION_DELETES, WHOLE_ENTRIES, ManifestPart
+from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.partition.structs import union_values
+from deltaberg.iceberg.scan.source import IcebergSource
+
+__all__ = ["entries_of", "entries_table", "files_table", "partition_columns"]
+
+_FILE_PART = replace(WHOLE_ENTRIES, deleted=False, as_stored=False)
+_ENTRY_COLUMNS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
+_READABLE = "readable_metrics"
+
+
+def entries_of(source: IcebergSource, contents: Iterable[int], part: ManifestPart) -> list[Entries]:
+    """Return the entries of the given contents, grouped by spec; may include others."""
+    wanted = pa.array(sorted({0 if content == DATA else 1 for content in contents}), pa.int32())
+    chosen = source.manifests.filter(pc.is_in(source.manifests.column("content"), value_set=wanted))
+    return source.reader.read(chosen.to_pylist(), part)
+
+
+def files_table(contents: Sequence[int]) -> Callable[[IcebergSource], pa.Table]:
+    """Return a function that makes the table of live files of some contents."""
+
+    def make(source: IcebergSource) -> pa.Table:
+        parts = [_file_rows(found, source) for found in entries_of(source, contents, _FILE_PART)]
+        table = pa.concat_tables([part.drop_columns(list(_ENTRY_COLUMNS)) for part in parts] or [_no_files(source)])
+        return table.filter(pc.is_in(table.column("content"), value_set=pa.array(contents, pa.int32())))
+
+    return make
+
+
+def _file_rows(found: Entries, source: IcebergSource) -> pa.Table:
+    """Return entries with the partition struct of all specs, the id of their spec, and readable metrics."""
+    table = found.table
+    columns = {name: table.column(name) for name in (*_ENTRY_COLUMNS, "content", "file_path")}
+    columns["file_format"] = pc.utf8_upper(table.column("file_format"))
+    columns |= partition_columns(found, source)
+    rest = ("record_count", "file_size_in_bytes", *METRICS, *_FILE_PART.rest)
+    columns |= {name: table.column(name) for name in rest}
+    columns[_READABLE] = readable_metrics(table, source.schema)
+    return pa.table(columns)
+
+
+def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Array]:
+    """Return the spec of entries, and their partition values in the struct of all specs."""
+    own = found.table.column("partition").combine_chunks()
+    return {
+        "spec_id": pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), len(own)),
+        "partition": union_values(own, found.partition, source.partition),
+    }
+
+
+def _no_files(source: IcebergSource) -> pa.Table:
+    empty = source.reader.no_entries(source.metadata.default_spec_id, _FILE_PART)
+    return _file_rows(empty, source).drop_columns(list(_ENTRY_COLUMNS))
+
+
+def entries_table(source: IcebergSource) -> pa.Table:
+    """Return the entries of all manifests, those of removed files among them."""
+    part = replace(_FILE_PART, deleted=True)
+    found = entries_of(source, (DATA, POSITION_DELETES), part)
+    parts = [_file_rows(entries, source) for entries in found]
+    if not parts:
+        parts = [_file_rows(source.reader.no_entries(source.metadata.default_spec_id, part), source)]
+    table = pa.concat_tables(parts).combine_chunks()
+    names = [name for name in table.column_names if name not in (*_ENTRY_COLUMNS, _READABLE)]
+    arrays = [table.column(name).combine_chunks() for name in names]
+    data_file = pa.StructArray.from_arrays(arrays, fields=[table.schema.field(name) for name in names])
+    own = table.select(list(_ENTRY_COLUMNS)).append_column("data_file", data_file)
+    return own.append_column(_READABLE, table.column(_READABLE))

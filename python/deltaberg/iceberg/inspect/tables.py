@@ -1,0 +1,49 @@
+"""Metadata tables: what a table's metadata says, as Arrow tables, under the names that iceberg-spark gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.inspect.files import entries_table, files_table
+from deltaberg.iceberg.inspect.history import history_table, metadata_log_table, refs_table, snapshots_table
+from deltaberg.iceberg.inspect.manifests import all_manifests_table, manifests_table
+from deltaberg.iceberg.inspect.partitions import partitions_table
+from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.table import checked_text
+
+__all__ = ["METADATA_TABLES", "inspect_table"]
+
+_TABLES: dict[str, Callable[[IcebergSource], pa.Table]] = {
+    "snapshots": snapshots_table,
+    "history": history_table,
+    "refs": refs_table,
+    "metadata_log_entries": metadata_log_table,
+    "manifests": manifests_table,
+    "all_manifests": all_manifests_table,
+    "files": files_table((DATA, POSITION_DELETES, EQUALITY_DELETES)),
+    "data_files": files_table((DATA,)),
+    "delete_files": files_table((POSITION_DELETES, EQUALITY_DELETES)),
+    "entries": entries_table,
+    "partitions": partitions_table,
+}
+#: The names of the metadata tables.
+METADATA_TABLES = tuple(_TABLES)
+
+
+def inspect_table(source: IcebergSource, name: str) -> pa.Table:
+    """Return a metadata table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no metadata table of this name.
+    """
+    known = f"the metadata tables are {', '.join(METADATA_TABLES)}"
+    make = _TABLES.get(checked_text("the name of a metadata table", name, known))
+    if make is None:
+        raise InvalidArgumentError(f"there is no metadata table {name!r:.200}", hint=known, table=source.table)
+    return make(source)

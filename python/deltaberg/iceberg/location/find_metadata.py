@@ -1,0 +1,121 @@
+"""Finding the newest metadata file of a table (Iceberg spec, "File System Tables")."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
+from deltaberg.storage import Location, ObjectMeta, StoreSpec
+
+__all__ = ["MetadataPlace", "find_metadata", "is_metadata_file"]
+
+METADATA_DIRECTORY = "metadata"
+_HINT = "version-hint.text"
+_NAME = re.compile(
+    r"(?:v(?P<number>[0-9]{1,18})|(?P<counter>[0-9]{1,18})-[^/\x00-\x1f]{0,180}?)(?:\.gz)?\.metadata\.json(?:\.gz)?"
+)
+_VERSION = re.compile(r"v?([0-9]{1,18})")
+_SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+class MetadataPlace(NamedTuple):
+    """A metadata file as it was found, and the directory of its table."""
+
+    file: Location
+    root: Location
+    meta: ObjectMeta
+
+
+def is_metadata_file(location: Location) -> bool:
+    """Return whether a location names a metadata file rather than the directory of a table."""
+    return location.path.endswith((".metadata.json", ".metadata.json.gz"))
+
+
+def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
+    """Return the metadata file to read.
+
+    If the location is a metadata file, it is that one. In a table's directory, the search begins at the version hint
+    and ends at the highest version that exists, because a writer may have been stopped before it wrote the hint.
+    Without a usable hint, the directory is listed.
+
+    Raises
+    ------
+    TableNotFoundError
+        If there is no metadata file.
+    """
+    if is_metadata_file(location):
+        head, _, _ = location.path.rpartition("/")
+        above, _, last = head.rpartition("/")
+        root = location._replace(path=above if last == METADATA_DIRECTORY else head)
+        meta = _meta(location, store)
+        if meta is None:
+            raise TableNotFoundError(
+                "there is no such metadata file", hint="open the table by its directory", file=str(location)
+            )
+        return MetadataPlace(location, root, meta)
+    directory = location.join(METADATA_DIRECTORY)
+    found = _by_hint(directory, store) or _by_listing(directory, store)
+    if found is None:
+        raise TableNotFoundError(
+            "there is no Iceberg table: the directory has no metadata file in metadata/",
+            hint="check the location; load a table of a catalog by its name, with load_catalog",
+            table=str(location),
+        )
+    return MetadataPlace(directory._replace(path=found.path), location, found)
+
+
+def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
+    """Follow the version hint, and walk up from it to the newest version."""
+    storage = store.open(directory)
+    try:
+        hint = storage.get(directory.join(_HINT).path).decode(errors="replace").strip()
+    except ObjectNotFoundError:
+        return None
+    version = _VERSION.fullmatch(hint)
+    if version is None:
+        # Some writers put the name of the file into the hint.
+        name = f"{hint}.metadata.json"
+        return _meta(directory.join(name), store) if _NAME.fullmatch(name) else None
+    number = int(version[1])
+    found = _of_version(directory, number, store)
+    while found is not None:
+        number += 1
+        newer = _of_version(directory, number, store)
+        if newer is None:
+            return found
+        found = newer
+    return None
+
+
+def _of_version(directory: Location, number: int, store: StoreSpec) -> ObjectMeta | None:
+    for suffix in _SUFFIXES:
+        found = _meta(directory.join(f"v{number}{suffix}"), store)
+        if found is not None:
+            return found
+    return None
+
+
+def _meta(location: Location, store: StoreSpec) -> ObjectMeta | None:
+    """Return what the store says about a file; None if there is no such file."""
+    try:
+        return store.open(location).head(location.path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _by_listing(directory: Location, store: StoreSpec) -> ObjectMeta | None:
+    best: tuple[tuple[int, int, str], ObjectMeta] | None = None
+    for entry in store.open(directory).list_from(directory.path):
+        rank = _rank(entry)
+        if rank is not None and (best is None or rank > best[0]):
+            best = rank, entry
+    return None if best is None else best[1]
+
+
+def _rank(entry: ObjectMeta) -> tuple[int, int, str] | None:
+    """Return what metadata files are ordered by: their number, then their time."""
+    match = _NAME.fullmatch(entry.path.rpartition("/")[2])
+    if match is None:
+        return None
+    return int(match["number"] or match["counter"]), entry.modified, entry.path

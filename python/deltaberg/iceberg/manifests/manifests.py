@@ -1,0 +1,203 @@
+"""Manifests: files of a table, one row for each entry (Iceberg spec, "Manifests")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
+from deltaberg.files.avro import AvroFile, AvroType, arrow_field_of
+from deltaberg.iceberg.manifests.fields import (
+    ADDED,
+    DATA,
+    DELETED,
+    EQUALITY_DELETES,
+    FURTHER,
+    METRICS,
+    POSITION_DELETES,
+    ManifestPart,
+    numbered,
+)
+from deltaberg.iceberg.partition.structs import AS_TEXT
+from deltaberg.pruning import keep_rows
+from deltaberg.schema import Struct, arrow_type, as_array
+
+__all__ = ["no_entries", "read_manifest"]
+
+#: Field ids of records in entries.
+_DATA_FILE, _PARTITION = 2, 102
+_FORMATS = ("parquet", "orc", "avro", "puffin")
+_OWN_FIELDS = [
+    numbered("status", 0, pa.int32(), required=True),
+    numbered("snapshot_id", 1, pa.int64()),
+    numbered("sequence_number", 3, pa.int64()),
+    numbered("file_sequence_number", 4, pa.int64()),
+]
+
+
+def read_manifest(
+    data: bytes, manifest: Mapping[str, Any], partition: Struct, part: ManifestPart, threads: int = 0
+) -> pa.Table:
+    """Return the entries of a manifest, with the values that they inherit from the manifest list.
+
+    The columns are ``status``, ``snapshot_id``, ``sequence_number``, ``file_sequence_number``, ``position`` (the number
+    of the entry in the manifest), and the fields of ``data_file``. Inherited values are those that have to be written
+    when an entry moves to another manifest.
+
+    Parameters
+    ----------
+    data
+        The bytes of the manifest.
+    manifest
+        The row of the manifest in the manifest list.
+    partition
+        The partition struct of the manifest's spec, with field ids.
+    part
+        Which fields and entries are read.
+    threads
+        The number of threads to decode with; 0 for all processors.
+
+    Raises
+    ------
+    CorruptAvroError, CorruptMetadataError
+        If the manifest cannot be decoded, or says what no manifest may say.
+    UnsupportedFeatureError
+        If a file is of a format that is not known.
+    """
+    file = AvroFile(data)
+    stored = _stored_types(file.schema, partition)
+    data_file = pa.struct(_data_file_fields(partition, part, stored))
+    wanted = pa.schema([*_OWN_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
+    keys = {} if part.ids is None else {METRICS[name][1]: sorted(part.ids) for name in part.metrics}
+    found = file.read_by_id(wanted, keys, threads).combine_chunks()
+    files = as_array(found.column("data_file"))
+    columns = {child.name: found.column(child.name) for child in _OWN_FIELDS}
+    columns["position"] = _numbers(len(found))
+    columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
+    if stored and not part.as_stored:
+        columns["partition"] = _with_text(columns["partition"], partition)
+    table = pa.table(columns)
+    _check(table, manifest)
+    table = _inherit(table, manifest)
+    if not part.as_stored:
+        place = table.schema.get_field_index("file_format")
+        table = table.set_column(place, "file_format", pc.utf8_lower(table.column("file_format")))
+    return table if part.deleted else keep_rows(table, pc.not_equal(table.column("status"), DELETED))
+
+
+def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
+    """Return the columns of `read_manifest` without any row."""
+    own = [*_OWN_FIELDS, pa.field("position", pa.int64())]
+    fields = [*own, *_data_file_fields(partition, part)]
+    return pa.schema([pa.field(child.name, child.type) for child in fields]).empty_table()
+
+
+def _data_file_fields(
+    partition: Struct, part: ManifestPart, stored: Mapping[int | None, pa.DataType] | None = None
+) -> list[pa.Field]:
+    known = stored or {}
+    types = [numbered(child.name, child.id or 0, known.get(child.id) or arrow_type(child.type)) for child in partition]
+    return [
+        numbered("content", 134, pa.int32()),
+        numbered("file_path", 100, pa.string(), required=True),
+        numbered("file_format", 101, pa.string(), required=True),
+        numbered("partition", _PARTITION, pa.struct(types)),
+        numbered("record_count", 103, pa.int64(), required=True),
+        numbered("file_size_in_bytes", 104, pa.int64(), required=True),
+        *(METRICS[name][0] for name in part.metrics),
+        *(FURTHER[name] for name in part.rest),
+    ]
+
+
+def _stored_types(schema: AvroType, partition: Struct) -> dict[int | None, pa.DataType]:
+    """Return the types of the partition values whose types only the manifest knows."""
+    wanted = {child.id for child in partition if AS_TEXT in child.metadata}
+    if not wanted:
+        return {}
+    values = _child(_child(schema, _DATA_FILE), _PARTITION)
+    return {child.id: arrow_field_of(child).type for child in values.fields if child.id in wanted}
+
+
+def _child(record: AvroType, number: int) -> AvroType:
+    found = next((child.type.value for child in record.fields if child.id == number), None)
+    return found or AvroType("record")
+
+
+def _with_text(values: pa.StructArray, partition: Struct) -> pa.StructArray:
+    """Return partition values with those as text whose types only the manifest knows."""
+    arrays = []
+    for index, child in enumerate(partition):
+        own = values.field(index)
+        if pt.is_binary(own.type) or pt.is_fixed_size_binary(own.type):
+            own = pa.array([None if value is None else value.hex() for value in own.to_pylist()], pa.string())
+        arrays.append(own.cast(pa.string()) if AS_TEXT in child.metadata else values.field(index))
+    fields = [pa.field(child.name, array.type) for child, array in zip(partition, arrays, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
+
+
+def _numbers(count: int) -> pa.Int64Array:
+    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count)), 1)
+
+
+def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
+    """Raise if an entry says what none may say."""
+    if not {*_distinct(table, "status")} <= {0, 1, 2}:
+        raise CorruptMetadataError("the status of an entry is not 0, 1 or 2")
+    allowed = {DATA} if manifest["content"] == 0 else {POSITION_DELETES, EQUALITY_DELETES}
+    if not {content or DATA for content in _distinct(table, "content")} <= allowed:
+        kind = "data" if manifest["content"] == 0 else "delete"
+        raise CorruptMetadataError(f"a manifest of {kind} files holds another kind of file")
+    lowest = pc.min_max(table.column("record_count")).as_py()["min"]
+    if lowest is not None and lowest < 0:
+        raise CorruptMetadataError(f"a file has {lowest} records")
+    unknown = [name for name in _distinct(table, "file_format") if name.lower() not in _FORMATS]
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"a file is of format {unknown[0]!r}", hint=f"supported are {', '.join(_FORMATS)}", feature=unknown[0]
+        )
+
+
+def _distinct(table: pa.Table, name: str) -> list[Any]:
+    found: list[Any] = table.column(name).unique().to_pylist()
+    return found
+
+
+def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
+    """Return entries with the values that they leave to the list ("Sequence Number Inheritance", "Row Lineage")."""
+    sequence = manifest["sequence_number"]
+    status = table.column("status")
+    # Files of version 1 have the number 0, like their manifests; otherwise only added files inherit the manifest's.
+    inherits = pc.or_(pc.equal(status, ADDED), pa.scalar(not sequence))
+    own = {
+        "snapshot_id": table.column("snapshot_id").fill_null(manifest["added_snapshot_id"])
+        if manifest["added_snapshot_id"] is not None
+        else table.column("snapshot_id"),
+        "content": table.column("content").fill_null(DATA),
+    }
+    for name in ("sequence_number", "file_sequence_number"):
+        given = own[name] = table.column(name)
+        if given.null_count:
+            own[name] = pc.if_else(pc.and_(given.is_null(), inherits), pa.scalar(sequence, pa.int64()), given)
+    live = pc.not_equal(status, DELETED)
+    unknown = own["sequence_number"]
+    if unknown.null_count and pc.any(pc.and_(unknown.is_null(), live), min_count=0).as_py():
+        raise CorruptMetadataError("an existing entry of a manifest has no sequence number, and must not inherit one")
+    if "first_row_id" in table.column_names:
+        own["first_row_id"] = _row_ids(table, manifest["first_row_id"], live)
+    columns = [own.get(name, table.column(name)) for name in table.column_names]
+    return pa.table(columns, names=table.column_names)
+
+
+def _row_ids(table: pa.Table, first: int | None, live: pa.ChunkedArray) -> pa.Array:
+    """Return first row ids: files that have none take the next ones of the manifest."""
+    given = table.column("first_row_id")
+    if first is None:
+        return pa.nulls(len(table), pa.int64())
+    takes = pc.and_(given.is_null(), live)
+    counts = pc.if_else(takes, table.column("record_count"), 0)
+    before = pc.subtract(pc.cumulative_sum(counts), counts)
+    return pc.if_else(takes, pc.add(before, pa.scalar(first, pa.int64())), given)

@@ -1,0 +1,101 @@
+"""Metrics of data files, read for some columns at a time (Iceberg spec, "Manifests", and Appendix D)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
+from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
+from deltaberg.pruning import ColumnStats, FileStats, StatsKey, stats_key
+from deltaberg.schema import Decimal, Field, Fixed, Primitive, arrow_type, as_array
+
+__all__ = ["METRIC_NAMES", "Metrics", "entry_numbers", "manifests_of"]
+
+#: The metrics that filters use.
+METRIC_NAMES = ("null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+#: An entry's number has the number of its manifest in the upper bits, and its position there in the lower ones.
+_MANIFEST_SHIFT = 32
+_FLOATING = frozenset({"float", "double"})
+
+
+def entry_numbers(table: pa.Table) -> pa.Int64Array:
+    """Return the numbers of entries, which are unique in a snapshot."""
+    manifests = table.column("manifest").cast(pa.int64())
+    return as_array(pc.add(pc.multiply(manifests, 1 << _MANIFEST_SHIFT), table.column("position")))
+
+
+def manifests_of(manifests: pa.Table, entries: pa.Int64Array) -> pa.Table:
+    """Return the manifests that hold the entries of these numbers."""
+    numbers = pc.divide(entries, 1 << _MANIFEST_SHIFT).unique()
+    return manifests.filter(pc.is_in(manifests.column("number").cast(pa.int64()), value_set=numbers))
+
+
+class Metrics:
+    """The metrics of the files of a snapshot.
+
+    The metrics that a filter needs are read with the entries, and kept. Others are read from the manifests on demand.
+    """
+
+    def __init__(self, reader: ManifestReader) -> None:
+        self._reader = reader
+        self._ids: frozenset[int] = frozenset()
+        self._kept: pa.Table | None = None
+
+    def keep(self, ids: frozenset[int], entries: Sequence[Entries]) -> None:
+        """Keep the metrics of some columns, which were read with entries."""
+        if ids and entries:
+            self._ids, self._kept = ids, _metrics_of(entries)
+
+    def read(self, manifests: pa.Table, entries: pa.Int64Array, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+        """Return the statistics of columns for the entries with these numbers, in the same order."""
+        if not len(entries):
+            return FileStats.unknown(0)
+        ids = frozenset(path[-1].id for path in columns if path[-1].id is not None)
+        kept = self._kept
+        if kept is None or not ids <= self._ids or pc.index_in(entries, value_set=kept.column("number")).null_count:
+            wanted = manifests_of(manifests, entries).to_pylist()
+            kept = _metrics_of(self._reader.read(wanted, ManifestPart(METRIC_NAMES, ids)))
+            self._ids, self._kept = ids, kept
+        found = kept.take(pc.index_in(entries, value_set=kept.column("number")))
+        counts = found.column("record_count").combine_chunks()
+        stats: dict[StatsKey, ColumnStats] = {}
+        maps = {name: as_array(found.column(name)) for name in METRIC_NAMES}
+        for path in columns:
+            stats[stats_key(path)] = _column(maps, path[-1])
+        return FileStats(len(entries), counts, stats)
+
+
+def _metrics_of(entries: Sequence[Entries]) -> pa.Table:
+    parts = []
+    for found in entries:
+        numbers = entry_numbers(found.table)
+        parts.append(found.table.select(["record_count", *METRIC_NAMES]).append_column("number", numbers))
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _column(maps: dict[str, pa.Array], child: Field) -> ColumnStats:
+    """Return the statistics of one column; those of a nested column are known for its leaves only."""
+    number, kind = child.id, child.type
+    # A column of type unknown reads as null, whatever a writer counted.
+    if number is None or not isinstance(kind, (Primitive, Decimal, Fixed)) or str(kind) == "void":
+        return ColumnStats()
+    nulls = kernels.parse_counts(maps["null_value_counts"], [number]).column(0)
+    # Bounds of shapes are points, which do not bound the bytes of values.
+    if str(kind) == "variant" or is_shape(child):
+        return ColumnStats(null_count=nulls)
+    target = arrow_type(kind)
+    lower, upper = (
+        kernels.parse_bounds(maps[name], [(number, iceberg_type_name(kind))]).column(0)
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    if lower.type != target:
+        lower, upper = lower.cast(target), upper.cast(target)
+    if str(kind) not in _FLOATING:
+        return ColumnStats(lower, upper, nulls)
+    nan = kernels.parse_counts(maps["nan_value_counts"], [number]).column(0)
+    return ColumnStats(lower, upper, nulls, nan_count=nan)

@@ -1,0 +1,88 @@
+"""Leaving out manifests that hold no matching file, by the manifest list alone (Iceberg spec, "Scan Planning")."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
+from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.iceberg.manifests.reader import ManifestReader
+from deltaberg.iceberg.metadata.type_names import iceberg_type_name
+from deltaberg.iceberg.partition.projections import project
+from deltaberg.iceberg.partition.structs import partition_struct
+from deltaberg.pruning import ColumnStats, FileStats, StatsKey, keep_rows, may_match, stats_key
+from deltaberg.schema import Struct, arrow_type
+
+__all__ = ["prune_manifests"]
+
+
+def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Bound) -> pa.Table:
+    """Return the manifests that can hold a live file whose rows match a condition.
+
+    Manifests without live files are left out, and those whose partition summaries exclude the condition.
+    """
+    manifests = keep_rows(manifests, _may_be_alive(manifests))
+    if condition == TRUE or not len(manifests):
+        return manifests
+    keep = pa.repeat(True, len(manifests))
+    specs = manifests.column("partition_spec_id").combine_chunks()
+    for number in specs.unique().to_pylist():
+        spec = reader.spec_of(number)
+        may = project(condition, spec.fields, reader.schemas[0], strict=False)
+        if may == TRUE:
+            continue
+        mine = pc.equal(specs, number)
+        partition = partition_struct(spec, reader.schemas)
+        found = may_match(may, _summary_stats(manifests, partition, may))
+        keep = pc.and_(keep, pc.or_(found, pc.invert(mine)))
+    return keep_rows(manifests, keep)
+
+
+def _may_be_alive(manifests: pa.Table) -> pa.BooleanArray:
+    """Return for each manifest whether it can hold a live file, by its counts; unknown counts allow it."""
+    counts = [manifests.column(name).combine_chunks() for name in ("added_files_count", "existing_files_count")]
+    dead = pc.and_(pc.equal(counts[0], 0), pc.equal(counts[1], 0)).fill_null(False)
+    return pc.invert(dead)
+
+
+def _summary_stats(manifests: pa.Table, partition: Struct, condition: Bound) -> FileStats:
+    """Return partition summaries in the form of statistics, one row for each manifest."""
+    rows = len(manifests)
+    summaries = manifests.column("partitions").combine_chunks()
+    wanted = {path[0].id for path in bound_paths(condition)}
+    columns: dict[StatsKey, ColumnStats] = {}
+    for index, child in enumerate(partition):
+        if child.id not in wanted:
+            continue
+        summary = _element(summaries, index)
+        bounds = []
+        for name in ("lower_bound", "upper_bound"):
+            maps = _single_maps(pc.struct_field(summary, name))
+            bounds.append(kernels.parse_bounds(maps, [(0, iceberg_type_name(child.type))]).column(0))
+        has_null = pc.struct_field(summary, "contains_null")
+        # There are no counts, only whether there are nulls; and without bounds, whether there is nothing else.
+        has_nan = pc.fill_null(pc.struct_field(summary, "contains_nan"), fill_value=True)
+        is_floating = str(child.type) in ("float", "double")
+        empty = pc.and_(pc.struct_field(summary, "lower_bound").is_null(), has_null)
+        all_null = pc.and_(empty, pc.invert(has_nan)) if is_floating else empty
+        nulls = pc.if_else(pc.invert(has_null), 0, pc.if_else(all_null, 1, None)).cast(pa.int64())
+        lower, upper = (bound.cast(arrow_type(child.type)) for bound in bounds)
+        columns[stats_key((child,))] = ColumnStats(lower, upper, nulls)
+    # Each manifest counts as one record, so that a null count of 1 means that all values are null.
+    return FileStats(rows, pa.repeat(pa.scalar(1, pa.int64()), rows), columns)
+
+
+def _element(lists: pa.ListArray, index: int) -> pa.StructArray:
+    """Return the element of each list at an index; null for shorter lists."""
+    starts = lists.offsets[:-1].cast(pa.int64())
+    long_enough = pc.greater(pc.list_value_length(lists), index).fill_null(False)
+    places = pc.if_else(long_enough, pc.add(starts, index), pa.scalar(None, pa.int64()))
+    return lists.values.take(places)
+
+
+def _single_maps(values: pa.BinaryArray) -> pa.MapArray:
+    """Return maps of one entry each, with the key 0."""
+    keys = pa.repeat(pa.scalar(0, pa.int32()), len(values))
+    offsets = pa.array(range(len(values) + 1), pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys, values)

@@ -1,0 +1,166 @@
+"""Reading manifests: several at once, as Arrow columns, pruned by partition (Iceberg spec, "Scan Planning")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import (
+    CorruptMetadataError,
+    DataFileNotFoundError,
+    DeltabergError,
+    ObjectNotFoundError,
+)
+from deltaberg.expressions import TRUE, Bound
+from deltaberg.iceberg.encryption import encrypted
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
+from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.partition.projections import project
+from deltaberg.iceberg.partition.structs import partition_struct
+from deltaberg.pruning import FileStats, StatsKey, keep_rows, may_match, must_match
+from deltaberg.schema import Struct, as_array
+from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import processors
+
+__all__ = ["Entries", "ManifestReader"]
+
+#: The most requests to a remote store at a time.
+_REMOTE_READERS = 16
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of manifests of one partition spec.
+
+    ``table`` has the columns of `read_manifest`, and ``manifest``: the number of the manifest. ``proven`` says for each
+    file whether its partition alone proves that all of its rows match the filter.
+    """
+
+    spec: PartitionSpec
+    partition: Struct
+    table: pa.Table
+    proven: pa.BooleanArray
+
+
+@dataclass(frozen=True)
+class ManifestReader:
+    """Reads the manifests of a table. ``schemas`` are its schemas, the one of the scan first."""
+
+    table: str
+    store: StoreSpec
+    resolver: PathResolver
+    specs: Mapping[int, PartitionSpec]
+    schemas: Sequence[Struct]
+
+    def spec_of(self, number: int) -> PartitionSpec:
+        """Return the spec of a manifest."""
+        spec = self.specs.get(number)
+        if spec is None:
+            raise CorruptMetadataError(
+                f"a manifest is of the partition spec {number}, which the table does not have", table=self.table
+            )
+        return spec
+
+    def read(
+        self, manifests: Sequence[Mapping[str, Any]], part: ManifestPart, condition: Bound = TRUE
+    ) -> list[Entries]:
+        """Return the entries of manifests whose partition can match a condition, grouped by spec.
+
+        Parameters
+        ----------
+        manifests
+            Rows of the manifest list, with their ``number``.
+        part
+            Which fields and entries are read.
+        condition
+            A filter on rows of the table.
+        """
+        prepared = {
+            number: self._prepare(number, condition) for number in {row["partition_spec_id"] for row in manifests}
+        }
+        cores = processors()
+        remote = self.resolver.root.scheme != "file"
+        workers = max(1, min(len(manifests), _REMOTE_READERS if remote else cores))
+        threads = max(1, cores // workers)
+
+        def work(row: Mapping[str, Any]) -> tuple[pa.Table, pa.BooleanArray]:
+            return self._read_one(row, part, prepared[row["partition_spec_id"]], threads)
+
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(work, manifests)) if workers > 1 else [work(row) for row in manifests]
+        entries = []
+        for number, ready in prepared.items():
+            parts = [pair for pair, row in zip(found, manifests, strict=True) if row["partition_spec_id"] == number]
+            table = pa.concat_tables([table for table, _ in parts])
+            proven = pa.chunked_array([proven for _, proven in parts], pa.bool_()).combine_chunks()
+            entries.append(Entries(ready.spec, ready.partition, table, proven))
+        return entries
+
+    def no_entries(self, spec_id: int, part: ManifestPart) -> Entries:
+        """Return no entries, with the columns that those of a spec have."""
+        ready = self._prepare(spec_id, TRUE)
+        return Entries(ready.spec, ready.partition, no_entries(ready.partition, part), pa.array([], pa.bool_()))
+
+    def _prepare(self, number: int, condition: Bound) -> _Prepared:
+        spec = self.spec_of(number)
+        partition = partition_struct(spec, self.schemas)
+        if condition == TRUE:
+            return _Prepared(spec, partition, TRUE, TRUE)
+        may = project(condition, spec.fields, self.schemas[0], strict=False)
+        return _Prepared(spec, partition, may, project(condition, spec.fields, self.schemas[0], strict=True))
+
+    def _read_one(
+        self, row: Mapping[str, Any], part: ManifestPart, ready: _Prepared, threads: int
+    ) -> tuple[pa.Table, pa.BooleanArray]:
+        path = row["manifest_path"]
+        if row["key_metadata"]:
+            raise encrypted("a manifest", self.table, path)
+        data = self.fetch(path)
+        try:
+            table = read_manifest(data, row, ready.partition, part, threads)
+        except DeltabergError as error:
+            raise error.with_context(table=self.table, file=path) from None
+        table = table.append_column("manifest", pa.repeat(pa.scalar(row["number"], pa.int32()), len(table)))
+        if ready.may != TRUE:
+            table = keep_rows(table, may_match(ready.may, _partition_stats(table, ready.partition)))
+        if ready.must == TRUE:
+            return table, pa.repeat(ready.may == TRUE, len(table))
+        return table, must_match(ready.must, _partition_stats(table, ready.partition))
+
+    def fetch(self, path: str) -> bytes:
+        """Return the bytes of a metadata file that a snapshot names."""
+        location = self.resolver.resolve(path)
+        try:
+            return self.store.open(location).get(location.path)
+        except ObjectNotFoundError as error:
+            raise DataFileNotFoundError(
+                "a metadata file of the snapshot is missing",
+                hint="the snapshot was expired, the copy is incomplete, or the table was moved (see location_map)",
+                table=self.table,
+                file=str(location),
+            ) from error
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A spec, and the inclusive and strict projections of a filter by it."""
+
+    spec: PartitionSpec
+    partition: Struct
+    may: Bound
+    must: Bound
+
+
+def _partition_stats(table: pa.Table, partition: Struct) -> FileStats:
+    """Return partition values in the form of statistics, as values that hold for all rows of a file."""
+    values: dict[StatsKey, pa.Array] = {}
+    struct = as_array(table.column("partition"))
+    for index, child in enumerate(partition):
+        values[(child.physical_name,)] = pc.struct_field(struct, index)
+    return FileStats(len(table), table.column("record_count").combine_chunks(), values=values)

@@ -1,0 +1,147 @@
+"""Table metadata: everything about a table but its files (Iceberg spec, "Table Metadata")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from deltaberg.errors import VersionNotFoundError
+from deltaberg.expressions import format_instant
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, read_name_mapping
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Snapshot
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
+from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.schema import NameMapping
+
+__all__ = ["TableMetadata"]
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """The metadata of a table. Times are in milliseconds since 1970.
+
+    ``raw`` is the whole JSON object, and the other members are what was understood of it: a change is made to a copy of
+    ``raw``, from which the members are then read again, so that what is not understood survives. ``statistics``,
+    ``partition_statistics`` and ``encryption_keys`` are kept as they are. ``refs`` are the references that are
+    recorded, `all_refs` those that the table has.
+    """
+
+    format_version: int
+    location: str
+    last_updated_ms: int
+    table_uuid: str | None
+    last_column_id: int | None
+    last_partition_id: int | None
+    last_sequence_number: int
+    schemas: Mapping[int, Schema]
+    current_schema_id: int
+    specs: Mapping[int, PartitionSpec]
+    default_spec_id: int
+    sort_orders: Mapping[int, SortOrder]
+    default_sort_order_id: int
+    properties: Mapping[str, str]
+    snapshots: Mapping[int, Snapshot]
+    current_snapshot_id: int | None
+    refs: Mapping[str, SnapshotRef]
+    snapshot_log: tuple[LogEntry, ...]
+    metadata_log: tuple[MetadataLogEntry, ...]
+    next_row_id: int | None
+    statistics: tuple[Mapping[str, Any], ...]
+    partition_statistics: tuple[Mapping[str, Any], ...]
+    encryption_keys: tuple[Mapping[str, Any], ...]
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def current_schema(self) -> Schema:
+        """The schema that new rows are written with."""
+        return self.schemas[self.current_schema_id]
+
+    @cached_property
+    def all_refs(self) -> Mapping[str, SnapshotRef]:
+        """The branches and tags, with the main branch that a current snapshot implies where none is recorded."""
+        if self.current_snapshot_id is None or MAIN in self.refs:
+            return self.refs
+        return {**self.refs, MAIN: SnapshotRef(self.current_snapshot_id, "branch")}
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """The snapshot of the main branch; None if the table has none."""
+        return None if self.current_snapshot_id is None else self.snapshots[self.current_snapshot_id]
+
+    @cached_property
+    def name_mapping(self) -> NameMapping | None:
+        """The field ids of columns in files that hold no ids; None if the table has no name mapping."""
+        return read_name_mapping(self.properties.get(NAME_MAPPING))
+
+    def schema_of(self, snapshot: Snapshot | None) -> Schema:
+        """Return the schema that a snapshot was written with; the current one if it does not say."""
+        if snapshot is None or snapshot.schema_id is None:
+            return self.current_schema
+        return self.schemas.get(snapshot.schema_id, self.current_schema)
+
+    def snapshot_by_id(self, number: int) -> Snapshot:
+        """Return a snapshot.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the table does not have it.
+        """
+        found = self.snapshots.get(number)
+        if found is None:
+            shown = ", ".join(map(str, sorted(self.snapshots, key=lambda key: self.snapshots[key].timestamp_ms)[-10:]))
+            raise VersionNotFoundError(
+                f"there is no snapshot {number}: it was expired, or never existed",
+                hint=f"the newest snapshots are {shown}" if shown else "the table has no snapshot",
+            )
+        return found
+
+    def snapshot_of_ref(self, name: str) -> Snapshot | None:
+        """Return the snapshot of a branch or a tag; None for the main branch of a table without snapshots.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the table has no such branch or tag, or not its snapshot.
+        """
+        found = self.all_refs.get(name)
+        if found is None:
+            if name == MAIN:
+                return self.current_snapshot
+            names = ", ".join(sorted({MAIN, *self.refs}))
+            raise VersionNotFoundError(f"there is no branch or tag {name!r}", hint=f"the table has {names}")
+        return self.snapshot_by_id(found.snapshot_id)
+
+    def snapshot_as_of(self, millis: int) -> Snapshot:
+        """Return the snapshot that was current at a time.
+
+        Raises
+        ------
+        VersionNotFoundError
+            If the snapshot log begins later.
+        """
+        entry = None
+        for candidate in self.snapshot_log:
+            if candidate.timestamp_ms <= millis:
+                entry = candidate
+        if entry is None:
+            hint = "the table has no snapshot log"
+            if self.snapshot_log:
+                times = [candidate.timestamp_ms for candidate in self.snapshot_log]
+                hint = f"the snapshot log covers {format_instant(min(times))} to {format_instant(max(times))}"
+            raise VersionNotFoundError(f"no snapshot was current at {format_instant(millis)}", hint=hint)
+        return self.snapshot_by_id(entry.snapshot_id)
+
+    def ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:
+        """Yield a snapshot, its parent, and so on, as far back as they are still recorded."""
+        seen: set[int] = set()
+        found: Snapshot | None = snapshot
+        while found is not None and found.snapshot_id not in seen:
+            yield found
+            seen.add(found.snapshot_id)
+            parent = found.parent_snapshot_id
+            found = None if parent is None else self.snapshots.get(parent)

@@ -1,0 +1,64 @@
+"""Branches and tags: read from JSON, and written back without loss (Iceberg spec, "Snapshot References")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.errors import CorruptMetadataError
+from deltaberg.iceberg.metadata.json_members import edited, integer, optional, text
+
+__all__ = ["MAIN", "SnapshotRef", "encode_ref", "read_ref"]
+
+#: The branch that is read by default.
+MAIN = "main"
+_WHAT = "a reference"
+
+
+@dataclass(frozen=True)
+class SnapshotRef:
+    """A branch or a tag. ``raw`` is the JSON object that it was read from."""
+
+    snapshot_id: int
+    type: str
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+def read_ref(found: Mapping[str, Any]) -> SnapshotRef:
+    """Read a reference."""
+    kind = text(found, "type", _WHAT).lower()
+    if kind not in ("branch", "tag"):
+        raise CorruptMetadataError(f"a reference is of type {kind!r}, neither branch nor tag")
+    return SnapshotRef(
+        integer(found, "snapshot-id", _WHAT),
+        kind,
+        optional(found, "min-snapshots-to-keep", int, _WHAT),
+        optional(found, "max-snapshot-age-ms", int, _WHAT),
+        optional(found, "max-ref-age-ms", int, _WHAT),
+        found,
+    )
+
+
+def encode_ref(ref: SnapshotRef) -> dict[str, Any]:
+    """Return the JSON object of a reference: exactly the one that it was read from, but for what has changed since.
+
+    Examples
+    --------
+    >>> encode_ref(SnapshotRef(10, "tag", max_ref_age_ms=60_000))
+    {'snapshot-id': 10, 'type': 'tag', 'max-ref-age-ms': 60000}
+    """
+    return edited(ref.raw, _members(ref), _members(read_ref(ref.raw)) if ref.raw else {})
+
+
+def _members(ref: SnapshotRef) -> dict[str, Any]:
+    return {
+        "snapshot-id": ref.snapshot_id,
+        "type": ref.type,
+        "min-snapshots-to-keep": ref.min_snapshots_to_keep,
+        "max-snapshot-age-ms": ref.max_snapshot_age_ms,
+        "max-ref-age-ms": ref.max_ref_age_ms,
+    }

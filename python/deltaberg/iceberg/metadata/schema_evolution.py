@@ -1,0 +1,86 @@
+"""Which changes are allowed from one schema of a table to the next (Iceberg spec, "Schema Evolution")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+
+__all__ = ["forbidden_changes", "is_promotion", "nested_fields"]
+
+_PROMOTIONS = {("integer", "long"), ("float", "double")}
+#: The promotions that version 3 added.
+_LATER_PROMOTIONS = {("date", "timestamp_ntz"), ("date", "timestamp_ntz_ns")}
+_LATER = 3
+
+
+def is_promotion(old: DataType, new: DataType, format_version: int) -> bool:
+    """Return whether a column may change from one type to a different one.
+
+    Examples
+    --------
+    >>> is_promotion(Primitive("integer"), Primitive("long"), 1)
+    True
+    """
+    if isinstance(old, Decimal) and isinstance(new, Decimal):
+        return old.scale == new.scale and old.precision < new.precision
+    if not isinstance(old, Primitive):
+        return False
+    if old.name == "void":
+        return format_version >= _LATER
+    if not isinstance(new, Primitive):
+        return False
+    pair = (old.name, new.name)
+    return pair in _PROMOTIONS or (format_version >= _LATER and pair in _LATER_PROMOTIONS)
+
+
+def nested_fields(within: DataType) -> tuple[Field, ...]:
+    """Return the fields of a struct, the element of a list, or the key and value of a map."""
+    if isinstance(within, Struct):
+        return within.fields
+    if isinstance(within, List):
+        return (within.element,)
+    if isinstance(within, Map):
+        return (within.key, within.value)
+    return ()
+
+
+def forbidden_changes(schemas: Sequence[Schema], format_version: int) -> Iterator[str]:
+    """Yield each forbidden change between schemas as a sentence; the oldest schema comes first."""
+    known: dict[int, tuple[Field, int | None]] = {}
+    for schema in schemas:
+        for child, parent in _with_parents(schema.struct, None):
+            if child.id is None:
+                continue
+            before = known.get(child.id)
+            known[child.id] = (child, parent)
+            if before is None:
+                continue
+            was, old_parent = before
+            name = f"{child.id} ({child.name})"
+            if not _is_kept(was.type, child.type) and not is_promotion(was.type, child.type, format_version):
+                yield f"the column {name} was {was.type} and is {child.type} in the schema {schema.schema_id}"
+            elif old_parent != parent:
+                yield f"the column {name} was moved in the schema {schema.schema_id}"
+            elif _key_ids(was.type) != _key_ids(child.type):
+                yield f"the key of the map {name} has other fields in the schema {schema.schema_id}"
+
+
+def _with_parents(within: DataType, parent: int | None) -> Iterator[tuple[Field, int | None]]:
+    for child in nested_fields(within):
+        yield child, parent
+        yield from _with_parents(child.type, child.id)
+
+
+def _is_kept(old: DataType, new: DataType) -> bool:
+    """Return whether a type is unchanged. The contents of nested types have ids, and are compared on their own."""
+    nested = (Struct, List, Map)
+    return type(old) is type(new) if isinstance(old, nested) else old == new
+
+
+def _key_ids(found: DataType) -> set[int | None]:
+    """Return the ids of all fields in the key of a map; none for other types."""
+    if not isinstance(found, Map):
+        return set()
+    return {found.key.id, *(inner.id for inner, _ in _with_parents(found.key.type, None))}

@@ -1,0 +1,142 @@
+"""Partition structs: the typed partition values of files, in the fields of one spec or of all specs of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import SchemaError
+from deltaberg.iceberg.metadata.schema_evolution import nested_fields
+from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
+from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
+from deltaberg.kernels.results import empty_structs
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+
+__all__ = [
+    "AS_TEXT",
+    "field_by_id",
+    "identity_sources",
+    "partition_struct",
+    "path_to_id",
+    "union_struct",
+    "union_values",
+]
+
+#: The key in a partition field's metadata that says that its values are read as text: their type is known to manifests
+#: only, because the transform is unknown or the source column is gone.
+AS_TEXT = "as-text"
+
+
+def path_to_id(schema: Struct, number: int) -> tuple[Field, ...]:
+    """Return the fields from the root to a field id, through structs only; an empty path if there are none."""
+    for child in schema:
+        if child.id == number:
+            return (child,)
+        if isinstance(child.type, Struct):
+            rest = path_to_id(child.type, number)
+            if rest:
+                return (child, *rest)
+    return ()
+
+
+def field_by_id(schemas: Iterable[Struct], number: int) -> Field | None:
+    """Return the field with an id, at any level, from the first schema that has it."""
+    for schema in schemas:
+        found = _find(schema, number)
+        if found is not None:
+            return found
+    return None
+
+
+def _find(within: DataType, number: int) -> Field | None:
+    for child in nested_fields(within):
+        found = child if child.id == number else _find(child.type, number)
+        if found is not None:
+            return found
+    return None
+
+
+def partition_struct(spec: PartitionSpec, schemas: Sequence[Struct]) -> Struct:
+    """Return the struct of a spec's partition values, with the result types of the transforms.
+
+    Parameters
+    ----------
+    schemas
+        The schemas of the table, the current one first: a source column may have been dropped since.
+    """
+    fields = []
+    for part in spec.fields:
+        result = _result(part, schemas)
+        kept = {AS_TEXT: True} if result is None else {}
+        fields.append(Field(part.name, result or Primitive("string"), True, kept, part.field_id))
+    return Struct(tuple(fields))
+
+
+def _result(part: PartitionField, schemas: Sequence[Struct]) -> DataType | None:
+    source = field_by_id(schemas, part.source_ids[0]) if len(part.source_ids) == 1 else None
+    if source is None:
+        return None
+    try:
+        transform = parse_transform(part.transform)
+        return None if isinstance(transform, Unknown) else transform.result_type(source.type)
+    except SchemaError:
+        return None
+
+
+def union_struct(specs: Sequence[PartitionSpec], schemas: Sequence[Struct]) -> Struct:
+    """Return a struct with the partition fields of all specs, in the order of their ids, under their newest names.
+
+    A field that is ``void`` in a newer spec has the type that its values had before. Tables of version 1 may have used
+    an id again for another field; if the types differ, the union has a field for each.
+    """
+    newest = sorted(specs, key=lambda spec: spec.spec_id, reverse=True)
+    names: dict[int, str] = {}
+    types: dict[int, dict[DataType, bool]] = {}
+    for spec in newest:
+        for part, child in zip(spec.fields, partition_struct(spec, schemas), strict=True):
+            names.setdefault(part.field_id, part.name)
+            known = types.setdefault(part.field_id, {})
+            known[child.type] = known.get(child.type, False) or part.transform != "void"
+    union: dict[str, Field] = {}
+    for number in sorted(names):
+        used = [kind for kind, has_values in types[number].items() if has_values] or list(types[number])[:1]
+        for kind in used:
+            name = _unused(names[number], number, union)
+            union[name] = Field(name, kind, id=number)
+    return Struct(tuple(union.values()))
+
+
+def _unused(name: str, number: int, taken: Container[str]) -> str:
+    while name in taken:
+        name = f"{name}_{number}"
+    return name
+
+
+def union_values(values: pa.StructArray, own: Struct, union: Struct) -> pa.StructArray:
+    """Return partition values of one spec in the struct of all specs."""
+    fields = [pa.field(child.name, arrow_type(child.type)) for child in union]
+    if not fields:
+        return empty_structs(len(values))
+    places = {(child.id, child.type): index for index, child in enumerate(own)}
+    arrays = []
+    for child, target in zip(union, fields, strict=True):
+        place = places.get((child.id, child.type))
+        found = pa.nulls(len(values), target.type) if place is None else pc.struct_field(values, place)
+        arrays.append(found if found.type == target.type else found.cast(target.type))
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def identity_sources(specs: Sequence[PartitionSpec], schema: Struct) -> dict[int, Field]:
+    """Return the top-level columns that are partitioned by identity, keyed by the id of the partition field.
+
+    Columns whose types cannot be partitioned by are left out, whatever a spec says: their values are read from files.
+    """
+    top = {child.id: child for child in schema}
+    return {
+        part.field_id: top[part.source_ids[0]]
+        for spec in specs
+        for part in spec.fields
+        if part.transform == "identity" and _result(part, [schema]) is not None and part.source_ids[0] in top
+    }

@@ -1,0 +1,208 @@
+"""The changes between two snapshots of an Iceberg table.
+
+Whole files were added or removed, and deletes removed rows from files that stayed. An update appears as a delete and an
+insert, as in the changelog of iceberg-spark. Snapshots that only rewrote files (``replace``) changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
+from deltaberg.expressions import Bound
+from deltaberg.files import FileLayout, constant_column
+from deltaberg.iceberg.manifests.fields import ADDED, DELETED, ManifestPart
+from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.compare import deleted_only_in_other, files_of_both, have_same_deletes, located_files
+from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.pruning import FileStats
+from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
+from deltaberg.storage import StoreSpec
+from deltaberg.table import FILE_NUMBER, FileSelection
+
+__all__ = ["CHANGE_COLUMNS", "ChangesSource", "snapshots_between"]
+
+_TYPE = Field("_change_type", Primitive("string"), nullable=False, id=2147483543)
+_ORDINAL = Field("_change_ordinal", Primitive("integer"), nullable=False, id=2147483542)
+_SNAPSHOT = Field("_commit_snapshot_id", Primitive("long"), nullable=False, id=2147483541)
+#: When the snapshot was committed. The specification reserves no id for it.
+_TIMESTAMP = Field("_commit_timestamp", Primitive("timestamp"), nullable=False)
+#: The columns that describe the change.
+CHANGE_COLUMNS = (_TYPE, _ORDINAL, _SNAPSHOT, _TIMESTAMP)
+
+_PART = ManifestPart(rest=FURTHER_FIELDS, deleted=True)
+
+
+def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot) -> list[Snapshot]:
+    """Return the snapshots after ``start`` up to ``end``, the oldest first; all of them without a start.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If the start is not an ancestor of the end, or if snapshots between them were expired.
+    """
+    found: list[Snapshot] = []
+    for snapshot in metadata.ancestors(end):
+        if snapshot.snapshot_id == start:
+            return found[::-1]
+        found.append(snapshot)
+    oldest = found[-1]
+    if start is None and oldest.parent_snapshot_id is None:
+        return found[::-1]
+    raise VersionNotFoundError(
+        f"snapshot {start} is not an ancestor of snapshot {end.snapshot_id}, or was expired"
+        if start is not None
+        else "the first snapshots of the table were expired",
+        hint=f"the oldest ancestor that the table still has is snapshot {oldest.snapshot_id}",
+    )
+
+
+class ChangesSource:
+    """The changes that some snapshots made, in the columns of a schema and `CHANGE_COLUMNS`.
+
+    Parameters
+    ----------
+    source
+        The newest of the snapshots.
+    snapshots
+        The snapshots, the oldest first.
+    appends
+        Whether to read only rows of snapshots that were appends, without `CHANGE_COLUMNS`.
+    """
+
+    def __init__(self, source: IcebergSource, snapshots: Sequence[Snapshot], appends: bool = False) -> None:
+        clash = [child.name for child in CHANGE_COLUMNS if source.schema.get(child.name) is not None]
+        if clash and not appends:
+            raise InvalidArgumentError(
+                f"the table has a column {clash[0]}, a name that describes changes", table=source.table
+            )
+        self._source = source
+        self._snapshots = snapshots
+        self._appends = appends
+
+    @property
+    def table(self) -> str:
+        """Where the table is."""
+        return self._source.table
+
+    @property
+    def description(self) -> str:
+        """The snapshots whose changes are read."""
+        what = "appends" if self._appends else "changes"
+        if not self._snapshots:
+            return f"{what} of no snapshot"
+        return f"{what} of snapshots {self._snapshots[0].snapshot_id} to {self._snapshots[-1].snapshot_id}"
+
+    @property
+    def store(self) -> StoreSpec:
+        """The description by which the stores of the files are opened."""
+        return self._source.store
+
+    @property
+    def _marks(self) -> tuple[Field, ...]:
+        return () if self._appends else CHANGE_COLUMNS
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of the table, and those that describe the change."""
+        return Struct((*self._source.schema, *self._marks))
+
+    @property
+    def hidden(self) -> Struct:
+        """The metadata columns, except ``_deleted``."""
+        return Struct(tuple(child for child in self._source.hidden if child.name != "_deleted"))
+
+    @property
+    def constants(self) -> Struct:
+        """The constants of the table's files, and the columns that describe the change."""
+        return Struct((*self._source.constants, *self._marks))
+
+    @property
+    def layout(self) -> FileLayout:
+        """How data files hold the columns."""
+        return self._source.layout
+
+    def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002
+        """Return all files that hold changes, whatever the condition."""
+        return FileSelection.of_all(self._files)
+
+    def partition_values(self, files: pa.Table) -> pa.StructArray:
+        """Return the partition values of rows of a file table, with the fields of all specs."""
+        return self._source.partition_values(files)
+
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
+        """Return that nothing is known of the files."""
+        return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
+
+    def locate(self, files: pa.Table) -> pa.Table:
+        """Return where files and delete files are, which the file table says already."""
+        return files.select(["location", "deletion_vector", "only_in_vector", "delete_files", "only_in_delete_files"])
+
+    def with_all_deletes(self, files: pa.Table) -> pa.Table:
+        """Return the files as they are: no filter left out any deletes."""
+        return files
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        parts = [part for number, snapshot in enumerate(self._snapshots) for part in self._files_of(number, snapshot)]
+        whole = (
+            pa.concat_tables(parts)
+            if parts
+            else self._marked(located_files(self._source, []), 0, None, "insert").slice(0, 0)
+        )
+        return whole.set_column(0, FILE_NUMBER, count_up(0, len(whole))).combine_chunks()
+
+    def _files_of(self, number: int, snapshot: Snapshot) -> Iterator[pa.Table]:
+        """Yield the files that hold the changes of one snapshot."""
+        if snapshot.operation == "replace" or (self._appends and snapshot.operation != "append"):
+            return
+        now = self._source.at(snapshot)
+        own = now.manifests.filter(pc.equal(now.manifests.column("added_snapshot_id"), snapshot.snapshot_id))
+        data = own.filter(pc.equal(own.column("content"), 0))
+        entries = now.reader.read(data.to_pylist(), _PART) if len(data) else []
+        added = _chosen(entries, snapshot.snapshot_id, ADDED)
+        yield self._marked(located_files(now, added), number, snapshot, "insert")
+        if self._appends:
+            return
+        parent = snapshot.parent_snapshot_id
+        before = None if parent is None else self._source.metadata.snapshots.get(parent)
+        then = self._source.at(before)
+        removed = _chosen(entries, snapshot.snapshot_id, DELETED)
+        if any(len(found.table) for found in removed):
+            yield self._marked(located_files(then, removed), number, snapshot, "delete")
+        if not have_same_deletes(then, now):
+            old, new = files_of_both(then, now)
+            yield self._marked(deleted_only_in_other(old, new), number, snapshot, "delete")
+            # Rows come back if a delete file was removed, or if a deletion vector lost rows.
+            yield self._marked(deleted_only_in_other(new, old), number, snapshot, "insert")
+
+    def _marked(self, files: pa.Table, number: int, snapshot: Snapshot | None, kind: str) -> pa.Table:
+        """Return files with the columns that describe the change."""
+        rows = len(files)
+        millis = 0 if snapshot is None else snapshot.timestamp_ms
+        values = {
+            _TYPE.name: pa.scalar(kind),
+            _ORDINAL.name: pa.scalar(number, pa.int32()),
+            _SNAPSHOT.name: pa.scalar(0 if snapshot is None else snapshot.snapshot_id, pa.int64()),
+            _TIMESTAMP.name: pa.scalar(millis * 1000, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        }
+        for child in self._marks:
+            files = files.append_column(constant_column(child.name), pa.repeat(values[child.name], rows))
+        return files
+
+
+def _chosen(entries: Sequence[Entries], snapshot_id: int, status: int) -> list[Entries]:
+    """Return the entries of one status that a snapshot wrote."""
+    found = []
+    for part in entries:
+        has_status = pc.equal(part.table.column("status"), status)
+        mine = as_array(pc.and_(has_status, pc.equal(part.table.column("snapshot_id"), snapshot_id)))
+        found.append(Entries(part.spec, part.partition, part.table.filter(mine), part.proven.filter(mine)))
+    return found

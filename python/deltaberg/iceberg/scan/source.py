@@ -1,0 +1,237 @@
+"""A snapshot of an Iceberg table as the source of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import DeltabergError
+from deltaberg.expressions import TRUE, Bound, bound_paths
+from deltaberg.files import LINEAGE_COLUMNS, ROW_COLUMNS, FileLayout
+from deltaberg.iceberg.deletes.delete_files import DeleteFiles
+from deltaberg.iceberg.encryption import encrypted
+from deltaberg.iceberg.location.recorded_paths import locate_paths
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
+from deltaberg.iceberg.manifests.metrics import METRIC_NAMES, Metrics, manifests_of
+from deltaberg.iceberg.manifests.prune import prune_manifests
+from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS, FileRows
+from deltaberg.pruning import FileStats, keep_rows
+from deltaberg.schema import Field, NameMapping, Struct, as_array, mapping_of
+from deltaberg.storage import PathResolver, StoreSpec
+from deltaberg.table import FILE_NUMBER, FileSelection, PruneStep, total_size
+
+__all__ = ["IcebergSource"]
+
+#: The first format version in which rows have ids.
+_ROW_IDS_SINCE = 3
+
+
+class IcebergSource:
+    """The rows of a snapshot, in the columns of a schema.
+
+    Parameters
+    ----------
+    metadata
+        The metadata of the table.
+    snapshot
+        None for a table without snapshots, which has no rows.
+    schema
+        The columns to read.
+    store, resolver
+        What opens the stores of files, and what finds the places that recorded paths lead to.
+    table, metadata_file
+        Where the table and its metadata file are.
+    part
+        The data manifests to read; None for all data manifests of the snapshot.
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        snapshot: Snapshot | None,
+        schema: Struct,
+        store: StoreSpec,
+        resolver: PathResolver,
+        table: str,
+        metadata_file: str,
+        part: pa.Table | None = None,
+    ) -> None:
+        self.metadata = metadata
+        self.metadata_file = metadata_file
+        self.snapshot = snapshot
+        self.table = table
+        self.store = store
+        self.resolver = resolver
+        self._schema = schema
+        older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
+        self.reader = ManifestReader(table, store, resolver, metadata.specs, (schema, *older))
+        self._rows = FileRows(self.reader, schema)
+        self._metrics = Metrics(self.reader)
+        self._part_manifests = part
+
+    def __reduce__(self) -> tuple[type[IcebergSource], tuple[Any, ...]]:
+        # What was read already is left out, and so are all other snapshots.
+        snapshots = {} if self.snapshot is None else {self.snapshot.snapshot_id: self.snapshot}
+        slim = replace(self.metadata, raw={}, snapshots=snapshots, snapshot_log=(), metadata_log=(), refs={})
+        own = (self.store, self.resolver, self.table, self.metadata_file, self._part_manifests)
+        return IcebergSource, (slim, self.snapshot, self._schema, *own)
+
+    def divide(self, condition: Bound) -> pa.Table:
+        """Return the data manifests that have to be read, each with its ``length`` in bytes."""
+        data = self._manifests_of(0)
+        chosen = prune_manifests(data, self.reader, condition)
+        return chosen.append_column("length", chosen.column("manifest_length"))
+
+    def part(self, pieces: pa.Table) -> IcebergSource:
+        """Return the source of the rows of some data manifests, with all deletes of the snapshot."""
+        own = (self.store, self.resolver, self.table, self.metadata_file, pieces.drop_columns(["length"]))
+        return IcebergSource(self.metadata, self.snapshot, self._schema, *own)
+
+    def at(self, snapshot: Snapshot | None) -> IcebergSource:
+        """Return the source of another snapshot of the table, in the same columns."""
+        own = (self.store, self.resolver, self.table, self.metadata_file)
+        return IcebergSource(self.metadata, snapshot, self._schema, *own)
+
+    @property
+    def description(self) -> str:
+        """The snapshot that is read."""
+        return "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.snapshot_id}"
+
+    @property
+    def schema(self) -> Struct:
+        """The columns of the table."""
+        return self._schema
+
+    @property
+    def partition(self) -> Struct:
+        """The partition fields of all specs."""
+        return self._rows.partition
+
+    @cached_property
+    def _computed(self) -> tuple[Field, ...]:
+        lineage = LINEAGE_COLUMNS if self.metadata.format_version >= _ROW_IDS_SINCE else ()
+        return tuple(child for child in (*ROW_COLUMNS, *lineage) if self._schema.get(child.name) is None)
+
+    @property
+    def hidden(self) -> Struct:
+        """The metadata columns ("Reserved Field IDs")."""
+        return Struct((*self._rows.origin, *self._computed))
+
+    @property
+    def constants(self) -> Struct:
+        """The columns that some spec partitions by identity, and those that say which file a row is from."""
+        return Struct((*self._rows.identities, *self._rows.origin))
+
+    @property
+    def _own_names(self) -> NameMapping | None:
+        """The table's own names, for files without ids: they are certain only if the schema never changed."""
+        return mapping_of(self._schema) if len(self.metadata.schemas) == 1 else None
+
+    @cached_property
+    def layout(self) -> FileLayout:
+        """How data files hold the columns."""
+        has_ids = self.metadata.format_version >= _ROW_IDS_SINCE
+        row_id, row_version = LINEAGE_COLUMNS if has_ids else (None, None)
+        return FileLayout(
+            by_id=True,
+            name_mapping=self.metadata.name_mapping or self._own_names,
+            computed=frozenset(child.name for child in self._computed),
+            stored=frozenset(child.name for child in self._rows.identities),
+            row_id=row_id,
+            row_version=row_version,
+            keys=self._deletes.key_fields,
+            resolver=self.resolver,
+        )
+
+    @cached_property
+    def manifests(self) -> pa.Table:
+        """The manifests of the snapshot, each with its ``number``."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            table = describe_manifests([], None)
+        elif snapshot.manifest_list is None:
+            found = ((path, self.reader.fetch(path)) for path in snapshot.manifests)
+            table = describe_manifests(found, snapshot.snapshot_id)
+        else:
+            data = self.reader.fetch(snapshot.manifest_list)
+            try:
+                table = read_manifest_list(data)
+            except DeltabergError as error:
+                if snapshot.key_id is not None:
+                    raise encrypted("a manifest list", self.table) from error
+                raise error.with_context(table=self.table, file=snapshot.manifest_list) from None
+        return table.append_column("number", pa.array(range(len(table)), pa.int32()))
+
+    def _manifests_of(self, content: int) -> pa.Table:
+        return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), content))
+
+    @cached_property
+    def _deletes(self) -> DeleteFiles:
+        found = self._manifests_of(1)
+        return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
+
+    def select_files(self, condition: Bound) -> FileSelection:
+        """Return the live data files whose partitions can hold a matching row, with what deletes their rows."""
+        data = self._part_manifests
+        if data is None:
+            data = self._manifests_of(0)
+        chosen = prune_manifests(data, self.reader, condition)
+        ids = frozenset(path[-1].id for path in bound_paths(condition) if path[-1].id is not None)
+        part = ManifestPart(METRIC_NAMES if ids else (), ids, FURTHER_FIELDS)
+        entries = self.reader.read(chosen.to_pylist(), part, condition)
+        self._metrics.keep(ids, entries)
+        files = self.file_table(entries, condition)
+        steps = [_counted("files", data), _counted("manifests", chosen)]
+        proven = pa.chunked_array([found.proven for found in entries], pa.bool_()).combine_chunks()
+        return FileSelection(files, [*steps, PruneStep("partition values", len(files), total_size(files))], proven)
+
+    def with_all_deletes(self, files: pa.Table) -> pa.Table:
+        """Return rows of the file table with all delete files that apply, also those that a filter left out."""
+        if not self._deletes.key_fields:
+            # A filter leaves out equality deletes only.
+            return files
+        numbers = as_array(files.column(FILE_NUMBER))
+        listed = manifests_of(self.manifests, numbers).to_pylist()
+        whole = self.file_table(self.reader.read(listed, ManifestPart(rest=FURTHER_FIELDS)))
+        place = pc.index_in(numbers, value_set=as_array(whole.column(FILE_NUMBER)))
+        column = files.schema.get_field_index("delete_files")
+        return files.set_column(column, "delete_files", whole.column("delete_files").take(place))
+
+    def file_table(self, entries: Sequence[Entries], condition: Bound = TRUE) -> pa.Table:
+        """Return the file table of data files (`ScanSource`), with what can delete rows that match a condition."""
+        parts = [self._rows.rows(found) for found in entries]
+        files = pa.concat_tables(parts) if parts else self._rows.no_rows()
+        return self._deletes.attach(files, entries, condition)
+
+    def partition_values(self, files: pa.Table) -> pa.StructArray:
+        """Return the partition values of rows of a file table, with the fields of all specs."""
+        return self._rows.partition_values(files)
+
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
+        """Return statistics of some columns, for some files or for all."""
+        wanted = self._all_numbers() if numbers is None else numbers
+        return self._metrics.read(self.manifests, wanted, columns)
+
+    def _all_numbers(self) -> pa.Int64Array:
+        """Return the numbers of all live data files."""
+        return self.select_files(TRUE).files.column(FILE_NUMBER).combine_chunks()
+
+    def locate(self, files: pa.Table) -> pa.Table:
+        """Return where data files, deletion vectors and delete files are."""
+        columns = {"location": locate_paths(as_array(files.column("path")), self.resolver, self.metadata.location)}
+        return pa.table(columns | self._deletes.locate(files))
+
+
+def _counted(name: str, manifests: pa.Table) -> PruneStep:
+    """Return the step that leaves manifests, with the number of their files as far as they count them."""
+    counts = [manifests.column(column).fill_null(0) for column in ("added_files_count", "existing_files_count")]
+    return PruneStep(name, sum(pc.sum(count).as_py() or 0 for count in counts), None)

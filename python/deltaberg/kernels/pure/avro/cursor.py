@@ -1,0 +1,74 @@
+"""Reading Avro's binary encoding from a block, never past its end."""
+
+from __future__ import annotations
+
+from deltaberg.errors import CorruptAvroError
+
+__all__ = ["Cursor"]
+
+
+class Cursor:
+    """The bytes of a block that are still to be read."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 0
+
+    def long(self) -> int:
+        """Read a zigzag varint of up to 64 bits."""
+        raw, at = self.raw, self.at
+        value = shift = 0
+        while True:
+            if at >= len(raw):
+                raise _ends()
+            byte = raw[at]
+            at += 1
+            if shift == 63 and byte > 1:
+                raise CorruptAvroError("an integer has more than 64 bits")
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        self.at = at
+        return value >> 1 ^ -(value & 1)
+
+    def take(self, length: int) -> bytes:
+        """Read ``length`` bytes."""
+        end = self.at + length
+        if end > len(self.raw):
+            raise _ends()
+        taken = self.raw[self.at : end]
+        self.at = end
+        return taken
+
+    def prefixed(self) -> bytes:
+        """Read bytes that their length precedes."""
+        length = self.long()
+        if length < 0:
+            raise CorruptAvroError("a length is negative")
+        return self.take(length)
+
+    def boolean(self) -> bool:
+        """Read a byte that is 0 or 1."""
+        (byte,) = self.take(1)
+        if byte > 1:
+            raise CorruptAvroError("a boolean is neither 0 nor 1")
+        return byte == 1
+
+    def items(self, least: int) -> tuple[int, int | None] | None:
+        """Read how many items come next and, if the writer recorded it, their size in bytes; None at the end."""
+        count = self.long()
+        if not count:
+            return None
+        size = None
+        if count < 0:
+            count, size = -count, self.long()
+            if size < 0:
+                raise CorruptAvroError("a length is negative")
+        if count * least > len(self.raw) - self.at:
+            raise _ends()
+        return count, size
+
+
+def _ends() -> CorruptAvroError:
+    return CorruptAvroError("the block ends inside a value")

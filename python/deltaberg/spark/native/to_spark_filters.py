@@ -1,0 +1,129 @@
+"""Filters as columns of Spark, where Spark's operators have the same meaning."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from deltaberg.expressions import Bound, BoundAnd, BoundPredicate
+from deltaberg.expressions.predicates.tree import Constant
+from deltaberg.schema import Field
+
+__all__ = ["ColumnOf", "spark_condition", "why_not_in_spark"]
+
+#: Returns the Spark column for a path of fields.
+ColumnOf = Callable[[Sequence[Field]], Column]
+
+_COMPARISONS: dict[str, Callable[[Column, Column], Column]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=>": lambda left, right: left.eqNullSafe(right),
+    "is distinct from": lambda left, right: ~left.eqNullSafe(right),
+}
+_LIKE = frozenset({"like", "not like"})
+#: Comparisons that NaN never satisfies, unless the other side is NaN.
+_BELOW = frozenset({"=", "<", "<=", "<=>", "in"})
+#: Limits for a filter: each part and each value of it becomes an object in the JVM.
+_MOST_PARTS = 200
+_MOST_VALUES = 1000
+
+
+def why_not_in_spark(bound: Bound) -> str | None:
+    """Return why a filter cannot be applied by Spark's operators; None if it can."""
+    if isinstance(bound, Constant):
+        return None
+    if not isinstance(bound, BoundPredicate):
+        if len(bound.parts) > _MOST_PARTS:
+            return "the filter is long"
+        return next((why for part in bound.parts if (why := why_not_in_spark(part)) is not None), None)
+    if len(bound.values) > _MOST_VALUES:
+        return "the filter is long"
+    if bound.operator in _LIKE and "\\" in bound.values[0].as_py():
+        return "Spark treats a backslash in a LIKE pattern differently"
+    return next((why for value in bound.values if (why := _why_not_literal(value.type)) is not None), None)
+
+
+def _why_not_literal(kind: pa.DataType) -> str | None:
+    known = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind)
+    known = known or pt.is_string(kind) or pt.is_binary(kind) or pt.is_date32(kind)
+    if known or (pt.is_timestamp(kind) and kind.unit == "us" and kind.tz is not None):
+        return None
+    return f"the filter has a literal of type {kind}"
+
+
+def spark_condition(bound: Bound, column_of: ColumnOf) -> Column:
+    """Return a filter as a boolean column; `why_not_in_spark` must have found no reason against it."""
+    if isinstance(bound, Constant):
+        return sf.lit(bound.value)
+    if isinstance(bound, BoundPredicate):
+        return _predicate(bound, column_of)
+    join = operator.and_ if isinstance(bound, BoundAnd) else operator.or_
+    return _joined([spark_condition(part, column_of) for part in bound.parts], join)
+
+
+def _joined(parts: Sequence[Column], join: Callable[[Column, Column], Column]) -> Column:
+    """Join columns in a tree that is as flat as possible, since Spark and its protocol limit the depth."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_joined(parts[:middle], join), _joined(parts[middle:], join))
+
+
+def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
+    column, name = column_of(bound.path), bound.operator
+    if bound.is_floating and not _is_pushed(bound):
+        column = column + sf.lit(0.0)
+    if name == "is null":
+        return column.isNull()
+    if name == "is not null":
+        return column.isNotNull()
+    if name == "is nan":
+        return column.isNotNull() & sf.isnan(column)
+    if name == "is not nan":
+        return column.isNotNull() & ~sf.isnan(column)
+    if bound.other is not None:
+        return _COMPARISONS[name](column, column_of(bound.other))
+    if name in ("in", "not in"):
+        found = column.isin(*map(_literal, bound.values))
+        return found if name == "in" else ~found
+    value = bound.values[0]
+    if name in ("starts with", "not starts with"):
+        starts = column.startswith(_literal(value))
+        return starts if name == "starts with" else ~starts
+    if name in _LIKE:
+        like = column.like(value.as_py())
+        return like if name == "like" else ~like
+    return _COMPARISONS[name](column, _literal(value))
+
+
+def _is_pushed(bound: BoundPredicate) -> bool:
+    """Return whether Parquet's reader may skip row groups by a comparison of floating numbers.
+
+    Its statistics leave out NaN and distinguish -0.0 from 0.0, so that a filter which matches either must not be pushed
+    down. The sum of a column and zero has the same values and is not pushed down.
+    """
+    values = [value.as_py() for value in bound.values]
+    return bound.operator in _BELOW and all(value not in (None, 0) and value == value for value in values)  # noqa: PLR0124 - NaN
+
+
+def _literal(value: pa.Scalar) -> Column:
+    kind = value.type
+    if pt.is_date32(kind):
+        return sf.date_from_unix_date(sf.lit(value.value))
+    if pt.is_timestamp(kind):
+        return sf.timestamp_micros(sf.lit(value.value).cast("long"))
+    if pt.is_decimal(kind):
+        return sf.lit(value.as_py()).cast(st.DecimalType(kind.precision, kind.scale))
+    if pt.is_binary(kind):
+        return sf.lit(bytearray(value.as_py()))
+    return sf.lit(value.as_py())

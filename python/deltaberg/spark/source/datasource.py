@@ -1,0 +1,192 @@
+"""The Python Data Sources ``delta`` and ``iceberg``: ``spark.read.format("delta")`` with no jar.
+
+They serve code that was written for delta-spark or iceberg-spark. Spark does not tell a Python source which columns a
+query needs, so that all of them are read unless the option ``columns`` names some. `Scan.to_spark` and
+`Scan.map_in_arrow` are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError
+from deltaberg.expressions import Expression, all_of
+from deltaberg.files import pack_tasks
+from deltaberg.spark.read.tasks import batch_for_spark, read_packed
+from deltaberg.spark.source.delta_options import DeltaReadOptions
+from deltaberg.spark.source.from_spark_filters import from_spark
+from deltaberg.spark.source.iceberg_options import IcebergReadOptions
+from deltaberg.spark.source.options import ReadOptions
+from deltaberg.spark.types import spark_schema
+from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter as SparkFilter
+
+__all__ = ["DATA_SOURCES", "PUSHDOWN_DATA_SOURCES"]
+
+#: Spark does not tell a Data Source how many tasks it can run.
+_PARALLELISM = 8
+
+
+class _Partition(InputPartition):
+    """The packed file tasks of one Spark task."""
+
+    def __init__(self, packed: bytes) -> None:
+        super().__init__(packed)
+
+
+class _TableSource(DataSource):
+    """A Data Source of tables; its options are all that Spark tells it."""
+
+    settings: ClassVar[type[ReadOptions]]
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._settings = self.settings(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return cls.settings.format
+
+    def schema(self) -> StructType:
+        """Return the columns to be read."""
+        return spark_schema(self._settings.scan().output)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader; a schema that the caller gives must be that of the table."""
+        _check_schema(schema, self.schema())
+        return _Reader(self._settings)
+
+
+class DeltaDataSource(_TableSource):
+    """Reads Delta tables.
+
+    Options
+    -------
+    path
+        The location of the table.
+    versionAsOf, timestampAsOf
+        The version to read. The default is the newest version at the time when the frame is made.
+    readChangeFeed, startingVersion, startingTimestamp, endingVersion, endingTimestamp
+        Read the changes of a range of versions.
+    columns
+        The columns to read: names separated by commas, or a JSON list.
+    filter
+        A condition as SQL text, by which files are skipped.
+    batchSize, timezone
+        As in `ScanOptions`.
+    Every other option is passed on to the store.
+    """
+
+    settings = DeltaReadOptions
+
+
+class IcebergDataSource(_TableSource):
+    """Reads Iceberg tables.
+
+    Options
+    -------
+    path
+        The location of the table, or of one of its metadata files.
+    snapshot-id, as-of-timestamp, branch, tag
+        The snapshot to read; the timestamp is in milliseconds since 1970. The default is the newest snapshot at the
+        time when the frame is made.
+    start-snapshot-id, end-snapshot-id
+        Read the rows that were appended after one snapshot, up to and including another.
+    changes
+        ``true``: read all changes of the range, with the columns that `IcebergTable.changes` adds.
+    location-map
+        ``auto``: the table was moved as a whole, and its recorded paths are resolved in its new place.
+    columns, filter, batchSize, timezone
+        As for Delta tables.
+    Every other option is passed on to the store.
+    """
+
+    settings = IcebergReadOptions
+
+
+class _Pushdown(_TableSource):
+    """A Data Source that takes filters from Spark.
+
+    Spark keeps one reader with the source, that of the filters that it saw last, and uses it for every later query on
+    the same ``load()``, and for other parts of the same query. These classes are therefore used on request only.
+    """
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader that takes filters."""
+        super().reader(schema)
+        return _PushdownReader(self._settings)
+
+
+class PushdownDeltaDataSource(_Pushdown, DeltaDataSource):
+    """Reads Delta tables, and takes filters from Spark."""
+
+
+class PushdownIcebergDataSource(_Pushdown, IcebergDataSource):
+    """Reads Iceberg tables, and takes filters from Spark."""
+
+
+def _check_schema(wanted: StructType, found: StructType) -> None:
+    # The simple string leaves out nullability, on which Spark and the caller may differ.
+    if wanted.simpleString() != found.simpleString():
+        raise InvalidArgumentError(
+            f"the schema {wanted.simpleString()} is not that of the table, which is {found.simpleString()}",
+            hint="omit the schema, and select columns with the option 'columns'",
+        )
+
+
+class _Reader(DataSourceReader):
+    """Plans on the driver and reads on the executors; all that the executors need is found before it is pickled."""
+
+    def __init__(self, settings: ReadOptions) -> None:
+        self._settings = settings
+        self._pushed: Expression | None = None
+        self._spec = bound_scan(settings.scan()).read_spec
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan the scan, and return a partition for each group of splits."""
+        tasks = grouped_tasks(bound_scan(self._settings.scan(self._pushed)), _PARALLELISM)
+        return [_Partition(pack_tasks(group)) for group in tasks] or [_Partition(b"")]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of the splits of a partition."""
+        packed = partition.value
+        if packed:
+            for batch in read_packed(self._spec, packed, None):
+                yield batch_for_spark(batch, self._spec.output)
+
+
+class _PushdownReader(_Reader):
+    """A reader that takes filters from Spark. Spark refuses such a source where pushing filters is switched off."""
+
+    def pushFilters(self, filters: list[SparkFilter]) -> Iterator[SparkFilter]:  # noqa: N802
+        """Take the filters that a scan can apply, and return the others."""
+        taken = []
+        for pushed in filters:
+            translated = from_spark(pushed)
+            if translated is not None and self._fits(translated):
+                taken.append(translated)
+            else:
+                yield pushed
+        if taken:
+            self._pushed = all_of(taken)
+            self._spec = bound_scan(self._settings.scan(self._pushed)).read_spec
+
+    def _fits(self, condition: Expression) -> bool:
+        try:
+            self._settings.scan(condition)
+        except (ExpressionError, SchemaError):
+            return False
+        return True
+
+
+#: The sources that `deltaberg.spark.register` registers: without and with filters from Spark.
+DATA_SOURCES = (DeltaDataSource, IcebergDataSource)
+PUSHDOWN_DATA_SOURCES = (PushdownDeltaDataSource, PushdownIcebergDataSource)

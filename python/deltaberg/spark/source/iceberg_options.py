@@ -1,0 +1,94 @@
+"""The options of ``spark.read.format("iceberg")``, as iceberg-spark spells them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Expression
+from deltaberg.iceberg import IcebergTable
+from deltaberg.spark.source.options import ReadOptions
+from deltaberg.table import AUTO, Scan
+
+__all__ = ["IcebergReadOptions"]
+
+_TRAVEL = ("snapshot-id", "as-of-timestamp", "branch", "tag")
+_RANGE = ("start-snapshot-id", "end-snapshot-id")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+class IcebergReadOptions(ReadOptions):
+    """The options of reading an Iceberg table; the metadata file and the snapshot that were found first are kept."""
+
+    format = "iceberg"
+    own = (*_TRAVEL, *_RANGE, "changes", "location-map")
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._found: tuple[str, int | None] | None = None
+
+    def scan(self, pushed: Expression | None = None) -> Scan:
+        """Return the scan that the options and a pushed filter describe."""
+        self._check_together()
+        wanted: dict[str, Any] = {
+            "filter": self._condition(pushed),
+            "columns": self._columns(),
+            "options": self._scan_options(),
+        }
+        table = self._open()
+        start = self._number("start-snapshot-id")
+        if self._flag("changes"):
+            return table.changes(start, self._number("end-snapshot-id"), **wanted)
+        if start is not None:
+            return table.appends(start, self._number("end-snapshot-id"), **wanted)
+        return table.scan(**wanted)
+
+    def _check_together(self) -> None:
+        """Refuse options that contradict each other; one of them would be ignored silently."""
+        self._exclude(*_TRAVEL)
+        ranged = [name for name in _RANGE if name in self._options]
+        travel = [name for name in _TRAVEL if name in self._options]
+        if ranged and travel:
+            raise InvalidArgumentError(f"the options {ranged[0]} and {travel[0]} cannot be used together")
+        if ranged == ["end-snapshot-id"] and not self._flag("changes"):
+            raise InvalidArgumentError("the option end-snapshot-id needs start-snapshot-id")
+
+    def _open(self) -> IcebergTable:
+        opened: IcebergTable | None = self._table
+        if opened is not None:
+            return opened
+        path = self._path()
+        common: dict[str, Any] = {
+            "storage_options": self._store,
+            "location_map": self._map(),
+            "timezone": self._timezone,
+        }
+        if self._found is None:
+            millis = self._number("as-of-timestamp")
+            table = IcebergTable(
+                path,
+                snapshot_id=self._number("snapshot-id"),
+                ref=self._options.get("branch", self._options.get("tag")),
+                timestamp=None if millis is None else _EPOCH + dt.timedelta(milliseconds=millis),
+                **common,
+            )
+            self._found = (table.metadata_location, table.snapshot_id)
+        else:
+            # A branch has the current schema of the table, unless a snapshot is named.
+            file, number = self._found
+            named = any(name in self._options for name in ("snapshot-id", "as-of-timestamp", "tag"))
+            ref = self._options.get("branch")
+            table = IcebergTable(file, snapshot_id=number if named else None, ref=ref, **common)
+        self._table = table
+        return table
+
+    def _map(self) -> str | None:
+        text = self._options.get("location-map")
+        if text not in (None, AUTO):
+            raise InvalidArgumentError(f'the option location-map must be "{AUTO}", not {text!r:.200}')
+        return text
+
+    def _number(self, name: str) -> int | None:
+        return self._integer(name) if name in self._options else None

@@ -1,0 +1,125 @@
+"""The options of ``spark.read.format(...)`` that both formats share: columns, a filter, and those of the store."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Expression, all_of, as_expression
+from deltaberg.schema import ColumnName
+from deltaberg.storage import is_store_option, parse_location
+from deltaberg.table import Scan, ScanOptions
+
+__all__ = ["ReadOptions"]
+
+_SHARED = ("path", "paths", "columns", "filter", "batchSize", "timezone")
+_BOOLEANS = {"true": True, "false": False}
+
+
+class ReadOptions(ABC):
+    """The options of a read, and the table that they name.
+
+    Spark asks for the schema, the plan and the rows in three processes, all of which must see the same state of the
+    table. The options are pickled with the reader and carry the state that was found first; the open table is not
+    pickled.
+    """
+
+    #: The name of the format, and the options that it has in addition to the shared ones.
+    format: ClassVar[str]
+    own: ClassVar[Sequence[str]]
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = self._known()
+        self._options = {name.lower(): value for name, value in options.items() if name.lower() in known}
+        self._store = {name: value for name, value in options.items() if name.lower() not in known}
+        self._table: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+    @classmethod
+    def _known(cls) -> dict[str, str]:
+        return {name.lower(): name for name in (*_SHARED, *cls.own)}
+
+    @abstractmethod
+    def scan(self, pushed: Expression | None = None) -> Scan:
+        """Return the scan that the options and a pushed filter describe."""
+
+    def _scan_options(self) -> ScanOptions:
+        if "batchsize" in self._options:
+            return ScanOptions(batch_size=self._integer("batchSize"), timezone=self._timezone)
+        return ScanOptions(timezone=self._timezone)
+
+    def _path(self) -> str:
+        """Return the location of the table, once all options are known to exist."""
+        path = self._options.get("path")
+        if not path:
+            raise InvalidArgumentError(
+                f'format("{self.format}") needs one path',
+                hint=f"use load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...'); Spark "
+                f"passes neither the LOCATION of CREATE TABLE nor {self.format}.`/path` to a Python source",
+            )
+        self._check_names(path)
+        return path
+
+    def _exclude(self, *names: str) -> None:
+        given = [name for name in names if name.lower() in self._options]
+        if len(given) > 1:
+            raise InvalidArgumentError(f"the options {' and '.join(given)} cannot be used together")
+
+    def _check_names(self, path: str) -> None:
+        """Refuse unknown options. Stores other than the local disk check their options themselves."""
+        if parse_location(path).scheme != "file":
+            return
+        known = self._known()
+        for name in self._store:
+            if not is_store_option(name):
+                near = difflib.get_close_matches(name.lower(), known, n=1)
+                hint = f"did you mean {known[near[0]]}?" if near else f"the options are {', '.join(known.values())}"
+                raise InvalidArgumentError(f'format("{self.format}") has no option {name}', hint=hint)
+
+    @property
+    def _timezone(self) -> str:
+        return self._options.get("timezone", "UTC")
+
+    def _columns(self) -> Sequence[ColumnName] | None:
+        text = self._options.get("columns")
+        if text is None:
+            return None
+        names = _json_names(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
+        if not all(names):
+            raise InvalidArgumentError(f"the option columns must be names separated by commas, not {text!r:.200}")
+        return names
+
+    def _condition(self, pushed: Expression | None) -> Expression | None:
+        parts = [] if pushed is None else [pushed]
+        if "filter" in self._options:
+            parts.append(as_expression(self._options["filter"]))
+        return all_of(parts) if parts else None
+
+    def _integer(self, name: str) -> int:
+        text = self._options[name.lower()]
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidArgumentError(f"the option {name} must be an integer, not {text!r:.200}") from None
+
+    def _flag(self, name: str) -> bool:
+        text = self._options.get(name.lower(), "false").strip().lower()
+        if text not in _BOOLEANS:
+            raise InvalidArgumentError(f"the option {name} must be true or false, not {text!r:.200}")
+        return _BOOLEANS[text]
+
+
+def _json_names(text: str) -> list[ColumnName]:
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidArgumentError(f"the option columns must be a JSON list, not {text!r:.200}") from None
+    if not names:
+        raise InvalidArgumentError("the option columns names no column", hint="Spark cannot count rows without columns")
+    return [tuple(map(str, name)) if isinstance(name, list) else str(name) for name in names]

@@ -1,0 +1,51 @@
+"""Whether a store honours the condition of a put: some ignore it, and overwrite."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+
+from deltaberg.errors import StorageError, UnsupportedFeatureError
+from deltaberg.storage.base import PutOutcome, Storage
+
+__all__ = ["conditional_put_works"]
+
+#: How many new names are tried where the store does not answer.
+_ATTEMPTS = 3
+
+
+def conditional_put_works(store: Storage, directory: str) -> bool:
+    """Put one new object twice, and return whether the store refused the second.
+
+    The name begins with a dot, so that readers of tables take the object for hidden, and is a new one each time, so
+    that probes of other processes do not meddle.
+
+    Raises
+    ------
+    StorageError
+        If the store refuses both, or does not answer in several attempts.
+    """
+    cause: StorageError | None = None
+    for _ in range(_ATTEMPTS):
+        name = f".deltaberg-probe-{uuid.uuid4().hex}"
+        path = f"{directory.rstrip('/')}/{name}" if directory else name
+        try:
+            results = [store.put(path, data, if_absent=True) for data in (b"first", b"second")]
+        except UnsupportedFeatureError:
+            return False
+        finally:
+            # A store may allow writing and not deleting. An object that stays is hidden, and harmless.
+            with contextlib.suppress(StorageError):
+                store.delete(path)
+        outcomes = [result.outcome for result in results]
+        # Only we know the name, so the object that a put ran into is our own.
+        if PutOutcome.EXISTS in outcomes:
+            return True
+        if outcomes == [PutOutcome.WRITTEN, PutOutcome.WRITTEN]:
+            return False
+        cause = next((result.cause for result in results if result.cause is not None), cause)
+    raise StorageError(
+        "the store does not say whether it honours conditional puts",
+        hint="try again when it answers",
+        path=directory,
+    ) from cause

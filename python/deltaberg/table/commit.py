@@ -1,0 +1,196 @@
+"""Commits of every format: a change is sent, and what became of it is settled before anything else happens.
+
+A store answers a put in one of three ways: written, refused because something is there, or not at all. So a change
+that was sent is *ours* (it is part of the table), *lost* (another one took its place for good), *absent* (it is not
+there, so that the very same bytes can be sent again), or *hidden* (nothing tells any more).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from deltaberg.errors import CommitConflictError, CommitUnknownError, StorageError
+from deltaberg.storage import PutOutcome, PutResult
+
+__all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "commit_change"]
+
+
+class Fate(Enum):
+    """What became of a change that was sent."""
+
+    #: It is part of the table.
+    OURS = "ours"
+    #: Another change took its place, and this attempt can never land.
+    LOST = "lost"
+    #: It is not part of the table, but may become so later. It can be sent again as it is.
+    ABSENT = "absent"
+    #: It was part of the table or never will be: what would tell was cleaned up.
+    HIDDEN = "hidden"
+
+
+class Change(Protocol):
+    """One change of a table, which its format prepares and sends."""
+
+    #: What finds the commit later.
+    token: str
+
+    def prepare(self) -> bool:
+        """Make the change fit on top of the newest state, and build what is sent; False if nothing is left to do.
+
+        Raises
+        ------
+        CommitConflictError
+            What landed meanwhile does not allow the change.
+        """
+        ...
+
+    def send(self) -> PutResult:
+        """Send what `prepare` built. Repeated calls send the same bytes."""
+        ...
+
+    def confirm(self) -> Fate:
+        """Return what became of a change that the store says it has written."""
+        ...
+
+    def look(self) -> Fate:
+        """Return what became of a change for which the store gave another answer, or none."""
+        ...
+
+
+@dataclass(frozen=True)
+class CommitPolicy:
+    """How long a commit is tried.
+
+    Parameters
+    ----------
+    retries
+        How often a change that was lost to another one is prepared and sent again.
+    sends
+        How often the same bytes are sent while it is unknown whether they arrived.
+    pause, longest_pause
+        The first and the longest waiting time between attempts, in seconds; it doubles from one attempt to the next,
+        and a random part of it is waited.
+    wait
+        What waits for a number of seconds.
+    now
+        What gives the time in milliseconds since 1970.
+    """
+
+    retries: int = 1000
+    sends: int = 6
+    pause: float = 0.01
+    longest_pause: float = 2.0
+    wait: Callable[[float], object] = time.sleep
+    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def back_off(self, attempt: int) -> None:
+        """Wait after an attempt, which is counted from 0."""
+        longest = min(self.longest_pause, self.pause * 2 ** min(attempt, 30))
+        self.wait(random.uniform(longest / 2, longest))  # noqa: S311 - it protects nothing
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """What a commit did.
+
+    Parameters
+    ----------
+    version
+        The version of the Delta table that was committed. Where nothing was to be done, the version that is current.
+    token
+        What `deltaberg.find_commit` finds the commit by.
+    operation
+        The operation as the history of the table records it.
+    committed
+        Whether there is a new commit. There is none where the same progress of an application was recorded before, or
+        where the change is empty.
+    added_files, removed_files
+        The number of data files that were added and removed.
+    added_bytes, removed_bytes
+        Their sizes in bytes.
+    added_rows
+        The number of rows in the added files; None where a file does not tell.
+    retries
+        How often the change was prepared again because another commit came first.
+    seconds
+        How long the commit took, without writing data files.
+    warnings
+        What failed after the commit, a sentence each. The commit stands all the same.
+    metrics
+        What the commit says that the operation did, in numbers.
+    """
+
+    version: int
+    token: str
+    operation: str
+    committed: bool = True
+    added_files: int = 0
+    removed_files: int = 0
+    added_bytes: int = 0
+    removed_bytes: int = 0
+    added_rows: int | None = 0
+    retries: int = 0
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+def commit_change(change: Change, policy: CommitPolicy) -> int:
+    """Commit a change, and return how often it had to be prepared again.
+
+    Raises
+    ------
+    CommitConflictError
+        What landed meanwhile does not allow the change, or other writers were faster every time.
+    CommitUnknownError
+        It cannot be settled whether the change landed. ``context["token"]`` finds the commit later.
+    StorageError
+        The store failed, and the change surely did not land.
+    """
+    for retry in range(policy.retries + 1):
+        if not change.prepare() or _lands(change, policy):
+            return retry
+        policy.back_off(retry)
+    raise CommitConflictError(
+        f"other writers committed first {policy.retries + 1} times in a row",
+        hint="try again when fewer writers are busy",
+    )
+
+
+def _lands(change: Change, policy: CommitPolicy) -> bool:
+    """Send a prepared change until it is known what became of it; return False where it was lost."""
+    cause: StorageError | None = None
+    result: PutResult | None = None
+    for attempt in range(policy.sends):
+        if attempt:
+            policy.back_off(attempt)
+        try:
+            # It is sent again only once it is known to be absent.
+            result = result or change.send()
+            cause = result.cause or cause or StorageError("the store does not show what it says it has")
+            fate = change.confirm() if result.outcome is PutOutcome.WRITTEN else change.look()
+        except StorageError as error:
+            if cause is None:
+                raise
+            # This request failed, but an earlier one may still arrive.
+            cause = error
+            continue
+        if fate is Fate.HIDDEN:
+            raise _unknown(change, "the log was cleaned up before that could be seen") from cause
+        if fate is not Fate.ABSENT:
+            return fate is Fate.OURS
+        result = None
+    raise _unknown(change, "the store does not answer") from cause
+
+
+def _unknown(change: Change, reason: str) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"the commit was sent, but it is not known whether it took effect: {reason}",
+        hint="ask deltaberg.find_commit with the token later; delete no file of this operation until then",
+        token=change.token,
+    )

@@ -1,0 +1,111 @@
+"""How a table of either format is opened: the arguments of the caller, checked once."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
+from deltaberg.table.arguments import (
+    Instant,
+    checked_flag,
+    checked_integer,
+    checked_map,
+    checked_options,
+    checked_text,
+    parse_instant,
+    zone_of,
+)
+
+__all__ = ["OpenOptions"]
+
+#: Arguments that select a table state; at most one may be given.
+_STATES = ("version", "snapshot_id", "ref", "timestamp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """The arguments of opening a table, apart from its location.
+
+    Parameters
+    ----------
+    version
+        The version of a Delta table.
+    snapshot_id, ref
+        The snapshot, or the branch or tag, of an Iceberg table.
+    timestamp
+        The newest state not later than this; without a zone it is in ``timezone``.
+    storage_options
+        What the store needs. Messages never contain its values.
+    location_map
+        Recorded prefixes of paths to where those files are now, or `AUTO`.
+    validate
+        Report every violation of the specification that a reader can see.
+    timezone
+        The zone of timestamps without one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is not of its type, or if two of them choose the state of the table.
+    """
+
+    version: int | None = None
+    snapshot_id: int | None = None
+    ref: str | None = None
+    timestamp: Instant | None = None
+    storage_options: StoreOptions | None = field(default=None, repr=False)
+    location_map: LocationMap | str | None = field(default=None, repr=False)
+    validate: bool = False
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        states = [name for name in _STATES if getattr(self, name) is not None]
+        if len(states) > 1:
+            raise InvalidArgumentError(f"{states[0]} and {states[1]} cannot be combined", hint="leave one of them out")
+        checked_integer("version", self.version, "pass the number of a version, or None")
+        checked_integer("snapshot_id", self.snapshot_id, "pass the number of a snapshot, or None")
+        if self.ref is not None:
+            checked_text("ref", self.ref, "pass the name of a branch or a tag")
+        checked_map(self.location_map)
+        checked_flag("validate", self.validate)
+        # Computed now, so that an error in them is raised before anything is read.
+        _ = self.zone, self.store, self.millis
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> OpenOptions:
+        """Return the options among the ``locals()`` of a public function, whose keywords have the names of fields."""
+        names = {option.name for option in fields(cls)}
+        return cls(**{name: value for name, value in arguments.items() if name in names})
+
+    def refuse(self, names: Sequence[str], message: str) -> None:
+        """Refuse arguments that have no meaning for tables of one format."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InvalidArgumentError(message.format(name))
+
+    @cached_property
+    def zone(self) -> dt.tzinfo:
+        """The zone of timestamps without one."""
+        return zone_of(self.timezone)
+
+    @cached_property
+    def store(self) -> StoreSpec:
+        """The description by which the store of the table is opened."""
+        return StoreSpec(checked_options(self.storage_options))
+
+    @cached_property
+    def millis(self) -> int | None:
+        """The timestamp in milliseconds since 1970; None without one."""
+        return None if self.timestamp is None else parse_instant(self.timestamp, self.zone)
+
+    @property
+    def pins(self) -> list[str]:
+        """The arguments for which a table that they open cannot be written to: a past state, or a moved table."""
+        names = [name for name in ("version", "snapshot_id", "timestamp") if getattr(self, name) is not None]
+        moved = self.location_map is not None and not isinstance(self.location_map, str)
+        return [*names, "location_map"] if moved else names

@@ -1,0 +1,170 @@
+"""Reads tasks on this machine, several at a time, and returns their batches in the order of the tasks.
+
+Memory is limited by what waits to be consumed, not by the size of the table: workers pause when the waiting batches
+reach the cap. The task whose turn it is may always continue, so that there is no deadlock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg.files import FileTask, ReadCounters, ReadSpec, read_task
+
+__all__ = ["read_in_order"]
+
+#: Bytes of batches that may wait where the caller sets no cap.
+_DEFAULT_WAITING = 256 << 20
+#: Under a cap, a worker returns freed memory to the system each time it has read the cap divided by this number:
+#: Arrow's allocator would keep as much again as is in use.
+_TIDY_EACH = 4
+
+
+def read_in_order(
+    spec: ReadSpec, tasks: Sequence[FileTask], threads: int, waiting: int, counters: ReadCounters
+) -> Iterator[pa.RecordBatch]:
+    """Return the batches of tasks, in the order of the tasks.
+
+    Parameters
+    ----------
+    threads
+        How many tasks are read at a time; 1 reads in the calling thread.
+    waiting
+        How many bytes of batches may wait to be consumed; 0 means a default.
+    """
+    if threads <= 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield from _tidied(read_task(spec, task, counters, threads=threads > 1), waiting // _TIDY_EACH)
+        return
+    pool = _Readers(spec, tasks, waiting)
+    pool.start(min(threads, len(tasks)))
+    try:
+        yield from pool.batches()
+    finally:
+        pool.stop(counters)
+
+
+def _tidied(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordBatch]:
+    """Pass batches on, and release freed memory after every ``each`` bytes; 0 leaves that to the allocator."""
+    given = 0
+    for batch in batches:
+        given += batch.nbytes
+        yield batch
+        if 0 < each <= given:
+            pa.default_memory_pool().release_unused()
+            given = 0
+
+
+@dataclass
+class _Output:
+    """The waiting batches of one task."""
+
+    batches: deque[pa.RecordBatch] = field(default_factory=deque)
+    done: bool = False
+    error: BaseException | None = None
+
+
+class _Readers:
+    """Workers that take tasks in order, and put their batches into one output for each task."""
+
+    def __init__(self, spec: ReadSpec, tasks: Sequence[FileTask], waiting: int) -> None:
+        self._spec = spec
+        self._tasks = tasks
+        self._cap = waiting or _DEFAULT_WAITING
+        self._tidy_each = waiting // _TIDY_EACH
+        self._outputs = [_Output() for _ in tasks]
+        self._changed = threading.Condition()
+        self._held = 0
+        self._next = 0
+        self._turn = 0
+        self._stopped = False
+        self._workers: list[threading.Thread] = []
+        self._counters: list[ReadCounters] = []
+
+    def start(self, threads: int) -> None:
+        for number in range(threads):
+            counters = ReadCounters()
+            self._counters.append(counters)
+            worker = threading.Thread(target=self._work, args=(counters,), name=f"deltaberg-read-{number}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return all batches, task after task."""
+        for index, output in enumerate(self._outputs):
+            with self._changed:
+                self._turn = index
+                self._changed.notify_all()
+            while True:
+                batch = self._take(output)
+                if batch is None:
+                    break
+                yield batch
+
+    def _take(self, output: _Output) -> pa.RecordBatch | None:
+        with self._changed:
+            # Waiting for short times lets Ctrl-C through on every platform.
+            while not output.batches and not output.done:
+                self._changed.wait(0.2)
+            if output.batches:
+                batch = output.batches.popleft()
+                self._held -= batch.nbytes
+                self._changed.notify_all()
+                return batch
+            if output.error is not None:
+                raise output.error
+            return None
+
+    def stop(self, counters: ReadCounters) -> None:
+        """Stop the workers after their current batch, and add up their counters."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for worker in self._workers:
+            worker.join()
+        for counted in self._counters:
+            for name, number in vars(counted).items():
+                setattr(counters, name, getattr(counters, name) + number)
+
+    def _work(self, counters: ReadCounters) -> None:
+        while True:
+            with self._changed:
+                if self._stopped or self._next >= len(self._tasks):
+                    return
+                index = self._next
+                self._next += 1
+            output = self._outputs[index]
+            error: BaseException | None = None
+            try:
+                self._read(index, output, counters)
+            except BaseException as raised:  # noqa: BLE001 - the consumer raises it in its own thread
+                error = raised
+            with self._changed:
+                output.done = True
+                output.error = error
+                self._changed.notify_all()
+
+    def _read(self, index: int, output: _Output, counters: ReadCounters) -> None:
+        batches = read_task(self._spec, self._tasks[index], counters)
+        try:
+            for batch in _tidied(batches, self._tidy_each):
+                size = batch.nbytes
+                with self._changed:
+                    while not self._may_put(index, output, size):
+                        self._changed.wait()
+                    if self._stopped:
+                        return
+                    output.batches.append(batch)
+                    self._held += size
+                    self._changed.notify_all()
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+
+    def _may_put(self, index: int, output: _Output, size: int) -> bool:
+        if self._stopped or self._held + size <= self._cap:
+            return True
+        return index == self._turn and not output.batches

@@ -1,0 +1,75 @@
+"""How a scan is executed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import checked_choice, checked_number, zone_of
+
+__all__ = ["ScanOptions", "processors", "scan_options"]
+
+_PLANNING = ("auto", "driver", "executors")
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """How a scan is executed.
+
+    Parameters
+    ----------
+    batch_size
+        The most rows of a batch.
+    threads
+        How many files are read at a time; 0 means one for each processor.
+    memory
+        How many bytes a scan may hold in addition to what its consumer keeps; 0 applies a
+        default limit to queued batches only. A limit makes batches smaller, and has large column chunks read in pieces.
+    split_size
+        How many bytes of a data file are read as one task; 0 means the default of the road.
+    timezone
+        The zone of literals and partition values that have none.
+    planning
+        Where a scan on Spark is planned: on the ``driver``, or on the ``executors``. ``auto`` chooses the executors
+        if there is much metadata that can be read in parts, such as the manifests of Iceberg.
+    """
+
+    batch_size: int = 131_072
+    threads: int = 0
+    memory: int = 0
+    split_size: int = 0
+    timezone: str = "UTC"
+    planning: str = "auto"
+
+    def __post_init__(self) -> None:
+        checked_number("batch_size", self.batch_size, 1, "a batch has at least one row")
+        for name in ("threads", "memory", "split_size"):
+            checked_number(name, getattr(self, name), 0, "0 means the default")
+        zone_of(self.timezone)
+        checked_choice("planning", self.planning, _PLANNING, "leave it out to let the scan choose")
+
+    @property
+    def readers(self) -> int:
+        """How many files are read at a time."""
+        return self.threads or processors()
+
+
+def processors() -> int:
+    """Return how many processors this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def scan_options(options: ScanOptions | None, execution: Mapping[str, Any], timezone: str) -> ScanOptions:
+    """Return the options of a scan. Single options may be passed by name."""
+    if options is not None and not isinstance(options, ScanOptions):
+        raise InvalidArgumentError(
+            f"options must be ScanOptions, not {options!r:.200}", hint="pass single options by their names"
+        )
+    known = [option.name for option in fields(ScanOptions)]
+    unknown = ", ".join(name for name in execution if name not in known)
+    if unknown:
+        raise InvalidArgumentError(f"unknown scan option {unknown}", hint=f"known are {', '.join(known)}")
+    return replace(options or ScanOptions(timezone=timezone), **execution)

@@ -1,0 +1,338 @@
+"""A scan: the columns and rows of a table that are wanted. It is lazy, and tells what it read and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
+from deltaberg.expressions import Filter, as_expression, bind
+from deltaberg.files import ReadCounters, tasks_of
+from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
+from deltaberg.table.arguments import checked_flag, checked_limit
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.execute import read_in_order
+from deltaberg.table.read.explain import Explanation, explain_plan
+from deltaberg.table.read.listing import list_files
+from deltaberg.table.read.min_max import MinMax
+from deltaberg.table.read.options import ScanOptions
+from deltaberg.table.read.plan import Plan, split_files
+from deltaberg.table.read.source import ScanSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Scan", "ScanMetrics"]
+
+_SPLIT = 64 << 20
+_INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class ScanMetrics:
+    """Counts of the last execution of a scan.
+
+    ``rows_read`` counts the rows that were decoded, and ``rows`` those that were returned. ``bytes_read`` counts the
+    bytes that came from stores, and ``requests`` how often a store was asked.
+    """
+
+    files_total: int
+    files_planned: int
+    row_groups: int
+    row_groups_skipped: int
+    requests: int
+    bytes_read: int
+    rows_read: int
+    rows: int
+
+    @property
+    def files_skipped(self) -> int:
+        """How many files need not be read."""
+        return self.files_total - self.files_planned
+
+
+class Scan:
+    """The rows of a table for which a filter is true, in the wanted columns.
+
+    Nothing is read until a result is asked for. A scan keeps the snapshot for which it was created.
+
+    Examples
+    --------
+    >>> scan = table.scan(filter="id >= 2", columns=["name"])
+    >>> scan.to_arrow().to_pylist()
+    [{'name': 'b'}, {'name': 'c'}]
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        *,
+        filter: Filter | None = None,
+        columns: Sequence[ColumnName] | None = None,
+        limit: int | None = None,
+        options: ScanOptions | None = None,
+    ) -> None:
+        if columns is not None and (isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable)):
+            raise InvalidArgumentError(
+                f"columns must be a list of names, not {columns!r:.200}", hint="pass [name] for one column"
+            )
+        kept, chosen = checked_limit(limit), options or ScanOptions()
+        known = Struct((*source.schema, *source.hidden))
+        try:
+            condition = bind(as_expression(filter), known, chosen.timezone)
+            output = source.schema if columns is None else select_columns(known, columns)
+        except DeltabergError as error:
+            raise error.with_context(table=source.table) from None
+        self._bound = BoundScan(source, condition, output, kept, chosen)
+        self._metrics: ScanMetrics | None = None
+
+    def __repr__(self) -> str:
+        bound = self._bound
+        shown = ", ".join(bound.output.names)
+        source = bound.source
+        return f"Scan({source.table!r}, {source.description}, columns=[{shown}], filter={bound.condition})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the result."""
+        return arrow_schema(self._bound.output)
+
+    @property
+    def output(self) -> Struct:
+        """The wanted columns as table types."""
+        return self._bound.output
+
+    @property
+    def options(self) -> ScanOptions:
+        """How the scan is executed."""
+        return self._bound.options
+
+    @property
+    def limit(self) -> int | None:
+        """The most rows that are wanted; None for all."""
+        return self._bound.limit
+
+    @property
+    def source(self) -> ScanSource:
+        """The source of the rows."""
+        return self._bound.source
+
+    @property
+    def plan(self) -> Plan:
+        """The files that must be read."""
+        return self._bound.plan
+
+    @property
+    def metrics(self) -> ScanMetrics | None:
+        """The counts of the last execution on this machine; None before the first."""
+        return self._metrics
+
+    def files(self, *, statistics: bool = False) -> pa.Table:
+        """Return the files that the scan must read, one row for each.
+
+        Columns: ``file_path`` (string, where the file is), ``file_format`` (string), ``file_size_in_bytes``
+        (int64), ``modification_time`` (timestamp in milliseconds, UTC), ``record_count`` (int64, with deleted
+        rows; null if it is not recorded), ``deleted_record_count`` (int64; null if delete files apply, which are
+        not read here), ``deletion_vector`` (a struct of ``file_path``, which is null if the log itself holds the
+        vector, ``offset``, ``size_in_bytes`` and ``cardinality``; null if it has none), ``partition`` (a struct
+        with a typed field for each partition column) and ``residual`` (bool, whether the filter must still be applied
+        to the rows of the file).
+
+        Parameters
+        ----------
+        statistics
+            Add the recorded statistics of the scan's columns: ``lower_bounds`` and ``upper_bounds`` (structs with a
+            typed field for each column whose values have an order; all values but nulls and NaN are within them) and
+            ``null_value_counts`` (a struct of int64). Dots in the names of their fields lead into structs. Null means
+            that a value is not known.
+
+        Examples
+        --------
+        >>> table.scan(columns=["id"]).files(statistics=True)["upper_bounds"].to_pylist()
+        [{'id': 3}]
+        """
+        return list_files(self.plan, self.output if checked_flag("statistics", statistics) else None)
+
+    def explanation(self, spark: SparkSession | None = None) -> Explanation:
+        """Return what the scan reads and why, as an object; `explain` returns the same as text.
+
+        Examples
+        --------
+        >>> table.scan("id > 3").explanation().steps[-1]
+        PruneStep(name='statistics', files=0, size=0)
+        """
+        split_size = self.options.split_size or _SPLIT
+        found = explain_plan(self.plan, self.output, self._bound.constants, self.limit, split_size)
+        if spark is None:
+            return found
+        from deltaberg.spark import explain_roads
+
+        return replace(found, road=explain_roads(self, spark))
+
+    def explain(self, spark: SparkSession | None = None) -> str:
+        """Return what the scan reads and why: the files that each step keeps, the columns, the remaining filter.
+
+        With a Spark session, it also tells which road `to_spark` takes for each file, and why.
+        """
+        return str(self.explanation(spark))
+
+    def to_batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """Return the rows in non-empty batches, in the order of `files`; closing the generator stops reading."""
+        return self._batches(self._bound)
+
+    def _batches(self, bound: BoundScan) -> Generator[pa.RecordBatch, None, None]:
+        """Read a bound scan, and keep its metrics."""
+        options, left = bound.options, bound.limit
+        tasks = list(tasks_of(split_files(bound.plan, options.split_size or _SPLIT, bound.constants)))
+        counters = ReadCounters()
+        try:
+            for batch in read_in_order(bound.read_spec, tasks, options.readers, options.memory // 2, counters):
+                if left is None:
+                    yield batch
+                    continue
+                if left > 0:
+                    yield batch.slice(0, left)
+                left -= min(left, batch.num_rows)
+                if left == 0:
+                    return
+        finally:
+            self._metrics = _metrics(bound.plan, counters)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a stream of batches."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the rows through the Arrow PyCapsule interface: DuckDB, Polars and others take a scan as it is."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as one Arrow table, in which columns of more than 2 GiB have large types."""
+        return _promoted(pa.Table.from_batches(self.to_batches(), self.schema))
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame; the options are those of `pyarrow.Table.to_pandas`."""
+        try:
+            return self.to_arrow().to_pandas(**options)
+        except ImportError as error:
+            raise MissingDependencyError("to_pandas() needs pandas", hint="pip install pandas") from error
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a Polars DataFrame."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise MissingDependencyError("to_polars() needs polars", hint="pip install polars") from error
+        return pl.DataFrame(self.to_arrow())
+
+    def count(self) -> int:
+        """Count the rows, by metadata where that is exact."""
+        counts = self.plan.row_counts(self._bound.gives_deleted)
+        known = pc.and_(pc.invert(self.plan.filtered), pc.is_valid(counts))
+        total: int = pc.sum(counts.filter(known)).as_py() or 0
+        left = None if self.limit is None else max(self.limit - total, 0)
+        if left != 0 and not pc.all(known, min_count=0).as_py():
+            rest = replace(self._bound.with_columns([]).of_files(pc.invert(known)), limit=left)
+            total += sum(batch.num_rows for batch in self._batches(rest))
+        return total if self.limit is None else min(total, self.limit)
+
+    def min(self, column: ColumnName) -> Any:
+        """Return the smallest value of a column, by metadata where that is exact; None if there is no value.
+
+        NaN is greater than any other number, as in Spark SQL.
+
+        Examples
+        --------
+        >>> table.scan().min("id")
+        1
+        """
+        return self._extreme(column, largest=False)
+
+    def max(self, column: ColumnName) -> Any:
+        """Return the greatest value of a column, by metadata where that is exact; None if there is no value.
+
+        Examples
+        --------
+        >>> table.scan("id < 3").max("name")
+        'b'
+        """
+        return self._extreme(column, largest=True)
+
+    def to_spark(self, spark: SparkSession, road: str = "auto") -> DataFrame:
+        """Return the rows as a Spark DataFrame; the executors read the files (`deltaberg.spark`).
+
+        Parameters
+        ----------
+        road
+            ``native``: Spark's own Parquet reader decodes the files. ``arrow``: this library decodes them in Python,
+            and the rows are passed to the JVM. ``auto``: native for each file that Spark reads exactly, where that is
+            worth it; else arrow.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the native road is asked for but is not exact for every file; the message says why.
+        """
+        from deltaberg.spark import scan_to_spark
+
+        return scan_to_spark(self, spark, road)
+
+    def map_in_arrow(
+        self, spark: SparkSession, fn: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: Any
+    ) -> DataFrame:
+        """Run a function over the rows in the Spark tasks that read them, and return what it yields as a DataFrame.
+
+        Rows are not passed to the JVM before the function has seen them.
+
+        Parameters
+        ----------
+        fn
+            Takes an iterator of record batches with the schema of the scan, and yields record batches of ``schema``. It
+            is called once in each task that has something to read.
+        schema
+            What ``fn`` yields: DDL text, a Spark StructType or a pyarrow schema.
+        """
+        from deltaberg.spark import scan_map_in_arrow
+
+        return scan_map_in_arrow(self, spark, fn, schema)
+
+    def _extreme(self, column: ColumnName, *, largest: bool) -> Any:
+        bound = self._bound
+        try:
+            found = MinMax(find_column(bound.source.schema, column), largest, bound.gives_deleted)
+        except DeltabergError as error:
+            raise error.with_context(table=bound.source.table) from None
+        rest = bound.with_columns([column])
+        if self.limit is None:
+            rest = rest.of_files(pc.invert(found.take_known(bound.plan)))
+        for batch in self._batches(rest):
+            found.take_rows(batch)
+        return found.value
+
+
+def _metrics(plan: Plan, counters: ReadCounters) -> ScanMetrics:
+    return ScanMetrics(
+        files_total=plan.steps[0].files,
+        files_planned=len(plan.files),
+        row_groups=counters.row_groups,
+        row_groups_skipped=counters.row_groups_skipped,
+        requests=counters.requests,
+        bytes_read=counters.bytes_read,
+        rows_read=counters.rows_read,
+        rows=counters.rows,
+    )
+
+
+def _promoted(table: pa.Table) -> pa.Table:
+    """Return a table in which columns that are too large for one array have large types."""
+    for index, child in enumerate(table.schema):
+        large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(child.type)
+        if large is not None and table.column(index).nbytes > _INT32_MAX:
+            table = table.set_column(index, child.with_type(large), table.column(index).cast(large))
+    return table

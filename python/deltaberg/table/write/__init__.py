@@ -1,0 +1,9 @@
+"""Writing rows to the data files of a table of any format."""
+
+from __future__ import annotations
+
+from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
+from deltaberg.table.write.stream import open_stream
+from deltaberg.table.write.write import write_files
+
+__all__ = ["PartitionField", "WriteSpec", "open_stream", "partition_columns", "write_files"]

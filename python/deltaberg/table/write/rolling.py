@@ -1,0 +1,170 @@
+"""Rolling: rows of one partition go into row groups, and those into files of the target size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.files.write import DataFile, WrittenFile
+from deltaberg.table.write.encoding import EncodingPool
+
+__all__ = ["PartitionWriter", "Sizes"]
+
+#: A file with this share of the target size is full.
+_FULL = 0.9
+#: Before anything is encoded, rows are assumed to shrink to this share of their bytes in memory.
+_FIRST_GUESS = 0.5
+
+
+@dataclass
+class Sizes:
+    """How large row groups and files become, learnt from those that were written.
+
+    Parameters
+    ----------
+    target
+        Bytes of a file.
+    row_group
+        Bytes of a row group in a file.
+    most
+        Bytes of a row group in memory at most.
+    """
+
+    target: int
+    row_group: int
+    most: int
+    ratio: float = _FIRST_GUESS
+    is_known: bool = False
+
+    def learn(self, in_memory: int, in_file: int) -> None:
+        """Take note of a row group."""
+        if in_memory:
+            self.ratio = max(in_file / in_memory, 1e-6)
+            self.is_known = True
+
+    def wanted(self, written: float) -> int:
+        """Return the bytes in memory of the next row group of a file that has so many bytes."""
+        goal = min(self.row_group, max(self.target - written, 1))
+        if not self.is_known:
+            # A small first row group shows how well the rows compress.
+            goal = min(goal, max(self.target // 8, 1))
+        return max(min(int(goal / self.ratio), self.most), 1)
+
+
+@dataclass
+class _OpenFile:
+    file: DataFile
+    #: Bytes in the file as far as they are known, and as estimated for row groups that are still being encoded.
+    size: float = 0
+    last: Future[Any] | None = None
+    groups: list[tuple[Future[int], int, float]] = field(default_factory=list)
+
+
+class PartitionWriter:
+    """Writes the rows of one partition.
+
+    Parameters
+    ----------
+    pool
+        Encodes row groups.
+    sizes
+        What is known of sizes; shared by the writers of one call.
+    values
+        The partition values by name.
+    new_file
+        Makes a new file of the partition.
+    """
+
+    def __init__(
+        self,
+        pool: EncodingPool,
+        sizes: Sizes,
+        values: Mapping[str, pa.Scalar],
+        new_file: Callable[[], DataFile],
+    ) -> None:
+        self.values = values
+        self._pool = pool
+        self._sizes = sizes
+        self._new_file = new_file
+        self._open: _OpenFile | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        #: Bytes of rows that wait to be put into a row group.
+        self.held = 0
+        #: The files that are finished, or will be.
+        self.written: list[Future[WrittenFile]] = []
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a file."""
+        return self._open is not None or bool(self.written)
+
+    def take_waiting(self) -> list[pa.RecordBatch]:
+        """Give back the rows that wait, which are then not written here."""
+        waiting, self._waiting, self.held = self._waiting, [], 0
+        return waiting
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        while batch.num_rows:
+            size = batch.nbytes
+            room = self._sizes.wanted(self._size()) - self.held
+            if size <= room or batch.num_rows == 1:
+                self._waiting.append(batch)
+                self.held += size
+                taken = batch.num_rows
+            else:
+                taken = max(batch.num_rows * max(room, 0) // size, 1)
+                part = batch.slice(0, taken)
+                self._waiting.append(part)
+                self.held += part.nbytes
+            batch = batch.slice(taken)
+            if self.held >= self._sizes.wanted(self._size()) or batch.num_rows:
+                self.flush()
+
+    def flush(self) -> None:
+        """Put the rows that wait into a row group, and finish the file if that makes it full."""
+        if not self._waiting:
+            return
+        held = self.held
+        rows = pa.Table.from_batches(self.take_waiting())
+        if self._open is None:
+            self._open = _OpenFile(self._new_file())
+        current = self._open
+        job = partial(current.file.write, rows)
+        estimate = held * self._sizes.ratio
+        future = self._pool.submit(current.last, held, job)
+        current.last = future
+        current.groups.append((future, held, estimate))
+        current.size += estimate
+        if not self._sizes.is_known:
+            future.result()
+        self._settle(current)
+        if current.size >= _FULL * self._sizes.target:
+            self._finish(current)
+
+    def close(self) -> None:
+        """Write what waits, and finish the file."""
+        self.flush()
+        if self._open is not None:
+            self._finish(self._open)
+
+    def _size(self) -> float:
+        return 0 if self._open is None else self._settle(self._open)
+
+    def _settle(self, current: _OpenFile) -> float:
+        """Replace estimates by the sizes of row groups that were encoded."""
+        while current.groups and current.groups[0][0].done():
+            future, held, estimate = current.groups.pop(0)
+            size = future.result()
+            self._sizes.learn(held, size)
+            current.size += size - estimate
+        return current.size
+
+    def _finish(self, current: _OpenFile) -> None:
+        self.written.append(self._pool.submit(current.last, 0, current.file.finish))
+        self._open = None

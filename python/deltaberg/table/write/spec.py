@@ -1,0 +1,140 @@
+"""What a table asks of the files that are written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.files.write import CutBounds, ParquetOptions
+from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
+from deltaberg.schema.conform import ConformOptions
+
+__all__ = ["PartitionField", "WriteSpec", "partition_columns"]
+
+
+@dataclass(frozen=True)
+class PartitionField:
+    """A partition field: its name and type, the column that it is made from, and how.
+
+    Parameters
+    ----------
+    field
+        The partition field. Its physical name is that of directories.
+    source
+        The names from the root of the schema to the column that values come from.
+    transform
+        Makes partition values from an array of the column; None takes them as they are. It must be picklable for
+        writes on Spark.
+    """
+
+    field: Field
+    source: tuple[str, ...]
+    transform: Callable[[pa.Array], pa.Array] | None = None
+
+
+@dataclass(frozen=True)
+class WriteSpec:
+    """What a table asks of the files that are written for it. It is small, and pickles.
+
+    Parameters
+    ----------
+    schema
+        The columns of the table.
+    partition
+        The partition fields, in order.
+    conform
+        What the caller allows when rows are conformed to the columns.
+    parquet
+        How Parquet files are written.
+    target_size
+        Bytes of a file, approximately.
+    statistics
+        The numbers of the leaves to take statistics of (see `leaf_paths`); None for all.
+    cut
+        How bounds of texts and bytes are shortened; None keeps them whole.
+    stores_partition_columns
+        Whether files hold the columns that partition values are taken from unchanged.
+    required
+        Whether fields that are not nullable are required in the files.
+    directory
+        The directory of the files, relative to the table; empty for the table itself.
+    partition_directories
+        Whether files of a partition are in a directory that shows its values.
+    open_files
+        How many files are open at a time at most.
+    memory
+        Bytes of rows that wait to be written, approximately.
+    spool_directory
+        Where rows wait on disk that arrive in no order of their partitions; None for the system's choice.
+    """
+
+    schema: Struct
+    partition: Sequence[PartitionField] = ()
+    conform: ConformOptions = field(default_factory=ConformOptions)
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    target_size: int = 128 << 20
+    statistics: frozenset[int] | None = None
+    cut: CutBounds | None = None
+    stores_partition_columns: bool = False
+    required: bool = False
+    directory: str = ""
+    partition_directories: bool = True
+    open_files: int = 32
+    memory: int = 512 << 20
+    spool_directory: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("target_size", "open_files", "memory"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number")
+        if not self.stored and len(self.schema):
+            raise SchemaError(
+                "every column is a partition column, so that files would hold none",
+                hint="leave at least one column out of the partitioning",
+            )
+
+    @property
+    def stored(self) -> Struct:
+        """The columns that files hold."""
+        if self.stores_partition_columns:
+            return self.schema
+        constant = {part.source for part in self.partition if part.transform is None}
+        return Struct(tuple(child for child in self.schema if (child.name,) not in constant))
+
+
+def partition_columns(schema: Struct, names: Sequence[ColumnName]) -> tuple[PartitionField, ...]:
+    """Return partition fields that take the values of top-level columns as they are.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If the table has no such column.
+    SchemaError
+        If a column is nested, is named twice, or has a type that has no partition values.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> schema = Struct((Field("day", Primitive("date")), Field("x", Primitive("long"))))
+    >>> [part.source for part in partition_columns(schema, ["day"])]
+    [('day',)]
+    """
+    found: list[PartitionField] = []
+    for name in names:
+        path = find_column(schema, name)
+        child = path[-1]
+        if len(path) > 1 or isinstance(child.type, (Struct, List, Map)) or str(child.type) in ("variant", "void"):
+            raise SchemaError(
+                f"a column of the type {child.type} cannot be a partition column"
+                if len(path) == 1
+                else "a nested field cannot be a partition column",
+                column=".".join(part.name for part in path),
+            )
+        if any(child == other.field for other in found):
+            raise SchemaError("a column is named twice in the partitioning", column=child.name)
+        found.append(PartitionField(child, (child.name,)))
+    return tuple(found)

@@ -1,0 +1,89 @@
+"""Taking rows from whatever holds them: Arrow streams, data frames, tables, datasets and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError
+
+__all__ = ["open_stream", "small_batches"]
+
+#: Rows and bytes of a batch at most. Arrow's texts of a batch must stay below 2 GiB, and memory is counted by batches.
+_ROWS = 131_072
+_BYTES = 32 << 20
+
+_HINT = "pass an Arrow table, stream or dataset, a pandas or Polars data frame, or a scan"
+
+
+def open_stream(data: Any) -> pa.RecordBatchReader:
+    """Return a reader of the rows of some data.
+
+    Parameters
+    ----------
+    data
+        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, or a table, batch,
+        reader or dataset of pyarrow. The index of a pandas data frame is left out.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is nothing of this kind.
+
+    Examples
+    --------
+    >>> open_stream(pa.table({"x": [1]})).schema.names
+    ['x']
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader(max_chunksize=_ROWS)
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    frame = _rows_of_frame(data)
+    if frame is not None:
+        return frame.to_reader(max_chunksize=_ROWS)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return open_stream(pa.record_batch(data))
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"data of type {type(data).__name__} has no rows: {error}", hint=_HINT) from error
+    # The class of datasets takes long to import.
+    if type(data).__module__.startswith("pyarrow.") and hasattr(data, "scanner"):
+        return data.scanner().to_reader()
+    raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be written", hint=_HINT)
+
+
+def _rows_of_frame(data: Any) -> pa.Table | None:
+    """Return the rows of a pandas or Polars data frame; None for anything else."""
+    library, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if library == "pandas" and name == "DataFrame":
+        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+    if library == "polars" and name == "DataFrame":
+        # Its stream has views of texts, which older releases of pyarrow cannot compute.
+        return data.to_arrow()
+    if library == "polars" and name == "LazyFrame":
+        raise InvalidArgumentError("a lazy frame has no rows yet", hint="call collect() first")
+    return None
+
+
+def small_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a reader in batches that are small enough to be counted and copied."""
+    for batch in reader:
+        yield from _split(batch)
+
+
+def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = batch.num_rows
+    if rows <= 1 or (rows <= _ROWS and batch.nbytes <= _BYTES):
+        if rows:
+            yield batch
+        return
+    middle = rows // 2
+    yield from _split(batch.slice(0, middle))
+    yield from _split(batch.slice(middle))
