@@ -1,12 +1,11 @@
 """Fixtures and markers for all tests.
 
-Tests name the rules that they prove: ``@pytest.mark.req("DL-DV-10", half="reader")``. The plugin below checks the
-ids against REQUIREMENTS.md and, with ``--requirements FILE``, writes which of them passed.
+Tests name the rules that they prove: ``@pytest.mark.req("DL-DV-10", half="reader")``. ``tests/support/proofs.py``
+checks the marks against REQUIREMENTS.md and, with ``--requirements FILE``, writes what the run proved.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sys
@@ -19,20 +18,19 @@ import pytest
 
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.proofs import Proofs
 from tests.support.recorder import Recorder
 from tests.support.requirements import load_requirements
 from tests.support.roads import Road, road_names
-from tests.support.shared import require_shared, shared_directory
+from tests.support.shared import require_shared
 
 # Spark starts the interpreter of this environment, not the system's.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
-_RESULTS: dict[str, list[dict[str, Any]]] = {}
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--requirements", metavar="FILE", help="write the requirements that passed to a JSON file")
+    parser.addoption("--requirements", metavar="FILE", help="write what the marked tests proved to a JSON file")
     parser.addoption(
         "--random-seed", type=int, metavar="N", help="the seed of random tests; chosen and printed by default"
     )
@@ -42,9 +40,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption("--random-seed")
     config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+    target = config.getoption("--requirements")
+    config.pluginmanager.register(Proofs(load_requirements(), Path(target) if target else None))
 
 
 _SEED = pytest.StashKey[int]()
+#: Folders of tests that run both backends themselves (``kernels``), or do not depend on which of them runs.
+_ONE_BACKEND = {"kernels", "storage"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs once, before tests are chosen by their marks."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in _ONE_BACKEND:
+            item.add_marker("one_backend")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -52,41 +63,6 @@ def pytest_report_header(config: pytest.Config) -> str:
 
     backend = kernels.report()
     return f"deltaberg kernels: {backend.backend} ({backend.reason}); --random-seed {config.stash[_SEED]}"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse marks of requirements that do not exist: a misspelled id would prove nothing."""
-    marks = [(item, mark) for item in items for mark in item.iter_markers("req")]
-    if not marks or shared_directory() is None:
-        return
-    known = load_requirements()
-    for item, mark in marks:
-        half = mark.kwargs.get("half")
-        if not mark.args or half not in (None, "reader", "writer"):
-            raise pytest.UsageError(f"{item.nodeid}: req() wants ids, and half 'reader' or 'writer'")
-        for requirement in mark.args:
-            row = known.get(requirement)
-            if row is None:
-                raise pytest.UsageError(f"{item.nodeid}: there is no requirement {requirement}")
-            if half is not None and row.who not in ("both", half):
-                raise pytest.UsageError(f"{item.nodeid}: {requirement} is a row for {row.who}s, not for {half}s")
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    outcome = yield
-    report = outcome.get_result()  # type: ignore[attr-defined]
-    if report.when == "call":
-        for mark in item.iter_markers("req"):
-            for requirement in mark.args:
-                entry = {"half": mark.kwargs.get("half"), "outcome": report.outcome, "test": item.nodeid}
-                _RESULTS.setdefault(requirement, []).append(entry)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    target = session.config.getoption("--requirements")
-    if target:
-        Path(target).write_text(json.dumps(_RESULTS, indent=1, sort_keys=True))
 
 
 @pytest.fixture

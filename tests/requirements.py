@@ -1,75 +1,75 @@
-"""Prints, area by area, the requirements that no passing test proves: ``make requirements``.
+"""Check that tests prove what the project claims of the specifications: ``make requirements``.
 
-It runs the tests that carry marks and reads what they wrote; an id that does not exist fails the run itself.
+It runs the tests that carry ``req`` marks, or reads what earlier runs wrote with ``--requirements``, and prints the
+rows of REQUIREMENTS.md that no passing test proves, area by area. It fails while a half that is claimed
+(``tests/support/claims.py``) is among them, and while the list of claims is behind what is proven.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.requirements import Requirement, load_requirements
+from tests.support.claims import Unproven, find_faults, find_unproven
+from tests.support.proofs import Proof, read_proofs
+from tests.support.requirements import load_requirements
 
-__all__ = ["main", "missing_halves"]
-
-_HALVES = {"reader": ("reader",), "writer": ("writer",), "both": ("reader", "writer")}
-
-
-def missing_halves(requirement: Requirement, results: list[dict[str, str | None]]) -> list[str]:
-    """Give the halves of a row that no passing test proves; a failing test takes back what others prove."""
-    wanted = _HALVES[requirement.who]
-    proven: set[str] = set()
-    failed: set[str] = set()
-    for result in results:
-        halves = set(wanted) if result["half"] is None else {str(result["half"])}
-        if result["outcome"] == "passed":
-            proven |= halves
-        elif result["outcome"] == "failed":
-            failed |= halves
-    return [half for half in wanted if half not in proven - failed]
+__all__ = ["main"]
 
 
-def main() -> int:
-    """Run the marked tests and print what is missing; with ``--half reader``, of that half alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--results", type=Path, help="results of an earlier run, from pytest --requirements")
-    parser.add_argument("--half", choices=("reader", "writer"), help="only this half of the rows")
-    parser.add_argument("--area", action="append", help="only this area, such as DL-DV; may be repeated")
-    arguments = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what is not proven; return 1 where it should be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="what an earlier run proved, from pytest --requirements FILE; may be repeated to merge several runs",
+    )
+    parser.add_argument("--half", choices=("reader", "writer"), help="list only this half of the rows")
+    parser.add_argument("--area", action="append", help="list only this area, such as DL-DV; may be repeated")
+    parser.add_argument("--quiet", action="store_true", help="list nothing, only check the claims")
+    options = parser.parse_args(arguments)
     known = load_requirements()
     if not known:
         print("REQUIREMENTS.md is missing: set DELTABERG_SHARED, or put the shared folder beside the clone")
-        return 2
-    results = json.loads(arguments.results.read_text()) if arguments.results else _run()
-    missing: dict[str, list[str]] = {}
-    for requirement in known.values():
-        if arguments.area and requirement.area not in arguments.area:
-            continue
-        halves = missing_halves(requirement, results.get(requirement.id, []))
-        halves = [half for half in halves if arguments.half in (None, half)]
-        if halves:
-            shown = f"{requirement.id} ({', '.join(halves)})" if requirement.who == "both" else requirement.id
-            missing.setdefault(requirement.area, []).append(shown)
-    total = sum(len(rows) for rows in missing.values())
-    for area, rows in missing.items():
-        print(f"{area}: {', '.join(rows)}")
-    print(f"{total} rows without a passing test")
-    return 0
+        return int(bool(os.environ.get("CI")))
+    proofs = [proof for path in options.results for proof in read_proofs(path)] if options.results else _run()
+    unproven = find_unproven(known, proofs)
+    if not options.quiet:
+        wanted = [one for one in unproven if options.half in (None, one.half)]
+        _print_areas([one for one in wanted if not options.area or one.row.area in options.area])
+    faults = find_faults(known, unproven)
+    for fault in faults:
+        print(fault)
+    halves = sum(len(row.halves) for row in known.values())
+    print(f"{halves - len(unproven)} of {halves} halves are proven; {len(faults)} faults of the claims")
+    return int(bool(faults))
 
 
-def _run() -> dict[str, list[dict[str, str | None]]]:
+def _print_areas(unproven: Sequence[Unproven]) -> None:
+    areas: dict[str, list[str]] = {}
+    for one in unproven:
+        name = f"{one.row.id} ({one.half})" if one.row.who == "both" else one.row.id
+        areas.setdefault(one.row.area, []).append(name)
+    for area, names in areas.items():
+        print(f"{area}: {', '.join(names)}")
+
+
+def _run() -> list[Proof]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "results.json"
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "tests", f"--requirements={target}"]
-        finished = subprocess.run(command, check=False)
+        options = ["-q", "--no-header", "-m", "req", f"--requirements={target}"]
+        finished = subprocess.run([sys.executable, "-m", "pytest", *options, "tests"], check=False)
         if not target.exists():
             raise SystemExit(finished.returncode)
-        found: dict[str, list[dict[str, str | None]]] = json.loads(target.read_text())
-        return found
+        return read_proofs(target)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,13 @@ from tests.support.canon import digest
 from tests.support.roads import Road
 from tests.support.shared import shared_directory
 
+pytestmark = pytest.mark.both_backends
+
 #: (table, road) to the reason why it is not read.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
-_NO_PARQUET = "it is no Parquet file"
+_NO_PARQUET = "it is not a Parquet file"
 _KEYS = "equality deletes apply to it"
-#: Tables of which Spark's own reader does not give the very rows, and why.
+#: Tables of which Spark's own reader does not give exactly the rows, and why.
 BY_ARROW = {
     "icebird--java-bunnies": _KEYS,
     "impala--airports_orc": _NO_PARQUET,
@@ -35,7 +37,7 @@ BY_ARROW = {
     "impala--iceberg_v2_delete_equality": _KEYS,
     "impala--iceberg_v2_no_deletes_orc": _NO_PARQUET,
     "impala--iceberg_v2_partitioned_position_deletes_orc": _NO_PARQUET,
-    "impala--iceberg_v3_default_value": "the column j is younger than the file, and has a default",
+    "impala--iceberg_v3_default_value": "the column j was added after the file was written, and has a default",
     "impala--iceberg_v3_default_value_avro": _NO_PARQUET,
     "impala--iceberg_v3_default_value_orc": _NO_PARQUET,
     "impala--iceberg_v3_row_lineage_orc": _NO_PARQUET,

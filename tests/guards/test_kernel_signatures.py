@@ -1,9 +1,10 @@
-"""The stub, the compiled kernels and their Python twins have the same functions, parameters and errors."""
+"""The stub, the compiled kernels, their Python twins and the architecture page name the same functions and errors."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,23 @@ def test_the_compiled_module_has_nothing_else() -> None:
     assert public == {*kernels.FUNCTIONS, "ERROR_KINDS"}
 
 
+def test_the_architecture_lists_every_kernel() -> None:
+    page = (_ROOT / "docs" / "architecture.md").read_text("utf-8")
+    section = page.partition("\n## Kernels\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(kernels.FUNCTIONS)
+
+
 def test_every_error_kind_has_a_class() -> None:
-    """The binding's match falls back to the base class for kinds that it does not know: none may."""
+    """The binding's match is exhaustive, so every kind has a name; each must be an exception, and only its own."""
     kinds = dict(_native().ERROR_KINDS)
-    assert len(kinds) >= 6
+    assert len(set(kinds.values())) == len(kinds)
     for kind, name in kinds.items():
         assert issubclass(getattr(errors, name), errors.DeltabergError), kind
-        assert name != "DeltabergError", f"{kind} is not mapped"
-    source = (_ROOT / "rust" / "core" / "src" / "error.rs").read_text("utf-8")
-    variants = source.partition("pub enum ErrorKind {")[2].partition("}")[0]
+        assert name != "DeltabergError", f"{kind} has no class of its own"
+    core, binding = ((_ROOT / "rust" / crate / "src" / "error.rs").read_text("utf-8") for crate in ("core", "python"))
+    variants = core.partition("pub enum ErrorKind {")[2].partition("}")[0]
     declared = {line.strip().rstrip(",") for line in variants.splitlines() if line.strip() and "//" not in line}
     assert declared == set(kinds)
+    assert "_ =>" not in binding.partition("match kind {")[2].partition("}")[0]

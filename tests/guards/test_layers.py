@@ -1,8 +1,9 @@
-"""Imports go down only, and pyspark is imported in ``spark`` alone."""
+"""Imports go down only, and only ``spark`` imports pyspark."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 _LAYERS = [
     {"_version"},
     {"errors"},
+    {"lossless_json"},
     {"kernels"},
     {"schema"},
     {"expressions"},
@@ -28,10 +30,47 @@ _LAYERS = [
     {"cli"},
     {"__main__"},
 ]
+#: The same inside of layers that are folders of folders: a folder owns the reading and the writing of its noun.
+_ROOMS = {
+    "expressions": [{"instants"}, {"predicates"}],
+    "files": [{"avro"}, {"read", "write"}],
+    "table": [{"arguments", "commit"}, {"opening"}, {"read"}, {"write"}],
+    "delta": [
+        {"actions"},
+        {"features"},
+        {"log"},
+        {"schema"},
+        {"checkpoint"},
+        {"data"},
+        {"snapshot"},
+        {"maintenance"},
+        {"scan"},
+        {"transaction"},
+        {"validate"},
+        {"operations"},
+        {"writable_table"},
+        {"table"},
+    ],
+    "iceberg": [
+        {"encryption", "metadata"},
+        {"location", "partition"},
+        {"manifests"},
+        {"deletes"},
+        {"scan"},
+        {"inspect"},
+        {"validate"},
+        {"table"},
+        {"catalogs"},
+    ],
+    "spark": [{"arrays", "hashes", "session", "types"}, {"native"}, {"read"}, {"source"}],
+}
 _LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
 
-# A scan goes to Spark by its own methods, which import the layer above when they are called.
-_UPWARD = {("table/scan.py", "spark")}
+#: Folders of which other modules import only the names that `__all__` of the folder lists.
+_PRIVATE_FOLDERS = ("spark/native",)
+
+# A scan goes to Spark by these methods, which import the layer above when they are called.
+_UPWARD = {("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"}}
 
 # Packages that are imported in some layers only.
 _OWNERS = {
@@ -52,7 +91,7 @@ def _sources() -> list[Path]:
 
 
 def _imports(path: Path, *, for_types: bool = True) -> Iterator[str]:
-    """Give the absolute names that a module imports, wherever in the file; those for types alone can be left out."""
+    """Return the absolute names that a module imports, wherever in the file; imports for types only can be left out."""
     package = ["deltaberg", *path.relative_to(_PACKAGE).parent.parts]
     tree = ast.parse(path.read_text("utf-8"))
     if not for_types:
@@ -70,7 +109,7 @@ def _imports(path: Path, *, for_types: bool = True) -> Iterator[str]:
 
 
 def _layer(name: str) -> str:
-    """Give the layer of a part of the package."""
+    """Return the layer of a part of the package."""
     name = name.removesuffix(".py")
     return {"__init__": "", "_native": "kernels", "__version__": "_version"}.get(name, name)
 
@@ -86,13 +125,52 @@ def test_imports_go_down() -> None:
             parts = name.split(".")
             if parts[0] != "deltaberg" or len(parts) < 2:
                 continue
-            # What is no layer is a name that the package itself gives.
+            # What is not a layer is a name that the package itself gives.
             other = _layer(parts[1]) if _layer(parts[1]) in _LEVELS else ""
             if other == own or (str(inside), other) in _UPWARD:
                 continue
             if _LEVELS[other] >= _LEVELS[own]:
                 wrong.append(f"{inside} imports {name}")
     assert not wrong
+
+
+def _level(rooms: list[set[str]], name: str) -> int:
+    """Return the level of a folder in the order. The package's own names are above all folders."""
+    return next((level for level, names in enumerate(rooms) if name in names), len(rooms))
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("layer", sorted(_ROOMS))
+def test_imports_go_down_inside_of_a_layer(layer: str) -> None:
+    rooms = _ROOMS[layer]
+    there = {path.name.removesuffix(".py") for path in (_PACKAGE / layer).iterdir() if path.suffix in (".py", "")}
+    assert there - {"__init__", "__pycache__"} == set().union(*rooms)
+    wrong = []
+    for path in sorted((_PACKAGE / layer).rglob("*.py")):
+        own = path.relative_to(_PACKAGE / layer).parts[0].removesuffix(".py")
+        for name in _imports(path):
+            parts = name.split(".")
+            if parts[:2] != ["deltaberg", layer] or len(parts) < 3 or own in ("__init__", parts[2]):
+                continue
+            if _level(rooms, parts[2]) >= _level(rooms, own):
+                wrong.append(f"{path.relative_to(_PACKAGE)} imports {name}")
+    assert not wrong
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("folder", _PRIVATE_FOLDERS)
+def test_private_folders_have_one_door(folder: str) -> None:
+    package = "deltaberg." + folder.replace("/", ".")
+    door = ast.parse((_PACKAGE / folder / "__init__.py").read_text("utf-8"))
+    (listed,) = (ast.literal_eval(node.value) for node in door.body if isinstance(node, ast.Assign))
+    used = {
+        name.removeprefix(f"{package}.")
+        for path in _sources()
+        if not path.is_relative_to(_PACKAGE / folder)
+        for name in _imports(path)
+        if name.startswith(f"{package}.")
+    }
+    assert used == set(listed)
 
 
 @pytest.mark.one_backend
@@ -108,7 +186,28 @@ def test_optional_packages_have_one_home() -> None:
 
 
 @pytest.mark.one_backend
-def test_upward_imports_are_still_there() -> None:
-    """An exception that nothing needs any more has to go."""
-    for source, layer in _UPWARD:
-        assert any(name.startswith(f"deltaberg.{layer}") for name in _imports(_PACKAGE / source))
+def test_only_these_functions_import_upward() -> None:
+    """No other function may, and no statement outside of a function; exceptions without use must be removed."""
+    for (source, layer), allowed in _UPWARD.items():
+        tree = ast.parse((_PACKAGE / source).read_text("utf-8"))
+        wanted = f"deltaberg.{layer}"
+        upward = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == wanted]
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        found = [function.name for function in functions for node in ast.walk(function) if node in upward]
+        assert set(found) == allowed
+        assert len(found) == len(upward) == len(allowed)
+        assert sum(name.split(".")[:2] == wanted.split(".") for name in set(_imports(_PACKAGE / source))) == 1 + len(
+            allowed
+        )
+
+
+@pytest.mark.one_backend
+def test_the_architecture_lists_the_folders() -> None:
+    page = (_PACKAGE.parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    section = page.partition("\n## Layers\n")[2].partition("\n## ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+    listed = {row[1].strip(" `"): re.findall(r"`(\w+)`", row[3]) for row in rows}
+    for layer, rooms in _ROOMS.items():
+        folders = [name for names in rooms for name in sorted(names) if (_PACKAGE / layer / name).is_dir()]
+        found = next(found for names, found in listed.items() if layer in re.findall(r"\w+", names))
+        assert found == folders, f"docs/architecture.md lists other folders of {layer}"

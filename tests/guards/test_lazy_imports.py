@@ -1,4 +1,4 @@
-"""What is heavy or optional is imported when it is needed, and not before."""
+"""Large or optional packages are imported when they are needed, and not before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOADED = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
 
 
 def _loaded(code: str) -> set[str]:
-    """Give the modules that a fresh interpreter has loaded after this code."""
+    """Return the modules that a fresh interpreter has loaded after running some code."""
     command = [sys.executable, "-c", code + _LOADED]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(json.loads(finished.stdout.splitlines()[-1]))
@@ -57,8 +57,8 @@ def test_the_bare_import_loads_nothing_but_the_package() -> None:
 
 def test_a_scan_loads_no_optional_package_and_no_other_format(place: Path) -> None:
     found = _loaded(_scan(place, "deltaberg.col('id') > 0"))
-    assert "deltaberg.files.parquet" in found
-    assert not found & {*_OPTIONAL, "deltaberg.files.orc", "deltaberg.files.avro.source"}
+    assert "deltaberg.files.read.parquet" in found
+    assert not found & {*_OPTIONAL, "deltaberg.files.read.orc", "deltaberg.files.read.avro"}
 
 
 def test_sql_text_loads_its_parser_alone(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is in the wheels and in the source distribution, and that they say why they are pure."""
+"""The contents of the wheels and of the source distribution, and the reason that a pure wheel records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUILD = "import sys, deltaberg_build; print(getattr(deltaberg_build, sys.argv[1
 
 
 def _built(hook: str, folder: Path, **environment: str) -> Path:
-    """Run a hook of the build backend as an installer does, in a process of its own."""
+    """Run a hook of the build backend in its own process, as an installer does."""
     finished = subprocess.run(
         [sys.executable, "-c", _BUILD, hook, str(folder)],
         cwd=_ROOT,
@@ -37,13 +37,13 @@ def _built(hook: str, folder: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="module")
 def pure(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built where no cargo is."""
+    """The wheel that is built without cargo."""
     folder = tmp_path_factory.mktemp("pure")
     return _built("build_wheel", folder, PATH=str(folder), CARGO="")
 
 
 def _with_wheel(wheel: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with a wheel imported as the zip that it is; -S hides the editable install."""
+    """Run Python with a wheel on its path as a zip file; -S hides the editable install."""
     libraries = [path for path in sys.path if path.endswith("site-packages")]
     return subprocess.run(
         [
@@ -79,7 +79,7 @@ def test_a_wheel_without_cargo_is_pure(pure: Path) -> None:
 
 def test_a_pure_wheel_says_why(pure: Path) -> None:
     reason = json.loads(zipfile.ZipFile(pure).read("deltaberg/_build.json"))["reason"]
-    assert reason == "no cargo was found when it was built"
+    assert reason == "no cargo was found at build time"
     script = "import logging; logging.basicConfig(level=20); import deltaberg.kernels as k; print(k.report())"
     finished = _with_wheel(pure, script, DELTABERG_KERNELS="auto")
     assert "backend='python'" in finished.stdout
@@ -115,7 +115,7 @@ def test_an_old_cargo_builds_a_pure_wheel(tmp_path: Path) -> None:
     cargo.chmod(0o755)
     wheel = _built("build_wheel", tmp_path, PATH=f"{tmp_path}:/bin", CARGO="")
     assert json.loads(zipfile.ZipFile(wheel).read("deltaberg/_build.json"))["reason"].startswith(
-        "cargo 1.60 was too old"
+        "cargo 1.60, found at build time, is too old"
     )
 
 

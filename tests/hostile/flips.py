@@ -1,5 +1,7 @@
-"""Damages the files of a table at random, one at a time, and reads it each time. Run as a module: pyarrow may end the
-process, and then it must not be the one of the tests.
+"""Damages the files of a table at random, one at a time, and reads it each time.
+
+It runs as a module of its own, because pyarrow may abort the process, which must not be the one of the tests.
+
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Tables whose metadata lies, nests without end or leads away. Run as a module, it reads each of them under a limit
-of memory and prints what came of it.
+"""Tables with metadata that lies, is nested endlessly, or leads outside the table.
+
+Run as a module, it reads each of them with limited memory and prints the result.
+
 """
 
 # ruff: noqa: UP031 - JSON is full of the braces that other formats need doubled
@@ -173,7 +175,7 @@ CASES: dict[str, tuple[_Make, str | int]] = {
         _vector(storageType="i", pathOrInlineDv=z85(bitmap_bytes([1]) + b"\0\0"), sizeInBytes=34, cardinality=1),
         2,
     ),
-    "inline vector that is no Z85": (
+    "inline vector that is not Z85": (
         _vector(storageType="i", pathOrInlineDv="~~~~~", sizeInBytes=4),
         "InvalidZ85Error",
     ),
@@ -249,7 +251,7 @@ PATHS: dict[str, str] = {
     "/no/such/directory/x.parquet": "DataFileNotFoundError",
     "file:../x": "DataFileNotFoundError",
     "a%00b": "StorageError",
-    "": "StorageError",
+    "": "DataFileNotFoundError",
     "a" * 5000: "StorageError",
 }
 

@@ -78,7 +78,7 @@ def build_table(folder: Path, checkpoint: str = "classic") -> DeltaBuilder:
 
 
 def metadata_files(made: DeltaBuilder) -> list[Path]:
-    """Give the files of the log, sidecars included."""
+    """Return the files of the log, sidecars included."""
     return sorted(path for path in made.log.rglob("*") if path.is_file())
 
 

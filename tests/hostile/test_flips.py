@@ -1,4 +1,4 @@
-"""Files damaged at random: what is read is our exception, or rows of the table; never another exception, or a crash."""
+"""Files damaged at random: a read returns rows or raises our exceptions, and never crashes or raises others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.hostile.tables import CHECKPOINTS
+
+pytestmark = pytest.mark.slow
 
 #: Far above what reading the small table takes, far below what a length that lies can ask for.
 _PEAK = 1 << 30

@@ -1,4 +1,4 @@
-"""Metadata that lies, nests without end or leads away: our exceptions only, in bounded memory and time."""
+"""Metadata that lies, is nested endlessly, or leads outside the table only raises our exceptions, within limits."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from deltaberg import kernels
 
 @pytest.fixture
 def key_rows(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Count the rows that the kernels of equality deletes are given."""
+    """Count the rows that are passed to the kernels of equality deletes."""
     counts = {"index_keys": 0, "contains_keys": 0}
 
     def count(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Manifests as the reader sees them, and manifests as other writers would have written them."""
+"""Manifests as they are read, and manifests rewritten the way other writers would have written them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import fastavro
 
-from deltaberg.iceberg.manifest_list import read_manifest_list
-from deltaberg.iceberg.manifests import ManifestPart, read_manifest
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
+from deltaberg.iceberg.manifests.manifests import read_manifest
 from deltaberg.schema import Struct
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
@@ -20,22 +21,22 @@ NO_PARTITION = Struct(())
 
 
 def entry(file: IcebergFile, status: int = 1, sequence: int | None = None, snapshot: int | None = None) -> Any:
-    """Give an entry for `IcebergBuilder.manifest`."""
+    """Return an entry for `IcebergBuilder.manifest`."""
     return {"status": status, "snapshot_id": snapshot, "sequence_number": sequence, "file": file}
 
 
 def added(*files: IcebergFile) -> list[Any]:
-    """Give entries of files that inherit everything."""
+    """Return entries of files that inherit everything."""
     return [entry(file) for file in files]
 
 
 def latest_list(builder: IcebergBuilder) -> Path:
-    """Give the path of the newest manifest list."""
+    """Return the path of the newest manifest list."""
     return Path(builder.snapshots[-1]["manifest-list"])
 
 
 def list_rows(builder: IcebergBuilder) -> list[dict[str, Any]]:
-    """Give the newest manifest list as it is read."""
+    """Return the newest manifest list as it is read."""
     found: list[dict[str, Any]] = read_manifest_list(latest_list(builder).read_bytes()).to_pylist()
     return found
 
@@ -49,7 +50,7 @@ def read_entries(
     rest: tuple[str, ...] = (),
     deleted: bool = True,
 ) -> list[dict[str, Any]]:
-    """Give the entries of a manifest of the newest snapshot as they are read."""
+    """Return the entries of a manifest of the newest snapshot as they are read."""
     row = list_rows(builder)[number]
     data = Path(row["manifest_path"]).read_bytes()
     part = ManifestPart(metrics=metrics, rest=rest, deleted=deleted)
@@ -58,7 +59,7 @@ def read_entries(
 
 
 def field_of(schema: dict[str, Any], name: str) -> dict[str, Any]:
-    """Give a field of an Avro record, or of the record that is its field ``data_file``."""
+    """Return a field of an Avro record, or of the record that is its field ``data_file``."""
     fields: list[dict[str, Any]] = list(schema["fields"])
     for child in schema["fields"]:
         if child["name"] == "data_file":
@@ -74,7 +75,7 @@ def rewrite_avro(
     header: Mapping[str, str | None] | None = None,
     codec: str = "deflate",
 ) -> None:
-    """Write an Avro file again: its schema and its records changed in place, header keys set, or left out (None)."""
+    """Rewrite an Avro file with its schema and records changed in place, and header keys set, or removed (None)."""
     with path.open("rb") as file:
         reader = fastavro.reader(file)
         records: list[Any] = list(reader)
@@ -93,7 +94,7 @@ def rewrite_avro(
 
 
 def _plain(schema: Any) -> Any:
-    """Leave out the marks of fastavro, and defaults, which need not fit types that were changed."""
+    """Return a schema without the marks of fastavro, and without defaults, which may not fit changed types."""
     if isinstance(schema, dict):
         kept = {key: value for key, value in schema.items() if key != "default" and not key.startswith("__")}
         return {key: _plain(value) for key, value in kept.items()}

@@ -1,4 +1,4 @@
-"""Table metadata of every format version, as JSON objects to be changed by tests."""
+"""Table metadata of every format version, as JSON objects that tests change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deltaberg.iceberg.metadata import TableMetadata, read_metadata
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_file import read_metadata
 
 __all__ = ["COLUMNS", "SCHEMA", "SNAPSHOT", "document", "parse", "parse_with", "schema_of", "write_metadata"]
 
@@ -30,7 +31,7 @@ _COMMON = {
 
 
 def document(version: int = 2, *, without: tuple[str, ...] = (), **members: Any) -> dict[str, Any]:
-    """Give minimal metadata of a table without snapshots; names of members have underscores for hyphens."""
+    """Return minimal metadata of a table without snapshots; names of members have underscores for hyphens."""
     found: dict[str, Any] = {"format-version": version, **_COMMON}
     if version == 1:
         found |= {"schema": SCHEMA, "partition-spec": []}
@@ -62,7 +63,7 @@ def parse_with(version: int = 2, **members: Any) -> TableMetadata:
 
 
 def schema_of(*fields: dict[str, Any], **members: Any) -> dict[str, Any]:
-    """Give a schema of fields."""
+    """Return a schema of fields."""
     return {"type": "struct", "schema-id": 0, "fields": list(fields), **members}
 
 

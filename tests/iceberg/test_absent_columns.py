@@ -31,7 +31,7 @@ def _struct(*children: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_ids(made: IcebergBuilder, rows: pa.Table, form: str, **more: Any) -> IcebergFile:
-    """Write a file whose columns have names alone."""
+    """Write a file whose columns have names, but no ids."""
     file = made.data(rows, format="parquet" if form == "avro" else form, ids=False, **more)
     if form == "avro":
         buffer = io.BytesIO()
@@ -199,7 +199,7 @@ def test_a_partition_value_of_another_transform_is_no_column(tmp_path: Path) -> 
 
 
 def _defaults(tmp_path: Path, form: str, old: Sequence[dict[str, Any]], row: Any, new: Sequence[dict[str, Any]]) -> Any:
-    """Write a row, give the table new columns, and read the row."""
+    """Write a row, change the columns of the table, and read the row."""
     made = IcebergBuilder(tmp_path / "t", list(old), format_version=3)
     made.commit(made.data([row], format=form))
     made.schemas.append(list(new))

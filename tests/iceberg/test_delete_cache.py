@@ -1,4 +1,4 @@
-"""What is kept of delete files: never that of another file of the same name."""
+"""The cache of delete files never serves a different file of the same name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from hypothesis import given, strategies
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError
-from deltaberg.files import DeleteFile, FileLayout, deletes, read_task, tasks_of
-from deltaberg.files.delete_cache import KeptReads
+from deltaberg.files import DeleteFile, FileLayout, read_task, tasks_of
+from deltaberg.files.read import deletes
+from deltaberg.files.read.delete_cache import KeptReads
 from deltaberg.schema import Field, Primitive
 from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec
 from deltaberg.storage.local import LocalStorage
+from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
 from tests.support.roads import Road
@@ -32,7 +34,7 @@ def _ids(builder: IcebergBuilder) -> list[int]:
 
 
 def _made(root: Path, kind: str, gone: int) -> tuple[IcebergBuilder, IcebergFile]:
-    """Make a table with the rows 0 to 9, of which one is deleted."""
+    """Write a table with the rows 0 to 9, one of which is deleted."""
     builder = IcebergBuilder(root, {"id": "long"})
     file = builder.data([{"id": number} for number in range(10)])
     builder.commit(file)
@@ -47,7 +49,7 @@ def _made(root: Path, kind: str, gone: int) -> tuple[IcebergBuilder, IcebergFile
 
 @pytest.mark.parametrize("kind", ["position", "equality"])
 def test_a_table_that_is_made_again_in_the_same_place(tmp_path: Path, kind: str) -> None:
-    """Its files have the names and sizes of those of the table before."""
+    """The files of the new table have the names and sizes of those of the old one."""
     root = tmp_path / "t"
     before, old = _made(root, kind, 3)
     assert _ids(before) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
@@ -61,7 +63,7 @@ def test_a_table_that_is_made_again_in_the_same_place(tmp_path: Path, kind: str)
 
 
 def test_names_that_stand_for_other_columns(tmp_path: Path) -> None:
-    """A delete file without ids is read as the table's mapping has its names, and no older one."""
+    """A delete file without ids is read by the current name mapping of the table, not by an older one."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "other": "long"})
     builder.commit(builder.data([{"id": number, "other": -number} for number in range(5)]))
     names = ["x", "y"]
@@ -86,7 +88,7 @@ class _Elsewhere(StoreSpec):
         object.__setattr__(self, "storage", _Below(directory))
 
     def open(self, location: Location) -> Storage:
-        """Give the store."""
+        """Return the store."""
         del location
         found: Storage = self.__dict__["storage"]
         return found
@@ -97,7 +99,7 @@ class _Below(LocalStorage):
         self.directory = directory
 
     def head(self, path: str) -> ObjectMeta:
-        """Describe a file as a store does that says little."""
+        """Describe a file the way a store does that knows little about it."""
         size = super().head(str(self.directory / path)).size
         return ObjectMeta(path, size, 0)
 
@@ -119,7 +121,7 @@ def test_stores_that_have_the_same_path(tmp_path: Path) -> None:
 
 
 def test_many_delete_files_of_a_bucket(tmp_path: Path) -> None:
-    """They are described together; one that is gone is named."""
+    """All files are described in one request. A missing one is named."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     files = [builder.equality_deletes([1], [{"id": number}]) for number in range(40)]
     places = [DeleteFile(f"s3://b/{Path(file.path).name}", "parquet", file.size, (1,)) for file in files]
@@ -135,7 +137,7 @@ def test_many_delete_files_of_a_bucket(tmp_path: Path) -> None:
 
 @pytest.fixture
 def heads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the questions about files."""
+    """Count how often files are described."""
     counts: Counter[str] = Counter()
     original = LocalStorage.head
 
@@ -195,7 +197,7 @@ def test_a_failure_is_not_kept() -> None:
 
 
 def _upserts(tmp_path: Path, commits: int, rows: int, keys: int) -> tuple[IcebergBuilder, list[int], list[str]]:
-    """Make a table as streams of upserts make it: rows with each commit, and deletes of rows of all commits before."""
+    """Write a table like a stream of upserts: each commit adds rows and deletes rows of all earlier commits."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     live: set[int] = set()
     names = []
@@ -213,7 +215,7 @@ def _upserts(tmp_path: Path, commits: int, rows: int, keys: int) -> tuple[Iceber
 def test_each_delete_file_is_read_once(
     tmp_path: Path, key_rows: dict[str, int], recorder: Recorder, threads: int
 ) -> None:
-    """However many sets of delete files the data files have, and with little work on each set."""
+    """This holds for any number of sets of delete files, with little work for each set."""
     commits, rows, keys = 21, 30, 5
     builder, live, names = _upserts(tmp_path, commits, rows, keys)
     scan = open_table(builder.root).scan(columns=["id"], threads=threads)
@@ -231,7 +233,7 @@ def test_upserts(tmp_path: Path, road: Road) -> None:
 
 
 def test_keys_of_some_columns_beside_keys_of_others(tmp_path: Path, rng: random.Random) -> None:
-    """Delete files of several columns, in partitions and for all of them, come in one order."""
+    """Delete files come in one order, whether they compare several columns, and whether they are for all partitions."""
     builder = IcebergBuilder(
         tmp_path / "t",
         {"p": "string", "a": "long", "b": "string"},
@@ -270,13 +272,13 @@ def test_runs_of_files(count: int) -> None:
 
 
 def test_each_path_of_a_delete_file_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not once for each data file."""
+    """Delete files are not read once for each data file."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     files = [builder.data([{"id": 10 * at + number} for number in range(3)]) for at in range(15)]
     builder.commit(*files)
     builder.commit(*[builder.position_deletes([(file, at) for file in files]) for at in (0, 2)])
-    scan = open_table(builder.root).scan(columns=["id"])
-    spec, groups = scan.read_spec, scan.spark_tasks(1)
+    scan = bound_scan(open_table(builder.root).scan(columns=["id"]))
+    spec, groups = scan.read_spec, grouped_tasks(scan, 1)
     counts: Counter[str] = Counter()
     original = PathResolver.resolve
 
@@ -292,7 +294,7 @@ def test_each_path_of_a_delete_file_is_followed_once(tmp_path: Path, monkeypatch
 
 
 def test_paths_that_take_turns(tmp_path: Path) -> None:
-    """A delete file need not be sorted, and may spell a path in two ways."""
+    """A delete file may be unsorted, and may spell a path in two ways."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     files = [builder.data([{"id": 10 * at + number} for number in range(6)]) for at in range(3)]
     paths = [file.path for file in files]

@@ -49,7 +49,7 @@ def test_a_deletion_vector(tmp_path: Path, road: Road, format: str) -> None:
 @pytest.mark.req("BEY-34", half="reader")
 @pytest.mark.req("BEY-33", half="reader")
 def test_the_bytes_of_a_deletion_vector(tmp_path: Path) -> None:
-    """Length and checksum big-endian around the magic number and a 64-bit Roaring bitmap, in a Puffin file."""
+    """A blob is a magic number and a 64-bit Roaring bitmap between a length and a checksum, both big-endian."""
     bitmap = bytes.fromhex("0100000000000000000000003a30000001000000000001001000000000000900")
     blob = bytes.fromhex("00000024d1d33964") + bitmap + bytes.fromhex("2a671846")
     assert len(blob) == 44
@@ -157,7 +157,7 @@ def test_positions_are_physical(tmp_path: Path, batch_size: int, split_size: int
 
 
 def _vector(builder: IcebergBuilder, **more: Any) -> IcebergFile:
-    """Commit a file and a deletion vector about which the manifest says something else."""
+    """Commit a file and a deletion vector that the manifest describes differently."""
     file = builder.data(_TEN)
     (vector,) = builder.deletion_vectors({file.path: [0, 9]})
     vector.more |= more
@@ -206,14 +206,14 @@ def test_a_vector_of_another_file_deletes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cardinality_that_lies(tmp_path: Path) -> None:
-    """Rows are right; counts come from metadata, and validation tells that they are not."""
+    """The rows are right. Counts come from the metadata and are wrong, which validation reports."""
     builder = _builder(tmp_path)
     file = builder.data(_TEN)
     (vector,) = builder.deletion_vectors({file.path: [0, 9]})
     vector.rows = 5
     builder.commit(file, vector)
     assert _ids(builder) == list(range(1, 9))
-    with pytest.raises(SpecViolationError, match=r"holds 2 rows, its .* says 5") as raised:
+    with pytest.raises(SpecViolationError, match=r"holds 2 rows, but its .* says 5") as raised:
         open_table(builder.root, validate=True)
     assert vector.path in str(raised.value)
 

@@ -1,4 +1,4 @@
-"""Equality deletes: rows that are deleted by what stands in some of their columns."""
+"""Equality deletes: rows that are deleted by the values of some of their columns."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_value_is_not_equal_to_null(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-DEL-11")
 @pytest.mark.parametrize("again", [False, True])
 def test_a_column_that_was_dropped(tmp_path: Path, road: Road, again: bool) -> None:
-    """It is used as it was, even if another column of its name was added."""
+    """The dropped column is compared as it was, even if a new column has its name."""
     builder = _bears(tmp_path)
     builder.commit(builder.equality_deletes([1, 2], [{"id": 4, "category": None}, {"id": 2, "category": "x"}]))
     left = [child for child in builder.fields if child["name"] != "category"]
@@ -105,7 +105,7 @@ def test_a_column_that_was_dropped(tmp_path: Path, road: Road, again: bool) -> N
 
 @pytest.mark.req("ICE-DEL-11")
 def test_a_dropped_column_whose_name_is_a_partition_now(tmp_path: Path) -> None:
-    """The value of the partition is another column's."""
+    """The partition value belongs to another column."""
     specs: Any = [(), [{"source-id": 4, "name": "category", "transform": "identity"}]]
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=specs)
     builder.schemas.insert(0, builder.fields)
@@ -245,7 +245,7 @@ def test_more_than_8000_keys(tmp_path: Path) -> None:
 def test_the_work_is_in_proportion_to_rows_and_keys(
     tmp_path: Path, key_rows: dict[str, int], keys: int, batch_size: int
 ) -> None:
-    """However many files and batches there are: each key is taken in once, and each row looked up once."""
+    """Each key is added once, and each row is looked up once, for any number of files and batches."""
     files, rows = 10, 200
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     numbers = range(files * rows)

@@ -1,4 +1,4 @@
-"""What `Scan.files` says of files that delete files or deletion vectors apply to."""
+"""What `Scan.files` says about files with delete files or deletion vectors."""
 
 from __future__ import annotations
 

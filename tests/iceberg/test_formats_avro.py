@@ -1,4 +1,4 @@
-"""Avro data files and manifests that fastavro writes, with schemas as Iceberg's writers make them."""
+"""Avro data files and manifests that fastavro writes, with the schemas of Iceberg's writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
 
 
 def _stored(number: int, name: str, kind: Any) -> dict[str, Any]:
-    """Give a field of an Avro schema as Iceberg's writers make it."""
+    """Return a field of an Avro schema the way Iceberg's writers write it."""
     return {"name": name, "type": kind, "field-id": number}
 
 
@@ -124,7 +124,7 @@ def test_dates_and_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("flag", [False, True, None])
 def test_timestamps_say_whether_they_are_instants(tmp_path: Path, kind: str, flag: bool | None) -> None:
-    """The table decides what the values are: older writers leave the flag out, or give it to both types."""
+    """The table decides what the values mean: older writers omit the flag, or set it for both types."""
     told = {} if flag is None else {"adjust-to-utc": flag}
     schema = _record(_stored(1, "t", {"type": "long", "logicalType": "timestamp-micros", **told}))
     rows = [{"t": 1510871468000000}, {"t": -1}]
@@ -243,7 +243,7 @@ def test_maps_of_strings_in_both_forms(tmp_path: Path) -> None:
 
 @pytest.mark.req("ICE-AVRO-10", half="reader")
 def test_ids_at_every_level_decide(tmp_path: Path) -> None:
-    """In the file every name is another one, and columns without a wanted id carry the wanted names."""
+    """All names in the file are different, and columns with other ids have the names that are asked for."""
     element = {"type": "struct", "fields": [_field(10, "e", "long")]}
     value = {"type": "struct", "fields": [_field(14, "v", "long")]}
     fields = [
@@ -289,7 +289,7 @@ def test_columns_renamed_reordered_and_missing(tmp_path: Path) -> None:
     assert found == [{"l": None, "b": "one", "a": 1}, {"l": None, "b": None, "a": 2}]
 
 
-@pytest.mark.req("ICE-AVRO-12")
+@pytest.mark.req("ICE-AVRO-12", half="reader")
 @pytest.mark.parametrize("codec", _CODECS)
 def test_codecs_of_data_files(tmp_path: Path, codec: str) -> None:
     rows = [{"l": number, "s": f"text {number % 7}"} for number in range(1000)]
@@ -302,7 +302,7 @@ def test_codecs_of_data_files(tmp_path: Path, codec: str) -> None:
 
 
 def _again(path: Path, codec: str) -> None:
-    """Write an Avro file again with another codec, the header otherwise as it was."""
+    """Rewrite an Avro file with another codec, and otherwise the same header."""
     with path.open("rb") as stored:
         reader: Any = fastavro.reader(stored)
         rows = list(reader)
@@ -312,7 +312,7 @@ def _again(path: Path, codec: str) -> None:
     path.write_bytes(buffer.getvalue())
 
 
-@pytest.mark.req("ICE-AVRO-12")
+@pytest.mark.req("ICE-AVRO-12", half="reader")
 @pytest.mark.parametrize("codec", _CODECS)
 def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -325,7 +325,7 @@ def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None
     assert len(table.scan("id < 2").files()) == 1
 
 
-@pytest.mark.req("ICE-AVRO-12")
+@pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_every_marker_is_looked_at(tmp_path: Path) -> None:
     rows = [{"l": number} for number in range(200)]
     made = IcebergBuilder(tmp_path / "t", {"l": "long"})
@@ -356,7 +356,7 @@ def test_other_codecs_are_refused_by_name(tmp_path: Path, codec: str) -> None:
         open_table(made.root).scan().to_arrow()
 
 
-@pytest.mark.req("ICE-AVRO-12")
+@pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_blocks_of_all_sizes_come_in_order(tmp_path: Path) -> None:
     """A file of several appends has blocks of one row and of many."""
     made = IcebergBuilder(tmp_path / "t", {"l": "long"})

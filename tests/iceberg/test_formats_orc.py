@@ -22,7 +22,7 @@ def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
 
 
 def _file(builder: IcebergBuilder, table: pa.Table) -> IcebergFile:
-    """Write an ORC file as it stands."""
+    """Write an ORC file."""
     file = builder.data([], fields=[_field(1, "a", "long")], format="orc")
     orc.write_table(table, file.path)
     file.rows, file.size = len(table), Path(file.path).stat().st_size
@@ -141,7 +141,7 @@ def test_lengths_of_bytes(tmp_path: Path, kind: str, length: int) -> None:
 
 @pytest.mark.req("ICE-ORC-05", half="reader")
 def test_files_without_ids(tmp_path: Path) -> None:
-    """They are refused, unless a name mapping says what their columns are."""
+    """Files without ids are refused, unless a name mapping says what their columns are."""
     builder = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "string"})
     file = _file(builder, pa.table({"x": [1], "b": ["y"]}))
     builder.schemas.append(builder.fields)

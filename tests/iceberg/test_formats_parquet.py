@@ -1,4 +1,4 @@
-"""Parquet data files, as Iceberg writes them (Appendix A), and as older writers did."""
+"""Parquet data files, as Iceberg writes them (Appendix A), and as older writers wrote them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _map(key_id: int, value_id: int, value: Any) -> dict[str, Any]:
 
 
 def _file(builder: IcebergBuilder, table: pa.Table, **options: Any) -> IcebergFile:
-    """Write a Parquet file as the options say."""
+    """Write a Parquet file with these options."""
     file = builder.data([])
     pq.write_table(table, file.path, **options)
     file.rows, file.size = len(table), Path(file.path).stat().st_size
@@ -68,7 +68,7 @@ _ROWS: list[dict[str, Any]] = [
 
 @pytest.mark.req("ICE-PQ-01", half="reader")
 def test_ids_of_every_node(tmp_path: Path, road: Road) -> None:
-    """What is inside of lists and maps is found by id, too, whatever its name."""
+    """Fields inside lists and maps are found by id, too, whatever their names are."""
     builder = IcebergBuilder(tmp_path / "t", _NESTED)
     file = builder.data(_ROWS)
     schema = str(pq.ParquetFile(file.path).schema)
@@ -96,7 +96,7 @@ def test_ids_of_every_node(tmp_path: Path, road: Road) -> None:
 
 @pytest.mark.req("ICE-PQ-01", half="reader")
 def test_files_without_ids(tmp_path: Path) -> None:
-    """They are refused, unless a name mapping says what their columns are."""
+    """Files without ids are refused, unless a name mapping says what their columns are."""
     builder = IcebergBuilder(tmp_path / "t", {"a": "long", "b": "string"})
     file = _file(builder, pa.table({"x": [1], "b": ["y"]}))
     builder.schemas.append(builder.fields)
@@ -112,7 +112,7 @@ def test_files_without_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("precision", "scale"), [(1, 0), (9, 2), (10, 2), (18, 2), (19, 2), (38, 0), (38, 38)])
 @pytest.mark.parametrize("as_integer", [True, False])
 def test_decimals(tmp_path: Path, precision: int, scale: int, as_integer: bool) -> None:
-    """As integers where they fit, or as bytes of any length that holds them."""
+    """Decimals are stored as integers if they fit, or as bytes of any sufficient length."""
     kind = f"decimal({precision},{scale})"
     builder = IcebergBuilder(tmp_path / "t", {"a": kind})
     most = Decimal((0, (9,) * precision, -scale))
@@ -188,7 +188,7 @@ def test_timestamps_of_other_writers(tmp_path: Path, kind: str, unit: str) -> No
 @pytest.mark.req("ICE-PQ-06", half="reader")
 @pytest.mark.parametrize("inner", ["element", "item", "array"])
 def test_groups_of_three_levels(tmp_path: Path, inner: str) -> None:
-    """The name of the innermost one is the writer's."""
+    """The writer chooses the name of the innermost field."""
     builder = IcebergBuilder(tmp_path / "t", _NESTED)
     table = pa.Table.from_pylist(_ROWS, arrow_of(_NESTED))
     schema = pa.schema([child.with_type(_renamed(child.type, inner)) for child in table.schema])
@@ -205,7 +205,7 @@ def test_groups_of_three_levels(tmp_path: Path, inner: str) -> None:
 
 
 def _renamed(kind: pa.DataType, inner: str) -> pa.DataType:
-    """Give the elements of lists another name."""
+    """Return a schema in which the elements of lists have another name."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_name(inner))
     if pa.types.is_struct(kind):
@@ -216,7 +216,7 @@ def _renamed(kind: pa.DataType, inner: str) -> pa.DataType:
 @pytest.mark.spark
 @pytest.mark.req("ICE-PQ-06", half="reader")
 def test_lists_of_two_levels(tmp_path: Path, spark: Any) -> None:
-    """As Spark and Hive wrote them long ago, without ids."""
+    """Spark and Hive wrote such files long ago, without ids."""
     mapping = [
         {"field-id": 1, "names": ["l"], "fields": [{"field-id": 2, "names": ["element"]}]},
         {

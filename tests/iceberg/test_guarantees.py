@@ -1,4 +1,4 @@
-"""What a table guarantees to its readers, whatever happens around them."""
+"""What a table guarantees to its readers while others write."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_changes_are_seen_after_a_refresh(tmp_path: Path) -> None:
 
 @pytest.mark.req("ICE-GEN-04", half="reader")
 def test_a_commit_is_seen_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A reader that opens the table again and again, while three files are replaced by two."""
+    """A reader opens the table again and again while three files are replaced by two."""
     builder = _Atomic(tmp_path / "t", {"id": "long"})
     old = [builder.data(_rows(number)) for number in range(3)]
     builder.commit(*old)
@@ -81,7 +81,7 @@ def test_a_commit_is_seen_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 class _Atomic(IcebergBuilder):
-    """Writes metadata as writers do: in one step."""
+    """Writes metadata in one step, as writers do."""
 
     def write(self) -> Path:
         self.metadata_version += 1
@@ -119,7 +119,7 @@ def _newest(builder: IcebergBuilder) -> Path:
 @pytest.mark.req("ICE-COM-09", half="reader")
 @pytest.mark.parametrize("hint", ["1", None])
 def test_reading_takes_nothing_but_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hint: str | None) -> None:
-    """Everything is read from a store that takes no write of any kind; the newest version is found all the same."""
+    """Everything is read from a store that refuses all writes, and still the newest version is found."""
     builder = _builder(tmp_path)
     file = builder.data(_rows(*range(10)), row_group_size=5)
     builder.commit(file)

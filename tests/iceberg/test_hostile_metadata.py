@@ -1,4 +1,4 @@
-"""Metadata that was damaged, or made to do harm: our exceptions only, and bounded memory and time."""
+"""Damaged or malicious metadata raises our own exceptions only, and costs bounded memory and time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFeatureError
-from deltaberg.iceberg import metadata as metadata_module
-from deltaberg.iceberg.metadata import TableMetadata, read_metadata
-from deltaberg.iceberg.name_mapping import NAME_MAPPING
+from deltaberg.iceberg.metadata import metadata_file
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_file import read_metadata
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING
 from deltaberg.schema import arrow_schema
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with, schema_of, write_metadata
 
@@ -30,7 +31,7 @@ _MIB = 1 << 20
 
 
 def _rich(version: int) -> dict[str, Any]:
-    """Metadata in which every reader of a part has something to read."""
+    """Metadata in which all parts that are read occur."""
     fields: list[dict[str, Any]] = [
         {"id": 1, "name": "id", "required": True, "type": "long", "doc": "who"},
         {"id": 2, "name": "at", "required": False, "type": "timestamptz"},
@@ -82,14 +83,14 @@ def _rich(version: int) -> dict[str, Any]:
 
 
 def _use(found: TableMetadata) -> None:
-    """Ask for all that a table asks of its metadata."""
+    """Use everything that a table needs of its metadata."""
     arrow_schema(found.current_schema.struct)
     if found.name_mapping is not None:
         found.name_mapping.find("id")
     for snapshot in found.snapshots.values():
         assert list(found.ancestors(snapshot))
         found.schema_of(snapshot)
-    for name in found.refs:
+    for name in found.all_refs:
         found.snapshot_of_ref(name)
     if found.snapshot_log:
         found.snapshot_as_of(found.snapshot_log[0].timestamp_ms)
@@ -191,7 +192,7 @@ def test_several_streams() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, '{"schema":{"type":' * 100_000])
 def test_deep_json(text: str) -> None:
-    with pytest.raises(CorruptMetadataError, match="is no JSON"):
+    with pytest.raises(CorruptMetadataError, match="is not JSON"):
         read_metadata(text.encode())
 
 
@@ -219,23 +220,50 @@ def test_deep_types(nesting: str) -> None:
 @pytest.mark.parametrize("digits", [20, 400, 5000])
 def test_huge_numbers(digits: int) -> None:
     text = json.dumps(document()).replace('"last-updated-ms": 200', f'"last-updated-ms": {"9" * digits}')
-    with pytest.raises(CorruptMetadataError, match=r"64 bits|is no JSON"):
+    with pytest.raises(CorruptMetadataError, match=r"64 bits|is not JSON"):
         read_metadata(text.encode())
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e3", "1.0", "01", "0x10"])
 def test_numbers_that_are_no_integers(text: str) -> None:
     changed = json.dumps(document()).replace('"last-updated-ms": 200', f'"last-updated-ms": {text}')
-    with pytest.raises(CorruptMetadataError, match=r"last-updated-ms|is no JSON"):
+    with pytest.raises(CorruptMetadataError, match=r"last-updated-ms|is not JSON"):
         read_metadata(changed.encode())
 
 
-@pytest.mark.parametrize("bad", [b'"\\ud800"', b'"\\uDfff"', b'"\xed\xa0\x80"', b'"\xff"'])
-@pytest.mark.parametrize("place", ['"id"', '"s3://bucket/table"', '"name"'])
-def test_half_characters(bad: bytes, place: str) -> None:
-    text = json.dumps(document()).encode().replace(place.encode(), bad)
-    with pytest.raises(CorruptMetadataError, match="is no JSON"):
-        read_metadata(text)
+def _with_text_everywhere() -> dict[str, Any]:
+    """Return metadata that has the text HERE wherever a text is understood."""
+    column = {"id": 1, "name": "HERE", "required": False, "type": "string", "initial-default": "HERE"}
+    return document(
+        1,
+        location="HERE",
+        schema=schema_of(column),
+        properties={"HERE": "HERE"},
+        snapshots=[
+            {"snapshot-id": 1, "timestamp-ms": 1, "manifests": ["HERE"], "summary": {"HERE": "HERE"}},
+            {"snapshot-id": 2, "timestamp-ms": 1, "manifest-list": "HERE"},
+        ],
+        refs={"HERE": {"snapshot-id": 1, "type": "branch"}},
+        metadata_log=[{"timestamp-ms": 1, "metadata-file": "HERE"}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b'"\\ud800"', "surrogate|the default"),
+        (b'"a\\uDfff"', "surrogate|the default"),
+        (b'"\xed\xa0\x80"', "is not JSON"),
+        (b'"\xff"', "is not JSON"),
+    ],
+)
+def test_half_characters(bad: bytes, message: str) -> None:
+    parts = json.dumps(_with_text_everywhere()).encode().split(b'"HERE"')
+    assert len(parts) == 12
+    for place in range(1, len(parts)):
+        text = b'"HERE"'.join(parts[:place]) + bad + b'"HERE"'.join(parts[place:])
+        with pytest.raises(CorruptMetadataError, match=message):
+            read_metadata(text)
 
 
 def test_whole_characters_in_two_escapes() -> None:
@@ -246,7 +274,7 @@ def test_whole_characters_in_two_escapes() -> None:
 
 
 def test_a_bomb_is_defused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_module, "_MOST_BYTES", 4 * _MIB)
+    monkeypatch.setattr(metadata_file, "_MOST_BYTES", 4 * _MIB)
     bomb = gzip.compress(bytes(256 * _MIB))
     assert len(bomb) < _MIB
     tracemalloc.start()

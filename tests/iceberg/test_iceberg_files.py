@@ -1,4 +1,4 @@
-"""Single files that other implementations of Iceberg wrote, and what is known to be in them."""
+"""Single files that other implementations of Iceberg wrote, with contents that are known."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pytest
 
 from deltaberg import IcebergTable, kernels, open_table
 from deltaberg.errors import CorruptAvroError, CorruptDataFileError, CorruptDeletionVectorError, SchemaError
-from deltaberg.iceberg.manifest_list import read_manifest_list
-from deltaberg.iceberg.manifests import METRICS, ManifestPart, read_manifest
-from deltaberg.iceberg.puffin import PuffinFile
+from deltaberg.iceberg.deletes.puffin import PuffinFile
+from deltaberg.iceberg.manifests.fields import METRICS, ManifestPart
+from deltaberg.iceberg.manifests.manifest_list import read_manifest_list
+from deltaberg.iceberg.manifests.manifests import read_manifest
 from deltaberg.schema import Struct
 from deltaberg.schema.variant import variant_to_json
 from deltaberg.storage import StoreSpec, parse_location
@@ -60,7 +61,7 @@ _MAGIC = bytes.fromhex("d1d33964")
 
 
 def test_everything_that_is_told_is_looked_at(conformance: Path) -> None:
-    """Metadata is tested elsewhere."""
+    """Metadata files are tested elsewhere."""
     known = (_BITMAPS, "go-dv/", "go-puffin/", "java-puffin/", "java-parquet-encodings/", "go-table/shredded_variant/")
     rest = [name for name in _expected() if not name.startswith(known)]
     assert len(rest) < len(_expected()) == 111
@@ -128,7 +129,7 @@ def test_statistics_of_other_engines(conformance: Path) -> None:
 def _table_of(
     root: Path, source: Path, rows: int, types: Mapping[str, str], *, ids: bool = True, version: int = 2
 ) -> IcebergTable:
-    """Make a table of a copy of a Parquet file."""
+    """Return a table with a copy of a Parquet file."""
     names = [{"field-id": number, "names": [name]} for number, name in enumerate(types, start=1)]
     properties = {} if ids else {"schema.name-mapping.default": json.dumps(names)}
     made = IcebergBuilder(root / "t", types, format_version=version, properties=properties)
@@ -160,7 +161,7 @@ def test_encodings_of_parquet(name: str, files: Path, tmp_path: Path) -> None:
 
 
 def _variant(data: bytes) -> tuple[bytes, bytes]:
-    """Take metadata and value apart."""
+    """Return the metadata and the value of a variant."""
     width = (data[0] >> 6) + 1
     count = int.from_bytes(data[1 : 1 + width], "little")
     offsets = 1 + width

@@ -1,4 +1,4 @@
-"""Metadata tables: what they hold for tables of this project, and that every foreign table has them."""
+"""Metadata tables: their contents for tables that tests build, and that tables of other engines have them all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.inspect import METADATA_TABLES
+from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.iceberg_builder import IcebergBuilder
 
 

@@ -1,4 +1,4 @@
-"""What metadata tables make of metrics, of summaries and of partition values, for tables of this project."""
+"""Metrics, summaries and partition values in metadata tables, for tables that tests build."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.iceberg.inspect import content_sums
+from deltaberg.iceberg.inspect.partitions import content_sums
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
 _LONG, _DOUBLE = struct.Struct("<q").pack, struct.Struct("<d").pack
@@ -43,7 +43,7 @@ def test_metrics_have_the_types_of_their_columns(tmp_path: Path, name: str) -> N
         "value_counts": {1: 2, 11: 2},
         "null_value_counts": {1: 0, 11: 1},
         "nan_value_counts": {11: 1},
-        # What was an int has four bytes; nine are no long, and eleven no UUID.
+        # What was an int has four bytes; nine are not a long, and eleven are not a UUID.
         "lower_bounds": {1: b"\x07\0\0\0", 2: _LONG(1_000_001), 3: b"\xff", 11: _DOUBLE(-0.5), 12: bytes(11), 13: b"a"},
         "upper_bounds": {
             1: b"\x07" * 9,
@@ -132,7 +132,7 @@ def test_the_newest_metadata_file_is_named_as_it_is_recorded(tmp_path: Path) -> 
 
 
 def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Random) -> None:
-    """Against a look at every file: of two specs, with nulls, NaN and zeros of both signs."""
+    """The sums equal those over every file, for two specs, with nulls, NaN and zeros of both signs."""
     specs = [
         [
             {"source-id": 2, "name": "d", "transform": "identity"},

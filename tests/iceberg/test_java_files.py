@@ -1,4 +1,4 @@
-"""Data files that Java's Parquet and ORC writers make, of types and layouts that pyarrow does not write."""
+"""Data files of Java's Parquet and ORC writers, with types and layouts that pyarrow does not write."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_orc_types_that_iceberg_does_not_write(tmp_path: Path, spark: Any) -> No
 
 @pytest.mark.req("ICE-ORC-03", "ICE-ORC-09", half="reader")
 def test_timestamps_of_orc(tmp_path: Path, spark: Any) -> None:
-    """The milliseconds stand in both parts of the writer's value: in the time, and in the nanoseconds of a second."""
+    """Both parts of the writer's value hold the milliseconds: the time, and the nanoseconds of a second."""
     made = IcebergBuilder(tmp_path / "t", {"wall": "timestamp", "instant": "timestamptz"})
     path = made.root / "data" / "file.orc"
     moments = [(1510871468123, 123456789), (-1877, 123456789), (0, 999), None]
@@ -166,7 +166,7 @@ def test_unions_of_orc_are_refused(tmp_path: Path, spark: Any) -> None:
 
 
 def test_timestamps_of_orc_beyond_nanoseconds_are_not_read_as_others(tmp_path: Path, spark: Any) -> None:
-    """Arrow's reader gives nanoseconds of 64 bits, which end in the years 1677 and 2262."""
+    """Arrow's reader returns nanoseconds in 64 bits, which reach from the year 1677 to 2262."""
     made = IcebergBuilder(tmp_path / "t", {"id": "long", "instant": "timestamptz"})
     path = made.root / "data" / "file.orc"
     moments = [(-62135596800000, 0), (0, 0)]

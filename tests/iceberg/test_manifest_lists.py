@@ -1,4 +1,4 @@
-"""Manifest lists: what they say of manifests, and which of them a reader does not have to open."""
+"""Manifest lists: what they say about manifests, and which manifests a reader does not have to open."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _ids(builder: IcebergBuilder, condition: str | None = None) -> list[int]:
 
 
 def _say(builder: IcebergBuilder, values: dict[str, Any]) -> None:
-    """Let the list say something else of its manifests."""
+    """Change what the list says about its manifests."""
     rewrite_avro(latest_list(builder), record=lambda row: row.update(values))
 
 
@@ -101,7 +101,7 @@ def test_the_length_of_a_manifest(tmp_path: Path) -> None:
     open_table(builder.root, validate=True)
     rewrite_avro(latest_list(builder), record=lambda row: row.update(manifest_length=7))
     assert _ids(builder) == [1]
-    with pytest.raises(SpecViolationError, match=f"manifest_length of {path} is 7, and it has "):
+    with pytest.raises(SpecViolationError, match=f"manifest_length of {path} is 7, but it has "):
         open_table(builder.root, validate=True)
 
 
@@ -149,7 +149,7 @@ def test_counts(tmp_path: Path) -> None:
     assert open_table(builder.root, validate=True).scan().explanation().steps[0].files == 3
     for name, told in (*zip(_COUNTS, (2, 1, 1), strict=True), *zip(_ROW_COUNTS, (3, 3, 4), strict=True)):
         _say(builder, {name: told + 1})
-        with pytest.raises(SpecViolationError, match=f"{name} of .* is {told + 1}, and the manifest has {told}"):
+        with pytest.raises(SpecViolationError, match=f"{name} of .* is {told + 1}, but the manifest has {told}"):
             open_table(builder.root, validate=True)
         _say(builder, {name: told})
 
@@ -189,7 +189,7 @@ def _partitioned(tmp_path: Path, kind: str, transform: str, summary: Any, partit
 
 
 def _opens(builder: IcebergBuilder, recorder: Recorder, condition: str) -> bool:
-    """Say whether a scan opens the manifest."""
+    """Return whether a scan opens the manifest."""
     table = open_table(builder.root)
     recorder.clear()
     table.scan(condition).files()

@@ -1,4 +1,4 @@
-"""Manifests: what entries say, and what readers make of those of other writers and of older versions."""
+"""Manifests: what entries say, also in manifests of other writers and of older versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptAvroError, CorruptMetadataError, DeltabergError, UnsupportedFeatureError
-from deltaberg.iceberg.manifests import METRICS
+from deltaberg.iceberg.manifests.fields import METRICS
 from deltaberg.schema import Field, Primitive, Struct
 from tests.iceberg.entries import added, entry, field_of, read_entries, rewrite_avro
 from tests.support.iceberg_avro import optional
@@ -110,7 +110,7 @@ def test_a_manifest_holds_one_kind_of_file(tmp_path: Path, content: int) -> None
 
 @pytest.mark.req("ICE-MAN-03", half="reader")
 def test_the_header_of_version_2(tmp_path: Path) -> None:
-    """The five keys may all be there, with fields of the spec as an array; none of them changes what is read."""
+    """All five keys may be there, with the fields of the spec as an array. None of them changes what is read."""
     builder = _builder(tmp_path, specs=[(), [{"source-id": 1, "name": "id", "transform": "identity"}]])
     builder.commit(builder.data(_rows(4), spec_id=1, partition={"id": 4}))
     header = {
@@ -215,7 +215,7 @@ def test_formats_in_any_case(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.req("ICE-MAN-10", half="reader")
 def test_paths_are_whole_uris(tmp_path: Path) -> None:
-    """A path with a scheme leads where the map of locations says, and is what ``_file`` gives."""
+    """A path with a scheme leads where the location map says, and ``_file`` returns it as it is."""
     builder = _builder(tmp_path)
     file = builder.data(_rows(1))
     recorded = f"s3://b/t/data/{Path(file.path).name}"
@@ -427,7 +427,7 @@ def test_deleted_entries_are_no_part_of_a_scan(tmp_path: Path) -> None:
 
 @pytest.mark.req("ICE-MAN-24", half="reader")
 def test_optional_fields_of_version_1_may_all_be_missing(tmp_path: Path) -> None:
-    """What version 1 requires of an entry is enough, each field as it stands there, without a union."""
+    """The fields that version 1 requires are enough, each of them without a union."""
     builder = _builder(tmp_path, format_version=1)
     builder.commit(builder.data(_rows(1, 2)))
 
@@ -482,5 +482,5 @@ def test_a_partition_of_another_type_is_refused(tmp_path: Path) -> None:
         field_of(field_of(schema, "partition")["type"], "id")["type"] = ["null", "string"]
 
     rewrite_avro(_manifests(builder)[0], schema=typed, record=lambda row: row["data_file"]["partition"].update(id="1"))
-    with pytest.raises(CorruptAvroError, match="is not read as"):
+    with pytest.raises(CorruptAvroError, match="cannot be read as"):
         _ids(builder)

@@ -1,4 +1,4 @@
-"""Table metadata: its members in every format version, and what a table must not lack."""
+"""Table metadata: its members in every format version, and which of them are required."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
-from deltaberg.iceberg.spec import PartitionSpec, SortOrder
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
+from deltaberg.iceberg.metadata.specs import PartitionSpec
 from tests.iceberg.metadata_json import (
     COLUMNS,
     SCHEMA,
@@ -226,7 +227,7 @@ def test_lists_that_are_kept_as_they_are(version: int) -> None:
     ],
 )
 def test_ids_that_stand_twice(name: str, part: dict[str, Any]) -> None:
-    with pytest.raises(CorruptMetadataError, match="stands twice"):
+    with pytest.raises(CorruptMetadataError, match="occurs twice"):
         parse({**document(), name: [part, part]})
 
 

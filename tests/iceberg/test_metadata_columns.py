@@ -1,4 +1,4 @@
-"""Metadata columns: where a row is from, and what became of it."""
+"""Metadata columns: where a row is from, and whether it was deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_BUCKET = [{"source-id": 1, "name": "id_bucket", "transform": "bucket[4]", "f
 
 
 def _table(tmp_path: Path, format: str = "parquet") -> tuple[IcebergBuilder, list[str]]:
-    """Give a table with a file of one spec and a file of another, and the paths of the files."""
+    """Return a table with a file of one spec and a file of another, and the paths of the files."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A, _BY_BUCKET])
     files = [
         builder.data([{"id": n, "a": "x"} for n in range(3)], partition={"a": "x"}, format=format),
@@ -77,7 +77,7 @@ def test_deleted_rows_are_given_with_deleted(tmp_path: Path, road: Road) -> None
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_deleted_rows_that_are_asked_for_count(tmp_path: Path, road: Road, version: int) -> None:
-    """What metadata says of live rows is not what such a scan gives, whether they are counted, limited or compared."""
+    """A scan with deleted rows does not use what metadata says about live rows, to count, to limit or to compare."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=version)
     file, other = (builder.data([{"id": n + start, "a": "x"} for n in range(5)]) for start in (0, 5))
     deletes = builder.deletion_vectors({file.path: [0, 1]}) if version == 3 else [builder.position_deletes([(file, 0)])]
@@ -165,7 +165,7 @@ def test_an_unpartitioned_table_has_no_partition_column(tmp_path: Path) -> None:
 @pytest.mark.req("BEY-31")
 @pytest.mark.parametrize("mapped", [False, True])
 def test_identity_partition_values_of_columns_that_files_lack(tmp_path: Path, road: Road, mapped: bool) -> None:
-    """They come before name mapping, defaults and null, as in files that were added from Hive."""
+    """Partition values take precedence over name mapping, defaults and null, as in files that were added from Hive."""
     properties = {"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}]'} if mapped else {}
     spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "string"}, specs=[spec], properties=properties)

@@ -1,4 +1,4 @@
-"""Table metadata that other implementations wrote, and tables whose metadata says more than a scan needs."""
+"""Table metadata that other implementations wrote, and metadata with more members than a scan needs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, UnsupportedFeatureError
-from deltaberg.iceberg.metadata import read_metadata
+from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from tests.support.iceberg_builder import IcebergBuilder
 
-_VALID = (
+VALID_EXAMPLES = (
     "java-table-metadata/TableMetadataV1Valid",
     "java-table-metadata/TableMetadataV2Valid",
     "java-table-metadata/TableMetadataV2ValidMinimal",
@@ -75,7 +75,7 @@ def test_the_tables_of_other_engines_say_what_the_index_says(conformance: Path) 
 def test_the_examples_of_other_implementations_are_read(conformance: Path) -> None:
     expected = json.loads((conformance / "EXPECTED" / "iceberg-files.json").read_text())
     compared = 0
-    for name in _VALID:
+    for name in VALID_EXAMPLES:
         found = read_metadata((conformance / "iceberg-files" / f"{name}.json").read_bytes())
         told = expected.get(f"iceberg-files/{name}.json", {})
         if told.get("pyiceberg") == "accepts":
@@ -95,7 +95,7 @@ def test_the_damaged_examples_of_other_implementations_are_refused(conformance: 
 def test_no_example_is_left_out(conformance: Path) -> None:
     listed = {f"{file.parent.name}/{file.stem}" for file in (conformance / "iceberg-files").rglob("*Metadata*.json")}
     views = {name for name in listed if "view" in name}
-    assert listed - views == {name for name in (*_VALID, *_INVALID) if "example" not in name}
+    assert listed - views == {name for name in (*VALID_EXAMPLES, *_INVALID) if "example" not in name}
 
 
 @pytest.mark.req("BEY-28", "BEY-29", half="reader")

@@ -1,4 +1,4 @@
-"""The name mapping of a table: its JSON, and the ids that it gives to a file's columns."""
+"""The name mapping of a table: its JSON, and the ids that the columns of files get from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.name_mapping import NAME_MAPPING, read_name_mapping
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, read_name_mapping
 from deltaberg.schema import FIELD_ID, MappedField, NameMapping, with_mapped_ids
 from tests.iceberg.metadata_json import parse_with
 

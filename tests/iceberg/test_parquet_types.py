@@ -1,4 +1,4 @@
-"""Types in Parquet data files: what the footer says of them, and the values that are read."""
+"""Types in Parquet data files: what the footer says about them, and the values that are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import SchemaError
-from deltaberg.iceberg.transforms import parse_transform
+from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import Primitive
 from deltaberg.schema.variant import variant_to_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of, iceberg_fields
@@ -24,7 +24,7 @@ from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of,
 def _with_file(
     root: Path, types: Mapping[str, str], rows: pa.Table, version: int = 2
 ) -> tuple[IcebergTable, pq.ParquetSchema]:
-    """Make a table of one file; give it, and the schema in the file's footer."""
+    """Return a table of one file, and the schema in the footer of the file."""
     made = IcebergBuilder(root / "t", types, format_version=version)
     path = made.root / "data" / "file.parquet"
     pq.write_table(rows, path)
@@ -37,7 +37,7 @@ def _rows(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pa.Tab
 
 
 def _numbered(types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Give fields with ids from 1 on."""
+    """Return fields with ids from 1 on."""
     return pa.schema(
         [
             pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
@@ -96,7 +96,7 @@ def test_text_and_bytes(tmp_path: Path, annotated: bool) -> None:
 
 @pytest.mark.req("ICE-BIN-10", half="reader")
 def test_bounds_of_nested_columns_are_none(tmp_path: Path) -> None:
-    """A writer that stores some all the same is not believed; those of a struct's fields are."""
+    """Bounds that a writer stores anyway are not used; those of a struct's fields are."""
     long = {"required": False, "type": "long"}
     inner = {"type": "struct", "fields": [{"id": 2, "name": "x", **long}]}
     listed = {"type": "list", "element-id": 4, "element-required": False, "element": "long"}

@@ -1,4 +1,4 @@
-"""Filters on columns of tables that are partitioned by transforms of them: no row is lost, and none is too many.
+"""Filters on columns that a table is partitioned by, through transforms, return exactly the rows that match.
 
 pyiceberg computes the partition values, so that our transforms do not judge themselves.
 """
@@ -79,7 +79,7 @@ def _build(root: Path, rng: random.Random) -> tuple[IcebergBuilder, list[dict[st
 
 
 def _condition(rng: random.Random) -> tuple[str, Any]:
-    """Give a filter, and the same as a function of a row that gives None for unknown."""
+    """Return a filter, and the same filter as a function of a row that returns None for unknown."""
     column = rng.choice(list(_COLUMNS))
     if rng.random() < 0.15:
         return f"{column} IS NULL", lambda row: row[column] is None
@@ -131,7 +131,7 @@ def test_random_rows_specs_and_predicates(number: int, tmp_path: Path, rng: rand
 @pytest.mark.req("ICE-TRF-11", half="reader")
 @pytest.mark.parametrize("declared", ["date", "int"])
 def test_days_are_dates_or_integers(declared: str, tmp_path: Path) -> None:
-    """Some writers declare the result of ``day`` as an int; both are read, and prune alike."""
+    """Some writers declare the result of ``day`` as an int. Both types are read, and prune alike."""
     days = [{"source-id": 1, "name": "day", "transform": "day"}]
     builder = IcebergBuilder(tmp_path / "t", {"ts": "timestamptz"}, specs=[days])
     builder.days_are_integers = declared == "int"

@@ -1,4 +1,4 @@
-"""The partition struct of all specs of a table: dropped fields, and ids that version 1 used again."""
+"""The partition struct of all specs of a table, with dropped fields and ids that version 1 reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a filter to the files that must be read: partitions, statistics, and what need not be opened."""
+"""Scan planning: which files a filter leaves by partitions and statistics, and which are not opened."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _files(builder: IcebergBuilder, condition: str | Expression | None = None) -
 
 
 def _kept(builder: IcebergBuilder, condition: str | Expression, name: str = "p") -> list[Any]:
-    """Give the partition values of the files that a filter leaves."""
+    """Return the partition values of the files that are left by a filter."""
     found = [row["partition"][name] for row in _files(builder, condition)]
     return sorted(found, key=lambda value: (value is None, value))
 
 
 def _table(tmp_path: Path, kind: str, transform: str, partitions: list[Any], value: Any = None) -> IcebergBuilder:
-    """Give a table with a file for each partition value, whose rows do not matter."""
+    """Return a table with a file for each partition value, whose rows do not matter."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "v": kind}, specs=[_spec(transform)])
     builder.commit(*[builder.data([{"id": 0, "v": value}], partition={"p": part}) for part in partitions])
     return builder
@@ -284,7 +284,7 @@ def _ids_of_delete_reads(builder: IcebergBuilder, recorder: Recorder, condition:
 def test_delete_files_that_cannot_hit_are_not_opened(
     tmp_path: Path, recorder: Recorder, condition: str, found: list[int | None], opened: bool
 ) -> None:
-    """Bounds of columns that are not compared say nothing: here ``s`` of the delete file."""
+    """Bounds of columns that are not compared prove nothing, here those of ``s`` in the delete file."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"})
     rows = [{"id": number, "s": "a"} for number in range(1, 11)]
     builder.commit(builder.data([*rows, {"id": None, "s": "b"}]))
@@ -329,7 +329,7 @@ def test_delete_manifests_are_read_first(tmp_path: Path, recorder: Recorder) -> 
 
 @pytest.mark.req("ICE-SCAN-21", half="reader")
 def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
-    """Its rows are read twice, as documented; validation names it."""
+    """The rows of the file are read twice, as documented. Validation reports the file."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     file = builder.data([{"id": 1}])
     builder.commit(file)
@@ -341,7 +341,7 @@ def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
 
 @pytest.mark.req("BEY-43", half="reader")
 def test_unknown_transforms(tmp_path: Path) -> None:
-    """They prune nothing, and files of one partition still are of one partition."""
+    """Unknown transforms prune nothing, but files still belong to their partitions."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "v": "long"}, specs=[_spec("zorder")])
     builder._partition_type = lambda _part: "string"  # type: ignore[method-assign,assignment]
     files = [builder.data([{"id": 1, "v": n}, {"id": 2, "v": n}], partition={"p": "ab"[n]}) for n in range(2)]

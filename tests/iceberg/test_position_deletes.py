@@ -1,4 +1,4 @@
-"""Position deletes: rows that are deleted by the path of their file and their place in it."""
+"""Position deletes: rows that are deleted by the path of their file and their position in it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError
 from deltaberg.files import tasks_of
+from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
@@ -71,7 +72,7 @@ def test_all_formats_in_one_table(tmp_path: Path, road: Road) -> None:
 @pytest.mark.req("ICE-DEL-02", half="reader")
 @pytest.mark.parametrize("ids", [True, False])
 def test_columns_are_found_by_their_reserved_ids(tmp_path: Path, ids: bool) -> None:
-    """Whatever their names are; where a file has no ids, by their names."""
+    """Columns are found by id, whatever their names are, and by name in a file without ids."""
     names = ["where", "which"] if ids else ["file_path", "pos"]
     fields = [child | {"name": name} for child, name in zip(_DELETES, names, strict=True)]
     builder = _builder(tmp_path)
@@ -125,7 +126,7 @@ def test_paths_are_whole_uris(tmp_path: Path, path: str, applies: bool) -> None:
 
 
 def test_paths_in_a_table_that_was_moved(tmp_path: Path, road: Road) -> None:
-    """The map of locations is for the paths in delete files, too, under each of its prefixes."""
+    """The location map applies to the paths in delete files, too, with all of its prefixes."""
     builder = _builder(tmp_path)
     file = builder.data(_rows(1, 2, 3))
     name = Path(file.path).name
@@ -163,7 +164,6 @@ def test_positions_with_row_groups_skipped(tmp_path: Path, road: Road) -> None:
         assert scan.metrics.row_groups_skipped == 1
 
 
-@pytest.mark.req("ICE-DEL-05")
 def test_rows_need_no_order(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
     f1, f2 = builder.data(_rows(*range(10))), builder.data(_rows(20, 21))
@@ -197,7 +197,7 @@ def test_what_is_deleted_twice_is_deleted_once(tmp_path: Path, road: Road) -> No
 
 @pytest.mark.req("BEY-47")
 def test_a_delete_file_that_names_its_data_file(tmp_path: Path, recorder: Recorder) -> None:
-    """It is for no other file, whatever is in it, and is not opened for one."""
+    """The delete file applies to no other data file, whatever it contains, and is not opened for one."""
     builder = _builder(tmp_path, specs=[[{"source-id": 2, "name": "s", "transform": "identity"}]])
     f1, f2 = (builder.data(_rows(number, 10 + number), partition={"s": "x"}) for number in (1, 2))
     deletes = builder.position_deletes([(f1, 0), (f2, 0)], referenced_data_file=f1.path)
@@ -221,14 +221,14 @@ def _bounds(lower: str, upper: str) -> dict[str, Any]:
 
 @pytest.mark.req("BEY-47")
 def test_bounds_that_name_one_data_file(tmp_path: Path, recorder: Recorder) -> None:
-    """A delete file whose paths have the same lower and upper bound is opened for that data file alone."""
+    """A delete file whose paths have equal bounds is opened for that data file only."""
     builder = _builder(tmp_path)
     files = [builder.data(_rows(*range(10 * at, 10 * at + 3))) for at in range(4)]
     own = [builder.position_deletes([(file, 1)], metrics=_bounds(file.path, file.path)) for file in files]
     builder.commit(*files, *own)
     scan = open_table(builder.root).scan(columns=["id"])
-    tasks = [task for group in scan.spark_tasks(1) for task in tasks_of(group)]
-    found = {task.location: [file.location for file in task.deletes] for task in tasks}
+    tasks = [task for group in grouped_tasks(bound_scan(scan), 1) for task in tasks_of(group)]
+    found = {task.location: [file.location for file in task.delete_files] for task in tasks}
     assert found == {file.path: [deletes.path] for file, deletes in zip(files, own, strict=True)}
     assert sorted(scan.to_arrow().column("id").to_pylist()) == [0, 2, 10, 12, 20, 22, 30, 32]
     assert {recorder.read.count(Path(deletes.path).name) for deletes in own} == {1}
@@ -236,7 +236,7 @@ def test_bounds_that_name_one_data_file(tmp_path: Path, recorder: Recorder) -> N
 
 @pytest.mark.parametrize("what", ["cut off", "apart", "another's", "not text", "lower alone"])
 def test_bounds_that_name_no_data_file(tmp_path: Path, what: str) -> None:
-    """A delete file is for all data files of its partition where its bounds do not prove anything else."""
+    """A delete file applies to all data files of its partition, unless its bounds prove otherwise."""
     builder = _builder(tmp_path)
     files = [builder.data(_rows(*range(10 * at, 10 * at + 3))) for at in range(3)]
     deletes = builder.position_deletes([(files[0], 1), (files[1], 1)])
@@ -253,7 +253,7 @@ def test_bounds_that_name_no_data_file(tmp_path: Path, what: str) -> None:
 
 
 def test_bounds_do_not_reach_into_other_partitions(tmp_path: Path) -> None:
-    """A delete file is for its own partition, whichever data file its bounds name; one that names it itself is not."""
+    """Bounds that name a data file do not take deletes beyond their partition, but ``referenced_data_file`` does."""
     builder = _builder(tmp_path, specs=[[{"source-id": 2, "name": "s", "transform": "identity"}]])
     file = builder.data(_rows(1, 2, 3), partition={"s": "x"})
     deletes = [builder.position_deletes([(file, at)], metrics=_bounds(file.path, file.path)) for at in (0, 2)]
@@ -290,7 +290,7 @@ def test_negative_positions_are_refused(tmp_path: Path, pos: int) -> None:
     builder = _builder(tmp_path)
     file = builder.data(_rows(1))
     builder.commit(file, builder.position_deletes([(file, pos)]))
-    with pytest.raises(CorruptDataFileError, match=f"is at {pos}"):
+    with pytest.raises(CorruptDataFileError, match=f"the position {pos}"):
         _ids(builder)
 
 

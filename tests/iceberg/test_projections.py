@@ -10,9 +10,9 @@ import pytest
 from deltaberg import col
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions import FALSE, TRUE, BoundPredicate, Expression, bind
-from deltaberg.iceberg.projections import project
-from deltaberg.iceberg.spec import PartitionField, read_spec_fields
-from deltaberg.iceberg.transforms import parse_transform
+from deltaberg.iceberg.metadata.specs import PartitionField, read_spec_fields
+from deltaberg.iceberg.partition.projections import project
+from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 
 _MAX = (1 << 63) - 1
@@ -101,7 +101,7 @@ def test_how_conditions_join() -> None:
 
 
 def test_several_partition_fields_of_one_column() -> None:
-    """A row must be in the right partition of each; one of them is enough to prove it."""
+    """A row has to be in the right partition of each field, and any one of them is enough as a proof."""
     found = _projected(_X == 34, "long", "bucket[16]", "truncate[10]", "truncate[1]")
     assert found == ("(p = 3 AND x_1001 = 30 AND x_1002 = 34)", "x_1002 = 34")
 
@@ -162,7 +162,7 @@ def test_transforms_of_several_columns_are_read() -> None:
 
 
 def test_the_least_integers_overflow() -> None:
-    """Their partition value is great: `x < 0` must not miss it, and `x > 0` must not be proven by it."""
+    """The overflowed partition value is large: `x < 0` must not miss its rows, and `x > 0` must not be proven by it."""
     assert _projected(_X < 0, "integer", "truncate[10]") == ("(p < 0 OR p = 2147483646)", "p < 0")
     assert _projected(_X > 0, "integer", "truncate[10]") == ("p >= 0", "(p > 0 AND p != 2147483646)")
     assert _projected(_X > -2147483648, "integer", "truncate[10]") == ("true", "false")

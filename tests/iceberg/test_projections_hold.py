@@ -1,6 +1,6 @@
-"""Projections hold: whatever the filter, no row that matches is missed, and nothing is proven that is not so.
+"""Projections are right: for any filter, no matching row is missed, and nothing is proven that is not true.
 
-The rows are all values around the places where a partition ends, and the literals of filters are among them.
+The rows are the values around the borders of partitions, and the literals of filters are among them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, evaluate
-from deltaberg.iceberg.ordinals import of_ordinals
-from deltaberg.iceberg.projections import project
-from deltaberg.iceberg.spec import PartitionField
-from deltaberg.iceberg.transforms import parse_transform
+from deltaberg.iceberg.metadata.specs import PartitionField
+from deltaberg.iceberg.partition.ordinals import of_ordinals
+from deltaberg.iceberg.partition.projections import project
+from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from tests.kernels.twins import examples
 
@@ -40,7 +40,7 @@ class _Case(NamedTuple):
 
 
 def _numbers(kind: DataType, places: Iterable[int], reach: int, ends: tuple[int, int], *transforms: str) -> _Case:
-    """Give a case with the values on both sides of some places, and of the ends of the type."""
+    """Return a case with the values on both sides of some points, and at both ends of the type."""
     low, high = ends
     near = {place + step for place in (*places, *ends) for step in range(-reach, reach + 1)}
     rows = of_ordinals([None, *sorted(number for number in near if low <= number <= high)], arrow_type(kind))

@@ -1,4 +1,4 @@
-"""Puffin files put together byte by byte, and deletion vectors in them whose bitmaps pyroaring makes."""
+"""Puffin files assembled byte by byte, and deletion vectors in them, with bitmaps of pyroaring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deltaberg.errors import (
     SpecViolationError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.puffin import PuffinFile
+from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.storage import StoreSpec, parse_location
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.vectors import bitmap_bytes, dv_file
@@ -34,7 +34,7 @@ _STORE = StoreSpec()
 def _puffin(
     blobs: Sequence[tuple[bytes, Mapping[str, Any]]], *, compressed: bool = False, payload: bytes | None = None
 ) -> bytes:
-    """Give a file of blobs; what is said of each beside its place stands in the mapping."""
+    """Return a file of blobs; the mapping holds the members that describe a blob beside its place."""
     body, told = _MAGIC, []
     for data, more in blobs:
         place = {"offset": len(body), "length": len(data)}
@@ -179,7 +179,7 @@ def test_random_damage(tmp_path: Path, rng: random.Random) -> None:
 
 
 def test_small_blobs_do_not_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltaberg.iceberg.puffin._LARGEST_BLOB", 1 << 20)
+    monkeypatch.setattr("deltaberg.iceberg.deletes.puffin._LARGEST_BLOB", 1 << 20)
     exact, bomb = (bytes(cramjam.zstd.compress(bytes(size))) for size in (1 << 20, (1 << 20) + 1))
     blobs = [(data, {"compression-codec": "zstd"}) for data in (exact, bomb)]
     found = _open(tmp_path / "a.puffin", _puffin(blobs))
@@ -201,7 +201,7 @@ _BLOB = bytes.fromhex(
 def _with_vector(
     root: Path, blob: bytes = _BLOB, *, rows: int = 2, version: int = 3, **more: Any
 ) -> tuple[IcebergBuilder, IcebergFile, IcebergFile]:
-    """Make a table of 12 rows, and a deletion vector as a blob of a Puffin file with a footer."""
+    """Write a table of 12 rows, with a deletion vector in a blob of a Puffin file with a footer."""
     made = IcebergBuilder(root / "t", {"id": "long"}, format_version=version)
     file = made.data([{"id": number} for number in range(12)])
     told = {
@@ -289,7 +289,7 @@ def test_damage_of_a_vector_is_found(tmp_path: Path, blob: bytes) -> None:
 
 
 def test_a_vector_without_a_container_is_read(tmp_path: Path) -> None:
-    """Some writers left out the footer; the place in the manifest is enough, and validation tells of it."""
+    """Some writers omitted the footer. The place in the manifest is enough, and validation reports the footer."""
     made, file, vector = _with_vector(tmp_path)
     Path(vector.path).write_bytes(b"PFA1another" + _BLOB)
     vector.size = 55
@@ -329,7 +329,7 @@ def test_a_cardinality_that_is_wrong(tmp_path: Path) -> None:
     made, file, vector = _with_vector(tmp_path, rows=3)
     made.commit(file)
     made.commit(vector, operation="delete")
-    with pytest.raises(SpecViolationError, match="holds 2 rows, its manifest says 3"):
+    with pytest.raises(SpecViolationError, match="holds 2 rows, but its manifest says 3"):
         open_table(made.root, validate=True)
 
 

@@ -1,6 +1,6 @@
-"""Metadata and delete files damaged at random: what is read is our exception or rows of the table, and nothing else.
+"""Metadata and delete files damaged at random: reading raises one of our exceptions or returns rows of the table.
 
-Parquet and ORC files are pyarrow's to decode, which may end the process; they are damaged elsewhere.
+pyarrow decodes Parquet and ORC files, and may end the process on damaged ones. They are damaged in other tests.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError
-from deltaberg.files import deletes
-from deltaberg.files.delete_cache import KeptReads
+from deltaberg.files.read import deletes
+from deltaberg.files.read.delete_cache import KeptReads
 from tests.support.iceberg_builder import IcebergBuilder
 
 

@@ -1,4 +1,4 @@
-"""Deletes of both kinds at random, against models that do nothing but what the specification says."""
+"""Random deletes of both kinds, compared with models that follow the specification word for word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.iceberg.delete_index import apply_deletes
+from deltaberg.iceberg.deletes.index import apply_deletes
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 _FORMATS = ("parquet", "avro", "orc")
@@ -29,7 +29,7 @@ class _Delete(NamedTuple):
 
 
 def _applies(delete: _Delete, path: str, group: int, sequence: int, has_vector: bool, paths: Sequence[str]) -> bool:
-    """Say what the specification says, rule by rule."""
+    """Return which delete files apply, following the specification rule by rule."""
     if delete.content == 2:
         return sequence < delete.sequence and (delete.is_global or delete.group == group)
     if delete.is_vector:
@@ -100,7 +100,7 @@ class _Live(NamedTuple):
 
 
 class _Model:
-    """A table, and all that was ever done to it."""
+    """A table, and everything that was done to it."""
 
     def __init__(self, root: Path, rng: random.Random) -> None:
         self.rng = rng
@@ -156,7 +156,7 @@ class _Model:
         return self.builder.equality_deletes([1], rows, format=self.rng.choice(_FORMATS), **place)
 
     def rows(self, last: int) -> list[tuple[int, str]]:
-        """Give the rows of the snapshot with a sequence number."""
+        """Return the rows of the snapshot with a sequence number."""
         found = []
         for file, ids, sequence in self.live:
             a = file.partition["a"]
@@ -175,9 +175,10 @@ class _Model:
         return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.req("ICE-SCAN-12")
 def test_a_thousand_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
-    """Every snapshot of tables of three formats, by filters and splits of all kinds."""
+    """Every snapshot is read with filters and splits of all kinds, from tables of three formats."""
     cases = tables = 0
     while cases < 1000:
         tables += 1

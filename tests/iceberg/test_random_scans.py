@@ -1,4 +1,4 @@
-"""Random rows in tables of random specs, and random filters: a scan gives what a look at every row gives."""
+"""Random rows, random specs and random filters: a scan returns what a check of every row returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.iceberg.transforms import parse_transform
+from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import Primitive, arrow_type
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
@@ -111,7 +111,7 @@ def _not(one: bool | None) -> bool | None:
 
 
 def _single(value: Any) -> bytes:
-    """Give the bytes of a bound."""
+    """Return the bytes of a bound."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dt.datetime):
@@ -120,7 +120,7 @@ def _single(value: Any) -> bytes:
 
 
 def _metrics(rows: list[_Row]) -> dict[str, dict[int, Any]]:
-    """Give what a writer records; the bounds of an int have four bytes."""
+    """Return the metrics that a writer records; the bounds of an int have four bytes."""
     found: dict[str, dict[int, Any]] = {
         "value_counts": {},
         "null_value_counts": {},
@@ -168,7 +168,7 @@ class _Table:
         ]
 
     def _files(self, number: int, rows: list[_Row]) -> list[IcebergFile]:
-        """Write the rows of a spec: a file for each partition, now and then without metrics."""
+        """Write the rows of a spec, a file for each partition, some of them without metrics."""
         names = list(_COLUMNS)
         values = []
         for part in self.specs[number]:

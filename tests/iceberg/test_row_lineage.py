@@ -1,4 +1,4 @@
-"""Row lineage of version 3: rows keep their ids, and say when they were last changed."""
+"""Row lineage of version 3: rows keep their ids, and record when they were last changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _lineage(builder: IcebergBuilder, condition: str | None = None) -> dict[int,
 
 @pytest.mark.req("BEY-35", half="reader")
 def test_ids_come_from_manifests(tmp_path: Path) -> None:
-    """Files without a first id take the next ones of their manifest, existing ones with the added ones."""
+    """Files without a first row id get the next ones of their manifest, existing files as well as added ones."""
     builder = _builder(tmp_path)
     builder.extra = {"next-row-id": 1375}
     counts = [((50, 50), (25,), 1000), ((), (100,), 1125), ((125,), (25,), 1225)]
@@ -74,7 +74,7 @@ def test_a_file_may_have_its_own_first_id(tmp_path: Path) -> None:
 
 @pytest.mark.req("BEY-35", half="reader")
 def test_stored_values_win(tmp_path: Path, road: Road) -> None:
-    """A rewritten file keeps the ids of its rows; nulls in it are filled in as if it had none."""
+    """A rewritten file keeps the ids of its rows. Nulls among them are filled in as in files without ids."""
     builder = _builder(tmp_path)
     rows = [
         {"id": 1, "_row_id": 7, "_last_updated_sequence_number": 1},

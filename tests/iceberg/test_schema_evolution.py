@@ -46,14 +46,14 @@ def _map(key_id: int, key: Any, value_id: int, value: Any) -> dict[str, Any]:
 
 
 def _in_every_format(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test that evolves columns of files in all formats."""
+    """Run a test that evolves columns with files of all formats."""
     marked: Callable[..., None] = pytest.mark.req("ICE-PQ-07")(pytest.mark.req("ICE-GEN-12", half="reader")(test))
     return marked
 
 
 @pytest.fixture(params=[*_FORMATS, "mixed"])
 def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
-    """Writes rows, a file each, gives the table new columns, and reads the rows by them."""
+    """Writes rows to a file each, changes the columns of the table, and reads the rows with the new ones."""
     formats = _FORMATS if request.param == "mixed" else (request.param,)
 
     def run(

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from deltaberg.errors import CorruptMetadataError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.schema import Schema, iceberg_type_name, read_schema
-from deltaberg.iceberg.spec import PartitionField, SortField, SortOrder, read_sort_order, read_spec, read_spec_fields
-from deltaberg.iceberg.transforms import Bucket, Truncate, Unknown, parse_transform
+from deltaberg.iceberg.metadata.schema import Schema, read_schema
+from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, read_sort_order
+from deltaberg.iceberg.metadata.specs import PartitionField, read_spec, read_spec_fields
+from deltaberg.iceberg.metadata.type_names import iceberg_type_name
+from deltaberg.iceberg.partition.transforms import Bucket, Truncate, Unknown, parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 from tests.iceberg.metadata_json import parse_with, schema_of
 
@@ -32,6 +34,7 @@ def _type(kind: Any) -> DataType:
 
 
 @pytest.mark.req("ICE-JSON-01", half="reader")
+@pytest.mark.req("ICE-JSON-01", half="writer")
 def test_primitive_types() -> None:
     same = ("boolean", "long", "float", "double", "date", "time", "string", "uuid", "binary")
     names = {name: name for name in same} | {"int": "integer", "timestamp": "timestamp_ntz", "timestamptz": "timestamp"}
@@ -54,10 +57,11 @@ def test_types_of_version_3() -> None:
 
 
 @pytest.mark.req("ICE-JSON-02", half="reader")
+@pytest.mark.req("ICE-JSON-02", half="writer")
 def test_types_with_parameters() -> None:
     assert _type("fixed[16]") == Fixed(16)
     assert _type("decimal(9,2)") == _type("decimal(9, 2)") == Decimal(9, 2)
-    assert iceberg_type_name(_type("decimal(9, 2)")) == "decimal(9,2)"
+    assert [iceberg_type_name(_type(name)) for name in ("decimal(9,2)", "fixed[16]")] == ["decimal(9, 2)", "fixed[16]"]
 
 
 @pytest.mark.req("ICE-SCH-05", half="reader")
@@ -107,7 +111,7 @@ def test_ids_stand_once_in_a_schema() -> None:
     assert found.fields[0].metadata["doc"] == "outer"
     assert found.fields[0].type.fields[0].metadata["doc"] == "inner"  # type: ignore[attr-defined]
     for twice in (1, 7, 8, 3, 4, 5):
-        with pytest.raises(CorruptMetadataError, match=f"the field id {twice} stands twice"):
+        with pytest.raises(CorruptMetadataError, match=f"the field id {twice} occurs twice"):
             _read(_field(1, nested), _field(2, _MAP), _field(twice, "int", "again"))
 
 
@@ -128,14 +132,14 @@ def test_names_stand_once_in_a_struct() -> None:
         ({"id": 1, "name": "a", "required": True}, "has no type"),
         ({"id": 1, "name": "a", "required": 1, "type": "int"}, "required of"),
         ({"id": True, "name": "a", "required": True, "type": "int"}, "id of"),
-        ({"id": -1, "name": "a", "required": True, "type": "int"}, "no id of a field"),
-        ({"id": 1 << 31, "name": "a", "required": True, "type": "int"}, "no id of a field"),
+        ({"id": -1, "name": "a", "required": True, "type": "int"}, "not a field id"),
+        ({"id": 1 << 31, "name": "a", "required": True, "type": "int"}, "not a field id"),
         ({"id": 1 << 63, "name": "a", "required": True, "type": "int"}, "64 bits"),
         ({"id": 1, "name": 1, "required": True, "type": "int"}, "name of"),
         ({"id": 1, "name": "a", "required": True, "type": ["int"]}, "type of"),
-        ({"id": 1, "name": "a", "required": True, "type": {}}, "no nested type"),
-        ({"id": 1, "name": "a", "required": True, "type": {"type": "struct", "fields": [5]}}, "no JSON object"),
-        (5, "no JSON object"),
+        ({"id": 1, "name": "a", "required": True, "type": {}}, "not a nested type"),
+        ({"id": 1, "name": "a", "required": True, "type": {"type": "struct", "fields": [5]}}, "not a JSON object"),
+        (5, "not a JSON object"),
     ],
 )
 def test_broken_fields(found: Any, message: str) -> None:
@@ -182,7 +186,7 @@ def test_partition_specs() -> None:
     fields = (PartitionField((4,), 1000, "ts_day", "day"), PartitionField((1,), 1001, "id_bucket", "bucket[16]"))
     found = read_spec({"spec-id": 3, "fields": [_DAY, _BUCKET]})
     assert (found.spec_id, found.fields) == (3, fields)
-    # Where version 1 holds the list alone, it is the same list.
+    # If version 1 holds the list alone, it is the same list.
     assert read_spec_fields([_DAY, _BUCKET]) == fields
     assert parse_with(1, partition_spec=[_DAY, _BUCKET]).specs[0].fields == fields
     specs = [{"spec-id": 3, "fields": [_DAY, _BUCKET]}]
@@ -199,7 +203,7 @@ def test_ids_of_partition_fields() -> None:
     later = {"spec-id": 1, "fields": [_DAY, {**_BUCKET, "field-id": 1002}]}
     newer = parse_with(2, partition_specs=[{"spec-id": 0, "fields": [_DAY]}, later], default_spec_id=1).specs
     assert [part.field_id for part in newer[1].fields] == [1000, 1002]
-    with pytest.raises(CorruptMetadataError, match="one id"):
+    with pytest.raises(CorruptMetadataError, match="the same id"):
         read_spec_fields([_DAY, {**_BUCKET, "field-id": 1000}])
 
 
@@ -259,7 +263,7 @@ def test_sort_orders() -> None:
 def test_order_0_is_no_order() -> None:
     found = parse_with(2, sort_orders=[{"order-id": 0, "fields": []}], default_sort_order_id=0)
     assert found.sort_orders == {0: SortOrder(0)}
-    with pytest.raises(CorruptMetadataError, match="stands for no order"):
+    with pytest.raises(CorruptMetadataError, match="means unsorted"):
         read_sort_order({**_ORDER, "order-id": 0})
 
 

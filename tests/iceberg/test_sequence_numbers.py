@@ -1,4 +1,4 @@
-"""Sequence numbers and partitions decide which delete files are for which data files."""
+"""Sequence numbers and partitions decide which delete files apply to which data files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.delete_index import row_codes
+from deltaberg.iceberg.deletes.index import row_codes
 from tests.iceberg.entries import added, entry, latest_list, read_entries, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road
@@ -77,7 +77,7 @@ def test_in_manifests_of_version_1_every_status_reads_0(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-GEN-11")
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_an_upgraded_table(tmp_path: Path, rewritten: bool) -> None:
-    """After an upgrade that wrote nothing but the metadata, old files have the number 0, and deletes apply to them."""
+    """After an upgrade that wrote only metadata, old files have the number 0, and deletes apply to them."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=1)
     builder.commit(builder.data(_rows(1, 2)))
     builder.commit(builder.data(_rows(2, 3)))
@@ -154,7 +154,7 @@ def test_equality_deletes_of_another_partition(tmp_path: Path) -> None:
 @pytest.mark.req("ICE-SCAN-15")
 @pytest.mark.parametrize("spec", [(), [{"source-id": 2, "name": "a", "transform": "void", "field-id": 1000}]])
 def test_equality_deletes_without_partitions_are_for_all(tmp_path: Path, spec: Any) -> None:
-    """A spec whose every field is void has no partitions either."""
+    """A spec with only void fields is unpartitioned, too."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A, spec])
     builder.commit(
         builder.data(_rows(5, 6, a="a"), partition={"a": "a"}),
@@ -250,7 +250,7 @@ def test_equal_rows_have_equal_numbers(rng: random.Random) -> None:
 
 
 def test_a_manifest_list_without_numbers_is_of_version_1(tmp_path: Path) -> None:
-    """Fields that version 2 requires may be missing where an older writer made the list."""
+    """Fields that version 2 requires may be missing in the list of an older writer."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS)
     builder.commit(builder.data(_rows(1)))
 

@@ -1,4 +1,4 @@
-"""Default values as JSON."""
+"""Default values as JSON, read and written."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaberg.errors import CorruptMetadataError
-from deltaberg.iceberg.schema import read_schema
-from deltaberg.iceberg.single_value import value_of_json
+from deltaberg.errors import CorruptMetadataError, InvalidArgumentError
+from deltaberg.iceberg.metadata.schema import read_schema
+from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.schema import DataType, Primitive, arrow_type
 from tests.iceberg.metadata_json import schema_of
 
@@ -142,6 +142,76 @@ def test_defaults(kind: Any, default: Any, expected: Any) -> None:
     assert again == expected
 
 
+@pytest.mark.parametrize(("kind", "default", "expected"), _GOOD)
+def test_values_are_written_as_json(kind: Any, default: Any, expected: Any) -> None:
+    found = _read(kind, default).type
+    written = json.loads(json.dumps(json_of_value(expected, found)))
+    assert value_of_json(written, found) == expected
+    # What is written is in the form of the specification, whatever was read.
+    assert json_of_value(value_of_json(written, found), found) == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        ("decimal(9,2)", PyDecimal("14.2"), "14.20"),
+        ("decimal(9,2)", PyDecimal("1E+3"), "1000.00"),
+        ("time", dt.time(22, 31, 8), "22:31:08.000000"),
+        ("timestamp", dt.datetime(2017, 11, 16, 22, 31, 8), "2017-11-16T22:31:08.000000"),
+        ("timestamptz", dt.datetime(2017, 11, 16, 22, 31, 8, 5, _UTC), "2017-11-16T22:31:08.000005+00:00"),
+        ("timestamp_ns", -1, "1969-12-31T23:59:59.999999999"),
+        ("timestamptz_ns", 0, "1970-01-01T00:00:00.000000000+00:00"),
+        ("timestamp_ns", -(1 << 63), "1677-09-21T00:12:43.145224192"),
+        ("float", 0.1, 0.10000000149011612),
+        ("fixed[2]", b"\xab\x0f", "ab0f"),
+        (_MAP, {1: "a", 2: None}, {"keys": [1, 2], "values": ["a", None]}),
+        (_POINT, {"y": 2}, {"3": 2}),
+    ],
+)
+def test_the_form_of_written_values(kind: Any, value: Any, text: Any) -> None:
+    assert json_of_value(value, _read(kind, None).type) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("boolean", 1),
+        ("int", True),
+        ("int", 1 << 31),
+        ("long", "1"),
+        ("float", 1e300),
+        ("double", float("nan")),
+        ("double", float("inf")),
+        ("decimal(9,2)", PyDecimal("1.234")),
+        ("decimal(9,2)", PyDecimal("12345678.90")),
+        ("decimal(9,2)", PyDecimal("NaN")),
+        ("decimal(9,2)", "1.23"),
+        ("date", dt.datetime(2020, 1, 1)),
+        ("date", "2020-01-01"),
+        ("time", dt.time(1, 2, 3, tzinfo=_UTC)),
+        ("timestamp", dt.datetime(2020, 1, 1, tzinfo=_UTC)),
+        ("timestamptz", dt.datetime(2020, 1, 1)),
+        ("timestamp_ns", 1 << 63),
+        ("timestamp_ns", dt.datetime(2020, 1, 1)),
+        ("string", b"a"),
+        ("uuid", b"123"),
+        ("fixed[2]", b"a"),
+        ("binary", "00"),
+        ("variant", 1),
+        ("unknown", 1),
+        (_LIST, 5),
+        (_LIST, ["a"]),
+        (_MAP, [(None, "a")]),
+        (_POINT, {"z": 1}),
+    ],
+)
+def test_values_that_cannot_be_written(kind: Any, value: Any) -> None:
+    found = _read(kind, None).type
+    with pytest.raises(InvalidArgumentError, match="cannot be written as a value of type"):
+        json_of_value(value, found)
+    assert json_of_value(None, found) is None
+
+
 @pytest.mark.parametrize(("kind", "default"), _BAD)
 def test_what_is_no_default(kind: Any, default: Any) -> None:
     with pytest.raises(CorruptMetadataError, match="default") as caught:
@@ -172,9 +242,10 @@ _JSON = st.recursive(
 
 @given(st.sampled_from(_KINDS), _JSON)
 def test_any_json(kind: DataType, found: Any) -> None:
-    """What is taken, Arrow takes too."""
+    """A value that is accepted is one for Arrow, too, and can be written back."""
     try:
         value = value_of_json(found, kind)
     except CorruptMetadataError:
         return
     assert pa.scalar(value, arrow_type(kind)).is_valid == (found is not None)
+    assert value_of_json(json_of_value(value, kind), kind) == value

@@ -1,4 +1,4 @@
-"""Snapshots, branches and tags, the logs of them, and travel in time."""
+"""Snapshots, branches and tags, their logs, and time travel."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError, VersionNotFoundError
-from deltaberg.iceberg.metadata import TableMetadata
-from deltaberg.iceberg.snapshots import SnapshotRef
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.refs import SnapshotRef
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse_with, write_metadata
 
 pytestmark = pytest.mark.one_backend
@@ -76,7 +76,7 @@ def test_manifests_of_version_1() -> None:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_snapshots_from_before_an_upgrade(version: int) -> None:
-    """Iceberg's Java leaves out what version 1 does not have."""
+    """Iceberg's Java library omits members that version 1 does not have."""
     old = _without("sequence-number", "summary")
     found = parse_with(version, snapshots=[old, _second()], current_snapshot_id=20)
     assert [snapshot.sequence_number for snapshot in found.snapshots.values()] == [0, 2]
@@ -102,7 +102,7 @@ def test_travel_in_time(tmp_path: Path) -> None:
     early = dt.datetime(1970, 1, 1, 0, 0, 0, 50_000, tzinfo=dt.timezone.utc)
     with pytest.raises(VersionNotFoundError, match=r"at 1970-01-01 00:00:00\.050\+00:00") as caught:
         open_table(tmp_path, timestamp=early)
-    known = "its snapshot log reaches from 1970-01-01 00:00:00.100+00:00 to 1970-01-01 00:00:00.200+00:00"
+    known = "the snapshot log covers 1970-01-01 00:00:00.100+00:00 to 1970-01-01 00:00:00.200+00:00"
     assert caught.value.hint == known
     with pytest.raises(VersionNotFoundError, match="no snapshot 11"):
         open_table(tmp_path, snapshot_id=11)
@@ -152,9 +152,9 @@ def test_branches_and_tags(tmp_path: Path) -> None:
 @pytest.mark.req("BEY-26", half="reader")
 def test_a_table_without_references_has_main() -> None:
     found = _history()
-    assert found.refs == {"main": SnapshotRef(20, "branch")}
+    assert (found.refs, found.all_refs) == ({}, {"main": SnapshotRef(20, "branch")})
     assert found.snapshot_of_ref("main") is found.snapshots[20]
-    assert parse_with().refs == {}
+    assert parse_with().all_refs == {}
     assert parse_with().snapshot_of_ref("main") is None
     with pytest.raises(VersionNotFoundError, match="'test'"):
         found.snapshot_of_ref("test")

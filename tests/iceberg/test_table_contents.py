@@ -1,4 +1,4 @@
-"""Which files a table has, how the metadata leads to them, and what of it a reader must not trip over."""
+"""The files of a table, how the metadata leads to them, and oddities that a reader has to tolerate."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.iceberg.partitioning import partition_struct
-from deltaberg.iceberg.spec import read_spec
+from deltaberg.iceberg.metadata.specs import read_spec
+from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
@@ -68,7 +68,7 @@ def test_what_was_loaded_is_read_until_a_refresh(tmp_path: Path, recorder: Recor
 
 @pytest.mark.req("ICE-GEN-04", half="reader")
 def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
-    """Files of a commit are written at leisure; the last step, the new metadata, is a rename."""
+    """The files of a commit are written first. Its last step is a rename of the new metadata file."""
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
     versions, files = 12, [made.data([{"id": number}]) for number in range(3)]
     made.commit(*files)

@@ -1,4 +1,4 @@
-"""Partition transforms: what each makes of the values of every type that it takes."""
+"""Partition transforms: their results for values of every type that they take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.iceberg.transforms import Bucket, DatePart, Transform, Truncate, Unknown, parse_transform
+from deltaberg.iceberg.partition.transforms import Bucket, DatePart, Transform, Truncate, Unknown, parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Primitive, Struct, arrow_type
 from tests.kernels.twins import examples
 
@@ -25,7 +25,7 @@ _SEVEN = ("identity", "bucket[16]", "truncate[10]", "year", "month", "day", "hou
 
 
 def _apply(text: str, source: DataType, *values: Any) -> list[Any]:
-    """Apply a transform, and check the type of its result; dates are given by their days."""
+    """Apply a transform, and check the type of its result; dates are returned as days."""
     transform = parse_transform(text)
     found = transform.apply(pa.array(values, arrow_type(source)), source)
     assert found.type == arrow_type(transform.result_type(source))
@@ -44,7 +44,8 @@ def test_names_are_read_without_regard_to_case() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.req("ICE-TRF-01")
+@pytest.mark.req("ICE-TRF-01", half="reader")
+@pytest.mark.req("ICE-TRF-01", half="writer")
 @pytest.mark.parametrize("text", _SEVEN)
 def test_null_is_null(text: str) -> None:
     sources = _TIMESTAMPS if text != "truncate[10]" else (_INT, _LONG, Decimal(9, 2), _STRING, Primitive("binary"))
@@ -52,7 +53,8 @@ def test_null_is_null(text: str) -> None:
         assert _apply(text, source, None, None) == [None, None]
 
 
-@pytest.mark.req("ICE-TRF-02")
+@pytest.mark.req("ICE-TRF-02", half="reader")
+@pytest.mark.req("ICE-TRF-02", half="writer")
 def test_identity() -> None:
     assert _apply("identity", _STRING, "a b/c") == ["a b/c"]
     assert parse_transform("identity").result_type(_STRING) == _STRING
@@ -84,7 +86,8 @@ def test_nanoseconds_are_hashed_as_microseconds() -> None:
         assert transform.apply(micros, _NTZ).equals(transform.apply(nanos, _NTZ_NANOS))
 
 
-@pytest.mark.req("ICE-TRF-05")
+@pytest.mark.req("ICE-TRF-05", half="reader")
+@pytest.mark.req("ICE-TRF-05", half="writer")
 def test_truncate_integers() -> None:
     for source in (_INT, _LONG):
         assert _apply("truncate[10]", source, 1, -1, 0, -10, -11, None) == [0, -10, 0, -10, -20, None]
@@ -96,7 +99,8 @@ def test_truncate_the_least_integers_wraps_as_in_java() -> None:
     assert _apply("truncate[2147483647]", _INT, 2147483647, 2147483646, -1) == [2147483647, 0, -2147483647]
 
 
-@pytest.mark.req("ICE-TRF-06")
+@pytest.mark.req("ICE-TRF-06", half="reader")
+@pytest.mark.req("ICE-TRF-06", half="writer")
 def test_truncate_decimals() -> None:
     found = _apply("truncate[50]", Decimal(9, 2), PyDecimal("10.65"), PyDecimal("-10.65"), None)
     assert list(map(str, found)) == ["10.50", "-11.00", "None"]
@@ -106,19 +110,22 @@ def test_truncate_decimals() -> None:
         _apply("truncate[50]", Decimal(4, 2), PyDecimal("-99.99"))
 
 
-@pytest.mark.req("ICE-TRF-07")
+@pytest.mark.req("ICE-TRF-07", half="reader")
+@pytest.mark.req("ICE-TRF-07", half="writer")
 def test_truncate_strings() -> None:
     texts = ("iceberg", "日本語です", "\U0001f600\U0001f601ab", "ab", "", None)
     assert _apply("truncate[3]", _STRING, *texts) == ["ice", "日本語", "\U0001f600\U0001f601a", "ab", "", None]
 
 
-@pytest.mark.req("BEY-45")
+@pytest.mark.req("BEY-45", half="reader")
+@pytest.mark.req("BEY-45", half="writer")
 def test_truncate_binary() -> None:
     values = (bytes([1, 2, 3, 4, 5]), b"\xf0\x9f", None)
     assert _apply("truncate[3]", Primitive("binary"), *values) == [bytes([1, 2, 3]), b"\xf0\x9f", None]
 
 
-@pytest.mark.req("ICE-TRF-08")
+@pytest.mark.req("ICE-TRF-08", half="reader")
+@pytest.mark.req("ICE-TRF-08", half="writer")
 def test_truncate_keeps_the_type() -> None:
     for source in (_LONG, _INT, Decimal(9, 2), _STRING, Primitive("binary")):
         assert parse_transform("truncate[10]").result_type(source) == source
@@ -131,7 +138,8 @@ def test_truncate_keeps_the_type() -> None:
 _BEFORE = dt.datetime(1969, 12, 31, 23, 59, 59)
 
 
-@pytest.mark.req("ICE-TRF-09")
+@pytest.mark.req("ICE-TRF-09", half="reader")
+@pytest.mark.req("ICE-TRF-09", half="writer")
 def test_year() -> None:
     assert _apply("year", _DATE, dt.date(2017, 11, 16), dt.date(1969, 12, 31)) == [47, -1]
     for source in _TIMESTAMPS:
@@ -139,7 +147,8 @@ def test_year() -> None:
         assert parse_transform("year").result_type(source) == _INT
 
 
-@pytest.mark.req("ICE-TRF-10")
+@pytest.mark.req("ICE-TRF-10", half="reader")
+@pytest.mark.req("ICE-TRF-10", half="writer")
 def test_month() -> None:
     assert _apply("month", _DATE, dt.date(2017, 11, 16), dt.date(1969, 12, 31), dt.date(1969, 1, 1)) == [574, -1, -12]
     for source in _TIMESTAMPS:
@@ -155,7 +164,8 @@ def test_day() -> None:
         assert parse_transform("day").result_type(source) == _DATE
 
 
-@pytest.mark.req("ICE-TRF-12")
+@pytest.mark.req("ICE-TRF-12", half="reader")
+@pytest.mark.req("ICE-TRF-12", half="writer")
 def test_hour() -> None:
     for source in _TIMESTAMPS:
         assert _apply("hour", source, _MOMENT, dt.datetime(1969, 12, 31, 22, 59, 59)) == [419686, -2]
@@ -166,7 +176,8 @@ def test_hour() -> None:
         _apply("hour", _NTZ, (1 << 63) - 1)
 
 
-@pytest.mark.req("ICE-TRF-13")
+@pytest.mark.req("ICE-TRF-13", half="reader")
+@pytest.mark.req("ICE-TRF-13", half="writer")
 def test_parts_of_dates_are_rounded_down_and_of_utc() -> None:
     for unit in ("year", "month", "day", "hour"):
         for source in (_NTZ, _UTC):
@@ -182,7 +193,7 @@ def test_the_calendar(day: dt.date) -> None:
     months = (day.year - 1970) * 12 + day.month - 1
     assert _apply("month", _DATE, day) == [months]
     assert _apply("year", _DATE, day) == [day.year - 1970]
-    assert DatePart("day").to_human(day, _DATE) == day.isoformat()
+    assert DatePart("day").to_text(day, _DATE) == day.isoformat()
 
 
 def test_the_calendar_goes_on_where_python_ends() -> None:
@@ -196,7 +207,7 @@ def test_void() -> None:
     for source in (_UTC, Primitive("boolean"), Struct((Field("a", _INT),)), Fixed(2)):
         assert void.apply(pa.nulls(2, arrow_type(source)), source).equals(pa.nulls(2, arrow_type(source)))
     assert _apply("void", _UTC, _MOMENT, None) == [None, None]
-    assert void.to_human(None, _UTC) == "null"
+    assert void.to_text(None, _UTC) == "null"
 
 
 def test_unknown_transforms_write_nothing() -> None:
@@ -251,6 +262,6 @@ def test_unknown_transforms_write_nothing() -> None:
 )  # fmt: skip
 def test_values_in_paths(text: str, source: DataType, value: Any, expected: str) -> None:
     transform: Transform = parse_transform(text)
-    assert transform.to_human(value, source) == expected
+    assert transform.to_text(value, source) == expected
     scalar = pa.scalar(value, arrow_type(transform.result_type(source)))
-    assert transform.to_human(scalar, source) == expected
+    assert transform.to_text(scalar, source) == expected

@@ -76,7 +76,7 @@ def test_dates_and_times_are_days_and_microseconds(tmp_path: Path, form: str) ->
 
 
 def _clocks(root: Path, form: str) -> Path:
-    """Make a table with the reading of a clock, and an instant, as the numbers that are stored."""
+    """Return a table with a wall clock time and an instant, as the numbers that are stored."""
     made = IcebergBuilder(root / "t", {"wall": "timestamp", "instant": "timestamptz"})
     numbers = [pa.array([1510852234000000], pa.int64()), pa.array([1510881034000000], pa.int64())]
     schema = arrow_of(made.fields)

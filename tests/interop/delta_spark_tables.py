@@ -147,17 +147,17 @@ class DeltaSparkTable:
         return dict(self.settings).get("spark.sql.session.timeZone", "UTC")
 
     def definitions(self) -> dict[str, tuple[str, str]]:
-        """Give the columns with type and expression."""
+        """Return the columns with type and expression."""
         return self.columns if isinstance(self.columns, dict) else {name: COLUMNS[name] for name in self.columns}
 
     def create(self) -> str:
-        """Give the statement that creates it."""
+        """Return the statement that creates it."""
         columns = ", ".join(f"`{name}` {kind}" for name, (kind, _) in self.definitions().items())
         listed = ", ".join(f"'{name}'='{value}'" for name, value in self.properties)
         return f"CREATE TABLE {{t}} ({columns}) USING delta {self.clause}" + f" TBLPROPERTIES ({listed})" * bool(listed)
 
     def filled(self, statement: str, table: str, folder: str) -> str:
-        """Give a statement with its places filled."""
+        """Return a statement with its places filled."""
         values = ", ".join(f"{expression} AS `{name}`" for name, (_, expression) in self.definitions().items())
         made = _ROWS.sub(lambda match: f"SELECT {values} FROM range({match[1]}, {match[2]}, 1, 2)", statement)
         return made.replace("{t}", table).replace("{p}", folder)

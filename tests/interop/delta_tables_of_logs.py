@@ -137,7 +137,7 @@ TABLES: dict[str, DeltaSparkTable] = {
     ),
     "checkpoint_classic": _checkpointed(VECTORS),
     "checkpoint_structs": _checkpointed(_stats("false", "true")),
-    "checkpoint_bare": _checkpointed(_stats("false", "false"), violation="has a deletion vector and no numRecords"),
+    "checkpoint_bare": _checkpointed(_stats("false", "false"), violation="has a deletion vector but no numRecords"),
     "checkpoint_multipart": _checkpointed({}, _SMALL_PARTS),
     "checkpoint_v2_json": _checkpointed(_V2, _SMALL_PARTS, (_TOP_LEVEL, "json"), always=True),
     "checkpoint_v2_parquet": _checkpointed(_V2, _SMALL_PARTS, (_TOP_LEVEL, "parquet")),

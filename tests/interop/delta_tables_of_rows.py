@@ -173,7 +173,7 @@ _FILES = ("id", "b", "dec9", "dec38", "day", "ts", "tstz", "s", "bin", "arr", "s
 
 
 def _under(*settings: str, first: int) -> tuple[str, ...]:
-    """Give statements that write ten rows under some settings of Spark's writer."""
+    """Return statements that write ten rows under some settings of Spark's writer."""
     return (*(f"SET {setting}" for setting in settings), f"INSERT INTO {{t}} {{rows:{first}:{first + 10}}}")
 
 

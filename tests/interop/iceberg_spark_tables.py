@@ -1,7 +1,7 @@
 """The tables that iceberg-spark writes for `test_iceberg_spark`: names, and the statements that make them.
 
 In a statement ``{t}`` is the table, and ``{rows:a:b}`` a query of its rows with the ids from ``a`` up to ``b``, which
-is not one of them; ``{all:a:b}`` has all columns. The statement ``defaults`` is no SQL: it adds columns with defaults.
+is not one of them; ``{all:a:b}`` has all columns. The statement ``defaults`` is not SQL: it adds columns with defaults.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SparkTable:
         return {kind for kind in ("avro", "orc") if kind in chosen | changed}
 
     def create(self, table: str) -> str:
-        """Give the statement that creates it."""
+        """Return the statement that creates it."""
         columns = ", ".join(f"{name} {COLUMNS[name][0]}" for name in self.columns)
         partitioned = f" PARTITIONED BY ({self.partitioned})" if self.partitioned else ""
         properties = {"format-version": str(self.version), **dict(self.properties)}
@@ -90,7 +90,7 @@ class SparkTable:
         return f"CREATE TABLE {table} ({columns}) USING iceberg{partitioned} TBLPROPERTIES ({listed})"
 
     def rows(self, first: int, last: int) -> str:
-        """Give the query of some rows."""
+        """Return the query of some rows."""
         values = ", ".join(f"{COLUMNS[name][1]} AS {name}" for name in self.columns)
         return f"SELECT {values} FROM range({first}, {last}, 1, 2)"
 
@@ -116,7 +116,7 @@ def _by_transforms(version: int, format: str, partitioned: str) -> SparkTable:
 
 
 def _evolving(version: int, *formats: str) -> SparkTable:
-    """Give a table whose schema changes, with files of several formats."""
+    """Return a table whose schema changes, with files of several formats."""
     columns = ("id", "i", "f", "dec9", "s", "st", "structs", "deep")
     set_format = "ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default'='%s')"
     named = (

@@ -38,13 +38,13 @@ class Written:
         return self._judge.start(self._code, folder=str(self.folder), name=name, **self._arguments)
 
     def told(self, name: str) -> dict[str, Any]:
-        """Give what the writer told of a table."""
+        """Return what the writer told of a table."""
         if name not in self._told:
             self._told[name] = self._write(name)
         return self._told[name].result()
 
     def rows(self, file: str) -> pa.Table:
-        """Give the rows that the engine read into a file."""
+        """Return the rows that the engine read into a file."""
         with pa.memory_map(str(self.folder / file)) as source:
             return pa.ipc.open_file(source).read_all()
 
@@ -56,7 +56,7 @@ class Written:
 
 
 def chosen_names(request: pytest.FixtureRequest) -> list[str]:
-    """Give what the chosen tests of a module have as their parameter ``name``, in their order."""
+    """Return what the chosen tests of a module have as their parameter ``name``, in their order."""
     found: dict[str, None] = {}
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.module is request.module and hasattr(item, "callspec"):

@@ -17,7 +17,7 @@ from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.judge import Judge, JudgeError
 from tests.support.rows import ID, every_checkpoint, ids, ids_of, numbered_commits
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_backend, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
 
 
 def _same(judge: Judge, path: Path) -> pa.Table:

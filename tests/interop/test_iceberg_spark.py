@@ -21,16 +21,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pyte
 
 #: Those that are read through our Spark roads in every run.
 _ON_SPARK = ["parquet_v2", "avro_v3", "orc_v2", "schema_v3", "spec_v2", "lineage", "metadata_columns", "defaults"]
-#: Tables of which Spark's own reader does not give the very rows, and why.
+#: Tables of which Spark's own reader does not give exactly the rows, and why.
 BY_ARROW = {
-    **{name: "it is no Parquet file" for name, table in TABLES.items() if table.other_formats},
-    **dict.fromkeys(("schema_v2", "schema_v3"), "it is no Parquet file|the column i is of type long, int32 in it"),
-    "schema_v1": "the column i is of type long, int32 in it",
-    "metadata_columns": "the column _deleted is made by our reader",
-    "defaults": "it is no Parquet file|the column .* is younger than the file, and has a default",
+    **{name: "it is not a Parquet file" for name, table in TABLES.items() if table.other_formats},
+    **dict.fromkeys(
+        ("schema_v2", "schema_v3"), "it is not a Parquet file|the column i is of type long, but int32 in the file"
+    ),
+    "schema_v1": "the column i is of type long, but int32 in the file",
+    "metadata_columns": "only our reader makes the column _deleted",
+    "defaults": "it is not a Parquet file|the column .* was added after the file was written, and has a default",
     "variants": "the column v is of type variant",
 }
-#: Those of every run, not only where all judges are asked for.
+#: Tables compared in every run, also without --judges.
 _ALWAYS = {*_ON_SPARK, "mixed_deletes", "refs", "upgraded", "variants", "transform_8", "transform_20", "transform_31"}
 _CODE = "from tests.interop.write_iceberg_tables import write\nwrite(spark, folder, name)"
 
@@ -46,7 +48,7 @@ def written(judge: Judge, request: pytest.FixtureRequest) -> Iterator[Written]:
 
 
 def _named(*names: str, always: Collection[str] = _ALWAYS) -> list[Any]:
-    """Give tables as parameters; those that are not in every run are marked."""
+    """Return tables as parameters; those that are not in every run are marked."""
     return [pytest.param(name, marks=() if name in always else pytest.mark.judges) for name in names]
 
 

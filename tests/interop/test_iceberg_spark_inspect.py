@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import IcebergTable, open_table
-from deltaberg.iceberg.inspect import METADATA_TABLES
+from deltaberg.iceberg.inspect.tables import METADATA_TABLES
 from tests.support.judge import Judge
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
@@ -57,7 +57,7 @@ for table in tables:
 
 @pytest.fixture(scope="module")
 def written(judge: Judge) -> Path:
-    """Give the folder of what Spark reads of its metadata tables."""
+    """Return the folder of what Spark reads of its metadata tables."""
     folder = judge.folder / "iceberg-inspect"
     folder.mkdir()
     path = f"ice.db.{_NAME}"
@@ -86,7 +86,7 @@ def test_metadata_tables_of_spark(written: Path, table: IcebergTable, name: str)
 
 
 def _plain(value: Any) -> Any:
-    """Give structs and maps without an order."""
+    """Return structs and maps without an order."""
     if isinstance(value, dict):
         return {key: _plain(value[key]) for key in sorted(value)}
     if isinstance(value, list):

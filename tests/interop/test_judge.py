@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.judge import Judge, JudgeError
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_backend, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(300)]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PARENT = """

@@ -44,6 +44,8 @@ from tests.support.canon import canonical_lines
 from tests.support.filter_cases import check_filters
 from tests.support.roads import Road
 
+pytestmark = pytest.mark.slow
+
 _UTC = dt.timezone.utc
 _KINDS: dict[str, Any] = {
     "id": LongType(),
@@ -131,7 +133,7 @@ def _schema(*names: str) -> Schema:
 
 
 def _rows(rng: random.Random, table: Any, first: int, count: int) -> pa.Table:
-    """Give rows of the table's columns, an eighth of the values null."""
+    """Return rows of the table's columns, an eighth of the values null."""
     arrow = table.schema().as_arrow()
     values = {}
     for field in arrow:
@@ -156,7 +158,7 @@ def _create(catalog: SqlCatalog, request: Any, schema: Schema, *partitions: tupl
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Give pyiceberg's rows with types as deltaberg names them: no extension types, nothing large."""
+    """Return pyiceberg's rows with types as deltaberg names them: no extension types, nothing large."""
     return table.cast(pa.schema([field.with_type(_plain_type(field.type)) for field in table.schema]))
 
 
@@ -413,7 +415,7 @@ def test_files_without_ids(catalog: SqlCatalog, request: Any, tmp_path: Path, rn
 
 
 def _bare(kind: pa.DataType) -> pa.DataType:
-    """Give a type whose children have no ids."""
+    """Return a type whose children have no ids."""
     if pa.types.is_struct(kind):
         return pa.struct([child.remove_metadata().with_type(_bare(child.type)) for child in kind])
     if pa.types.is_list(kind):

@@ -47,7 +47,7 @@ _FIELDS = (
 
 @pytest.fixture(scope="module", params=range(len(_SPECS)), ids=str)
 def peer(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Any:
-    """Give a table with three snapshots, of which the last deletes rows."""
+    """Return a table with three snapshots, of which the last deletes rows."""
     parts = [
         PartitionField(source, 1000 + number, parse_transform(text), f"p{number}")
         for number, (source, text) in enumerate(_SPECS[request.param])
@@ -89,7 +89,7 @@ def _same(found: pa.Table, wanted: pa.Table, key: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Give maps in the order of their keys, and instants without their zone, which pyiceberg leaves out."""
+    """Return maps in the order of their keys, and instants without their zone, which pyiceberg leaves out."""
     if isinstance(value, dict):
         return {key: _plain(child) for key, child in value.items()}
     if isinstance(value, list):

@@ -56,7 +56,7 @@ def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
 
 
 def read(spark: Any, place: str, zone: str = "UTC") -> Any:
-    """Give the rows of the newest version of a table, as a session in a time zone reads them."""
+    """Return the rows of the newest version of a table, as a session in a time zone reads them."""
     session = spark.newSession()
     for key, value in (_PADDING, ("spark.sql.session.timeZone", zone)):
         session.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""Random Avro schemas with values of them, written by fastavro: what the decoder must give back."""
+"""Random Avro schemas and values, written by fastavro, which the decoder must read back."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _records(draw: st.DrawFn, names: list[int], depth: int) -> tuple[Any, pa.Dat
 
 @st.composite
 def records(draw: st.DrawFn) -> tuple[dict[str, Any], pa.StructType, list[dict[str, Any]]]:
-    """Give a record schema, the Arrow type of it, and rows."""
+    """Return a record schema, the Arrow type of it, and rows."""
     avro, arrow, values = draw(_records([], 0))
     return avro, arrow, draw(st.lists(values, max_size=20))
 

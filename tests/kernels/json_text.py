@@ -1,4 +1,4 @@
-"""JSON as hostile and odd writers spell it: repeated keys, escapes where none are needed, blanks, broken text."""
+"""JSON as odd or hostile writers spell it: repeated keys, needless escapes, blanks, broken text."""
 
 from __future__ import annotations
 

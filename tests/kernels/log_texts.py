@@ -1,4 +1,4 @@
-"""Log entries for random tests: actions of every kind, of few files so that they meet, some of them wrong."""
+"""Log entries for random tests: actions of every kind, some of them wrong, on few files so that they interact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Portable 64-bit Roaring bitmaps made by hand, container by container, so that every kind and key can be asked for."""
+"""Portable 64-bit Roaring bitmaps, built container by container, so that tests can choose every kind and key."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def framed(body: bytes, framing: str) -> bytes:
 
 
 def legacy(buckets: Iterable[bytes], order: str) -> bytes:
-    """Give the older formats, with their magic number: 32-bit bitmaps one after the other; order is < or >."""
+    """Return the older formats, with their magic number: 32-bit bitmaps one after the other; order is < or >."""
     parts = list(buckets)
     body = b"".join(struct.pack(f"{order}i", len(part)) + part for part in parts)
     return struct.pack(f"{order}Ii", NATIVE_MAGIC, len(parts)) + body

@@ -1,4 +1,4 @@
-"""Texts of scalars of every primitive type: right ones, wrong ones, and those on the edge."""
+"""Texts of scalars of every primitive type: valid ones, invalid ones, and edge cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bitmaps: native and Python agree about everything, and about valid ones with what they were made of."""
+"""Bitmaps: native and Python agree on every input, and read valid ones correctly."""
 
 from __future__ import annotations
 

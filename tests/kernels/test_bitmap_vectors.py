@@ -1,4 +1,4 @@
-"""Bitmaps that are not ours: those of the protocol document, of the CRoaring library, and of other engines."""
+"""Bitmaps from elsewhere: the protocol document, the CRoaring library, and other engines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def _decoded(kernels: ModuleType, data: bytes, framing: str = "delta-inline") ->
     return rows
 
 
-@pytest.mark.req("DL-DV-09", "DL-DV-13")
+@pytest.mark.req("DL-DV-09", "DL-DV-13", half="reader")
+@pytest.mark.req("DL-DV-09", "DL-DV-13", half="writer")
 def test_inline_text(kernels: ModuleType) -> None:
     data = kernels.z85_decode(_SIX_TEXT)
     assert (len(data), len(_SIX_TEXT)) == (44, 55)
@@ -57,7 +58,8 @@ def test_the_documents_own_inline_text(kernels: ModuleType) -> None:
     assert _encoded(kernels, _SIX)[:4] != data[:4]
 
 
-@pytest.mark.req("DL-DV-16")
+@pytest.mark.req("DL-DV-16", half="reader")
+@pytest.mark.req("DL-DV-16", half="writer")
 def test_magic_number(kernels: ModuleType) -> None:
     data = _encoded(kernels, [0, 9])
     assert data[:4] == bytes.fromhex("d1d33964")
@@ -65,13 +67,15 @@ def test_magic_number(kernels: ModuleType) -> None:
         kernels.unframe_bitmap(struct.pack("<I", 1681511378) + data[4:], "delta-inline")
 
 
-@pytest.mark.req("DL-DV-17")
+@pytest.mark.req("DL-DV-17", half="reader")
+@pytest.mark.req("DL-DV-17", half="writer")
 def test_layout(kernels: ModuleType) -> None:
     assert _encoded(kernels, [0, 9]) == _TWO_BYTES
     assert _decoded(kernels, _TWO_BYTES) == [0, 9]
 
 
-@pytest.mark.req("DL-DV-18")
+@pytest.mark.req("DL-DV-18", half="reader")
+@pytest.mark.req("DL-DV-18", half="writer")
 def test_positions_above_32_bits(kernels: ModuleType) -> None:
     data = _encoded(kernels, [5, 4294967301], "delta-file")
     assert len(data) - 8 == 56
@@ -81,7 +85,8 @@ def test_positions_above_32_bits(kernels: ModuleType) -> None:
     assert _decoded(kernels, data, "delta-file") == [5, 4294967301]
 
 
-@pytest.mark.req("DL-DV-19")
+@pytest.mark.req("DL-DV-19", half="reader")
+@pytest.mark.req("DL-DV-19", half="writer")
 def test_bucket_keys_have_31_bits(kernels: ModuleType) -> None:
     data = bytearray(_encoded(kernels, [5]))
     data[12:16] = struct.pack("<I", 0x7FFFFFFF)
@@ -107,7 +112,8 @@ def test_all_kinds_of_containers(kernels: ModuleType) -> None:
     assert len(bitmap_bytes(scattered)) > 8192
 
 
-@pytest.mark.req("DL-DV-22", "DL-DV-24")
+@pytest.mark.req("DL-DV-22", "DL-DV-24", half="reader")
+@pytest.mark.req("DL-DV-22", half="writer")
 def test_file_framing(kernels: ModuleType) -> None:
     two, six = _encoded(kernels, [0, 9], "delta-file"), _encoded(kernels, _SIX, "delta-file")
     assert b"\x01" + two == bytes.fromhex("0100000024") + _TWO_BYTES + bytes.fromhex("2a671846")

@@ -1,4 +1,4 @@
-"""Bounds and counts of manifests: native and Python agree about every type and any bytes."""
+"""Bounds and counts in manifests: native and Python agree on every type and any bytes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _COUNTS = pa.map_(pa.int32(), pa.int64())
 _TYPES = [
     "boolean", "int", "long", "float", "double", "decimal(9,2)", "decimal(38,38)", "decimal(1,0)", "decimal(18, 3)",
     "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns", "string", "binary", "uuid",
-    "fixed(1)", "fixed(5)",
+    "fixed[1]", "fixed[5]",
 ]  # fmt: skip
 _BAD_TYPES = [
-    "", "integer", "Long", "decimal", "decimal(39,0)", "decimal(0,0)", "decimal(2,3)", "fixed", "fixed(0)", "fixed(-1)",
-    "fixed(+1)", "fixed(99999999999)", "fixed(2147483648)", "fixed( 4)", "fixed(4))", "decimal(4,2))", "unknown",
-    "fixed(\u0664)", "list", "variant", "struct<1: a: int>",
+    "", "integer", "Long", "decimal", "decimal(39,0)", "decimal(0,0)", "decimal(2,3)", "fixed", "fixed[0]", "fixed[-1]",
+    "fixed[+1]", "fixed[99999999999]", "fixed[2147483648]", "fixed[ 4]", "fixed[4]]", "decimal(4,2))", "unknown",
+    "fixed[\u0664]", "list", "variant", "struct<1: a: int>",
 ]  # fmt: skip
 _BYTES = st.one_of(
     st.binary(max_size=18),
@@ -84,7 +84,7 @@ def test_types_without_bounds(name: str) -> None:
     found = twins(lambda kernels: kernels.parse_bounds(pa.nulls(1, _MAP), [(1, name)]), messages=name.isascii())
     assert isinstance(found, Raised)
     assert found.kind is InvalidArgumentError
-    assert "no type with bounds" in found.message
+    assert "not a type with bounds" in found.message
 
 
 @pytest.mark.parametrize(

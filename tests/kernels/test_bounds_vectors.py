@@ -1,4 +1,4 @@
-"""Bounds as the specification of Iceberg serializes single values."""
+"""Bounds, in Iceberg's serialization of single values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_strings_and_bytes(kernels: ModuleType) -> None:
     text = "69 63 65 62 65 72 67"
     assert _read(kernels, "string", text, "", "ff", "ed a0 80") == ["iceberg", "", None, None]
     assert _read(kernels, "binary", text, "ff", "") == [b"iceberg", b"\xff", b""]
-    assert _read(kernels, "fixed(7)", text, text + "00", "") == [b"iceberg", None, None]
+    assert _read(kernels, "fixed[7]", text, text + "00", "") == [b"iceberg", None, None]
 
 
 @pytest.mark.req("ICE-BIN-08", half="reader")
@@ -115,4 +115,4 @@ def test_dates_that_became_timestamps(kernels: ModuleType) -> None:
 def test_lengths_that_would_take_all_memory(kernels: ModuleType) -> None:
     rows = pa.nulls(4, _MAP)
     with pytest.raises(TooLargeError, match="4 values of 2000000000 bytes"):
-        kernels.parse_bounds(rows, [(1, "fixed(2000000000)")])
+        kernels.parse_bounds(rows, [(1, "fixed[2000000000]")])

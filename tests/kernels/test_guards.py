@@ -1,4 +1,4 @@
-"""What kernels are besides right: callable after a fork and by many threads, without leaks or the interpreter lock."""
+"""Kernels work after a fork and in many threads, do not leak memory, and release the interpreter lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of rows: both kernels find the rows that a comparison of all pairs finds."""
+"""Sets of keys: both kernels find the rows that a comparison of all pairs finds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError
 from tests.kernels.twins import Raised, examples, twins
-
-pytestmark = pytest.mark.one_backend
 
 #: Arrow types, with few values each, so that rows meet keys.
 _COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {

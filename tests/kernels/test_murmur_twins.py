@@ -1,4 +1,4 @@
-"""Hashes and buckets: native and Python agree about values of every type."""
+"""Hashes and buckets: native and Python agree on values of every type."""
 
 from __future__ import annotations
 

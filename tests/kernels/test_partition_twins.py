@@ -1,4 +1,4 @@
-"""Partition values: native and Python agree about every type and any text."""
+"""Partition values: native and Python agree on every type and any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the protocol that hold inside one kernel, by the examples that the requirements give."""
+"""Rules of the protocol that concern a single kernel, with the examples of the requirements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay and reconciliation: native and Python agree, on what is valid and on what is not."""
+"""Replay and reconciliation: native and Python agree on valid and invalid logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics: native and Python agree about every type and any text, and never raise for what a file holds."""
+"""Statistics: native and Python agree on every type and any text, and the contents of a file never raise."""
 
 from __future__ import annotations
 

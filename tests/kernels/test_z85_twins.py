@@ -1,4 +1,4 @@
-"""Z85: native and Python agree, and with pairs of text and bytes that are not ours."""
+"""Z85: native and Python agree with each other, and with pairs of text and bytes from elsewhere."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def test_decode(text: str) -> None:
         assert z85(found) == text
 
 
-@pytest.mark.req("DL-DV-11")
+@pytest.mark.req("DL-DV-11", half="reader")
+@pytest.mark.req("DL-DV-11", half="writer")
 @pytest.mark.parametrize("kernels", backends(), ids=lambda module: module.__name__)
 def test_the_pair_of_the_protocol(kernels: ModuleType) -> None:
     identity = uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")

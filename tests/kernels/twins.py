@@ -1,4 +1,4 @@
-"""Both backends side by side: what one gives or raises, the other must give or raise too."""
+"""Both backends side by side: what one returns or raises, the other must return or raise too."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Raised", "backends", "examples", "native_kernels", "same", "twins"]
 
 
 def examples(count: int) -> settings:
-    """Give the settings of a random test: so many examples, however long each takes on a busy machine."""
+    """Return the settings of a random test: a number of examples, without a limit on time."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
     return settings(max_examples=count, deadline=None, suppress_health_check=slow, print_blob=True)
 
 
 def native_kernels() -> ModuleType:
-    """Give the compiled kernels; skip where there are none."""
+    """Return the compiled kernels; skip where there are none."""
     try:
         return kernels.backend("native")
     except KernelUnavailableError as error:
@@ -32,7 +32,7 @@ def native_kernels() -> ModuleType:
 
 
 def backends() -> list[ModuleType]:
-    """Give the backends that are here."""
+    """Return the installed backends."""
     try:
         return [pure, kernels.backend("native")]
     except KernelUnavailableError:
@@ -48,9 +48,9 @@ class Raised(NamedTuple):
 
 
 def twins(call: Callable[[ModuleType], Any], messages: bool = True) -> Any:
-    """Run a call on both backends and give what both of them found, an exception of ours as `Raised`.
+    """Run a call on both backends, and return what both of them returned or, as `Raised`, raised.
 
-    Without ``messages``, exceptions need only agree in class and context: one backend may say more.
+    Without ``messages``, exceptions must only agree in class and context.
     """
     found, expected = (_outcome(call, module) for module in (native_kernels(), pure))
     if isinstance(found, Raised) and isinstance(expected, Raised) and not messages:
@@ -72,7 +72,7 @@ def _shown(found: Any) -> str:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Say whether two results are the same, NaN and types of Arrow included; chunks of a table do not count."""
+    """Return whether two results are the same, including NaN and Arrow types, but not the chunks of tables."""
     if isinstance(left, Replay) and isinstance(right, Replay):
         return all(same(*pair) for pair in zip(left, right, strict=True))
     if isinstance(left, (pa.Table, pa.RecordBatch)):
@@ -91,6 +91,6 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _comparable(array: pa.Array) -> pa.Array:
-    """Give floats by their bits: no NaN equals itself."""
+    """Return floats as their bits, because NaN does not equal itself."""
     bits = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}.get(array.type)
     return array if bits is None else array.view(bits)

@@ -1,4 +1,4 @@
-"""One call of every kernel, small and large, and what it gives."""
+"""Small and large calls of every kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _commits(count: int, files: int) -> list[tuple[int, bytes]]:
 
 
 def calls(files: int, positions: int) -> dict[str, _Call]:
-    """Give a call of each kernel over input of some size."""
+    """Return a call of each kernel over input of some size."""
     from deltaberg.kernels import pure
 
     # Every third row, and a run: all kinds of containers.
@@ -88,6 +88,6 @@ CALLS = calls(files=40, positions=2_000)
 
 
 def large_calls() -> dict[str, _Call]:
-    """Give calls that take long enough for another thread to notice."""
+    """Return calls that take long enough for another thread to notice."""
     found = calls(files=60_000, positions=3_000_000)
     return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro")}

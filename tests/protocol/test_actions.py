@@ -338,7 +338,7 @@ def test_odd_intervals_are_refused_or_read(builder: DeltaBuilder, text: str) -> 
     if text == "7 days":
         assert table.expired_tombstones().num_rows == 0
     else:
-        with pytest.raises(DeltabergError, match=f"'{text}' is no interval"):
+        with pytest.raises(DeltabergError, match=f"'{text}' is not an interval"):
             table.expired_tombstones()
 
 

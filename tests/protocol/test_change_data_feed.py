@@ -22,7 +22,7 @@ _MILLIS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 
 
 def _changes(*rows: tuple[int, str]) -> pa.Table:
-    """Give the rows of a change data file."""
+    """Return the rows of a change data file."""
     values, kinds = zip(*rows, strict=True)
     return pa.table({"id": pa.array(values, pa.int64()), "_change_type": pa.array(kinds, pa.string())})
 
@@ -35,7 +35,7 @@ def _cdc(builder: DeltaBuilder, rows: pa.Table, partition: dict[str, str | None]
 
 
 def _feed(table: Any, start: Any, end: Any = None, **scan: Any) -> list[tuple[Any, ...]]:
-    """Give changes as (version, type, id), sorted."""
+    """Return changes as (version, type, id), sorted."""
     found = table.changes(start, end, **scan).to_arrow().to_pylist()
     return sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
 

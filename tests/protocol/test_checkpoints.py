@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import open_table
-from deltaberg.delta.names import LogFile, classify
+from deltaberg import DeltaTable, open_table
+from deltaberg.delta.log.names import LogFile, classify
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError
-from tests.support.delta_builder import DeltaBuilder
+from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.recorder import Recorder
 from tests.support.roads import Road
 from tests.support.rows import (
@@ -47,7 +50,7 @@ def test_the_newest_checkpoint_is_used(builder: DeltaBuilder, recorder: Recorder
 @pytest.mark.req("DL-CKPT-05", half="reader")
 @every_checkpoint
 def test_tombstones_of_checkpoints(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
-    """A tombstone that a checkpoint holds is one; what a later checkpoint let go is none any more."""
+    """A checkpoint keeps tombstones until a later one drops them."""
     add = builder.add(ids(1), path="f.parquet", vector=builder.vector([0], "i"))
     builder.create(ID, add, builder.add(ids(2), path="g.parquet"), protocol=builder.features("deletionVectors"))
     builder.commit(builder.remove(add))
@@ -257,3 +260,43 @@ def test_a_checkpoint_whose_file_has_another_uuid_spelling(builder: DeltaBuilder
     for version in range(3):
         (builder.log / f"{version:020d}.json").unlink()
     assert ids_of(open_table(builder.root)) == [0, 1, 2]
+
+
+def test_unknown_members_of_table_actions_are_kept(builder: DeltaBuilder) -> None:
+    """A newer writer may store columns of ``metaData`` and ``protocol`` that this library does not know."""
+    builder.create(ID, builder.add(ids(0), path="f0.parquet"), protocol=builder.protocol(3, 7, [], []))
+    (path,) = builder.checkpoint(0)
+    stored = pq.read_table(path)
+    fresh: list[tuple[str, pa.DataType, Any]] = [
+        ("text", pa.string(), "ü"),
+        ("count", pa.int64(), 7),
+        ("nothing", pa.string(), None),
+        ("names", pa.list_(pa.string()), ["a", None]),
+        ("inner", pa.struct([("map", pa.map_(pa.string(), pa.string()))]), {"map": [("k", None)]}),
+        ("empty", pa.map_(pa.string(), pa.int64()), []),
+        ("list", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.bool_())])), [{"a": 1, "b": None}]),
+        ("bytes", pa.binary(), b"no JSON"),
+    ]
+    for name in ("metaData", "protocol"):
+        column = stored.column(name).combine_chunks()
+        arrays = [column.field(number) for number in range(column.type.num_fields)]
+        arrays += [pa.array([value] * len(column), kind) for _, kind, value in fresh]
+        fields = [*column.type, *(pa.field(member, kind) for member, kind, _ in fresh)]
+        made = pa.StructArray.from_arrays(arrays, fields=fields, mask=column.is_null())
+        stored = stored.set_column(stored.schema.get_field_index(name), name, made)
+    pq.write_table(stored, path)
+    (builder.log / commit_name(0)).unlink()
+    table = open_table(builder.root)
+    assert isinstance(table, DeltaTable)
+    kept = {
+        "text": "ü",
+        "count": 7,
+        "names": ["a", None],
+        "inner": {"map": {"k": None}},
+        "empty": {},
+        "list": [{"a": 1}],
+    }
+    for action in (table.metadata.with_members({"name": "new"}).action, table.protocol.action):
+        members = json.loads(action.to_json())[action.name]
+        assert {name: members[name] for name, _, _ in fresh if name in members} == kept
+    assert ids_of(table) == [0]

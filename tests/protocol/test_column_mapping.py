@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.delta_schemas import field, struct_type
+from tests.support.delta_schemas import delta_type, field, struct_type
 from tests.support.roads import Road
 from tests.support.rows import ID, ids
 
@@ -19,12 +22,12 @@ _ID = b"PARQUET:field_id"
 
 
 def mapped(name: str, type: Any, number: int, physical: str, **metadata: Any) -> dict[str, Any]:
-    """Give a field with an id and a physical name."""
+    """Return a field with an id and a physical name."""
     return field(name, type, delta__columnMapping__id=number, delta__columnMapping__physicalName=physical, **metadata)
 
 
 def with_ids(table: pa.Table, *numbers: int) -> pa.Table:
-    """Give a table whose columns carry field ids into the Parquet file."""
+    """Return a table whose columns carry field ids into the Parquet file."""
     fields = [child.with_metadata({_ID: str(number)}) for child, number in zip(table.schema, numbers, strict=True)]
     return table.cast(pa.schema(fields))
 
@@ -88,7 +91,7 @@ def test_every_column_has_an_id_and_a_physical_name(builder: DeltaBuilder, road:
 )
 def test_repeated_or_missing_ids_and_names_are_refused(builder: DeltaBuilder, mode: str, columns: Any) -> None:
     builder.create(columns, configuration={_MODE: mode}, protocol=builder.protocol(2, 5))
-    with pytest.raises(CorruptLogError, match=r"one column mapping|column mapping is on"):
+    with pytest.raises(CorruptLogError, match=r"the same column mapping|column mapping is on"):
         _rows(builder)
 
 
@@ -160,6 +163,62 @@ def test_by_id_nested(builder: DeltaBuilder) -> None:
     rows = pa.Table.from_arrays([pa.array([{"other": 4}, None], stored.type)], schema=pa.schema([stored]))
     builder.create(columns, builder.add(rows), configuration={_MODE: "id"}, protocol=builder.protocol(2, 5))
     assert _rows(builder) == [{"s": {"x": 4, "new": None}}, {"s": None}]
+
+
+def _nested(type: pa.DataType, numbers: Iterator[int]) -> pa.DataType:
+    """Return a type whose elements, keys and values carry field ids into the Parquet file, as Iceberg wants them."""
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", _nested(type.value_type, numbers), metadata={_ID: str(next(numbers))}))
+    if pa.types.is_map(type):
+        key = pa.field("key", type.key_type, nullable=False, metadata={_ID: str(next(numbers))})
+        value = pa.field("value", _nested(type.item_type, numbers), metadata={_ID: str(next(numbers))})
+        return pa.map_(key, value)
+    if pa.types.is_struct(type):
+        # The ids of the schema: subcol1 has the fourth.
+        (child,) = type
+        return pa.struct([pa.field(child.name, _nested(child.type, numbers), metadata={_ID: "4"})])
+    return type
+
+
+@pytest.mark.req("DL-ICOMP-10", "DL-ICOMP-11", half="reader")
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("key", ["delta.columnMapping.nested.ids", "parquet.field.nested.ids"])
+def test_ids_of_elements_keys_and_values(builder: DeltaBuilder, mode: str, key: str) -> None:
+    """The example of the protocol: such ids are for Iceberg clients, under either name, and change nothing here."""
+    arrays = {"type": "array", "elementType": delta_type(pa.list_(pa.int32())), "containsNull": True}
+    nested_ids = {
+        "col1": {"col1.element": 100, "col1.element.element": 101},
+        "col2": {"col2.key": 102, "col2.value": 103, "col2.value.element": 104},
+        "col3": {"col3.key": 105, "col3.value": 106},
+    }
+    inner = mapped("subcol1", delta_type(pa.list_(pa.int32())), 4, "subcol1")
+    inner["metadata"][key] = {"subcol1.element": 107}
+    columns = [
+        mapped("col1", arrays, 1, "col1"),
+        mapped("col2", delta_type(pa.map_(pa.int32(), pa.list_(pa.int32()))), 2, "col2"),
+        mapped("col3", {**delta_type(pa.map_(pa.int32(), pa.int32())), "valueType": struct_type(inner)}, 3, "col3"),
+    ]
+    for column in columns:
+        column["metadata"][key] = nested_ids[column["name"]]
+    rows = [{"col1": [[1], None, [2, 3]], "col2": [(1, [4, None])], "col3": [(7, {"subcol1": [5]}), (8, None)]}]
+    plain = {
+        "col1": pa.list_(pa.list_(pa.int32())),
+        "col2": pa.map_(pa.int32(), pa.list_(pa.int32())),
+        "col3": pa.map_(pa.int32(), pa.struct([("subcol1", pa.list_(pa.int32()))])),
+    }
+    numbers = iter((101, 100, 102, 104, 103, 105, 107, 106))
+    stored = [
+        pa.field(name, _nested(kind, numbers), metadata={_ID: str(number)})
+        for number, (name, kind) in enumerate(plain.items(), 1)
+    ]
+    file = builder.add(pa.Table.from_pylist(rows, pa.schema(stored)))
+    protocol = builder.features("columnMapping", writer_only=["icebergCompatV2"])
+    properties = {_MODE: mode, "delta.enableIcebergCompatV2": "true"}
+    builder.create(columns, file, configuration=properties, protocol=protocol)
+    assert pq.read_schema(builder.root / file["add"]["path"]).field("col3").type.item_field.metadata == {_ID: b"106"}
+    table = open_table(builder.root)
+    assert table.scan().to_arrow().to_pylist() == rows
+    assert json.loads(table.metadata.schema_string or "")["fields"] == columns
 
 
 @pytest.mark.req("DL-CM-16")

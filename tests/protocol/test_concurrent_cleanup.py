@@ -103,7 +103,7 @@ def test_cleaned_up_before_the_files_are_asked_for(builder: DeltaBuilder, kind: 
 
 def test_statistics_of_cleaned_commits_are_unknown(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log entries are not kept where they are large; what is gone when a filter asks skips nothing."""
-    monkeypatch.setattr("deltaberg.delta.log_bytes._KEPT_BYTES", 0)
+    monkeypatch.setattr("deltaberg.delta.log.entries._KEPT_BYTES", 0)
     builder.create(ID, builder.add(ids(1), stats="full"))
     builder.commit(builder.add(ids(2), stats="full"))
     table = open_table(builder.root)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.deletion_vectors import unique_id
+from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import CorruptDeletionVectorError, DeltabergError, SpecViolationError
 from deltaberg.storage import PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
@@ -201,11 +201,12 @@ def test_a_wrong_cardinality_is_a_violation(builder: DeltaBuilder) -> None:
     builder.create(ID, right, protocol=builder.features("deletionVectors"))
     assert ids_of(open_table(builder.root, validate=True)) == list(range(1, 9))
     builder.commit(builder.add(ids(*range(10)), vector={**builder.vector([0, 9]), "cardinality": 3}, stats="full"))
-    with pytest.raises(SpecViolationError, match="holds 2 rows, its descriptor says 3"):
+    with pytest.raises(SpecViolationError, match="has 2 rows, but its descriptor says 3"):
         open_table(builder.root, validate=True)
 
 
 @pytest.mark.req("DL-DV-15", half="reader")
+@pytest.mark.req("DL-DV-15", half="writer")
 def test_unique_ids() -> None:
     inline = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
     absolute = f"s3://mytable/deletion_vector_{_EXAMPLE_UUID}.bin"

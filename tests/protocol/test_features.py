@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
 from deltaberg.delta import features
-from deltaberg.delta.actions import Protocol
 from deltaberg.errors import CorruptLogError, SpecViolationError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
@@ -26,8 +27,11 @@ def test_the_fields_of_the_protocol(builder: DeltaBuilder, checkpoint: bool) -> 
         for version in (0, 1):
             builder.checkpoint(version)
             (builder.log / f"{version:020d}.json").unlink()
-    assert open_table(builder.root, version=0).protocol == Protocol(1, 2, None, None)
-    assert open_table(builder.root).protocol == Protocol(3, 7, *map(tuple, lists))
+    first, second = open_table(builder.root, version=0).protocol, open_table(builder.root).protocol
+    assert (first.min_reader_version, first.min_writer_version) == (1, 2)
+    assert (first.reader_features, first.writer_features) == (None, None)
+    assert (second.min_reader_version, second.min_writer_version) == (3, 7)
+    assert (second.reader_features, second.writer_features) == tuple(map(tuple, lists))
 
 
 @pytest.mark.req("DL-FEAT-02", half="reader")
@@ -87,26 +91,52 @@ def test_a_reader_feature_is_a_writer_feature(builder: DeltaBuilder) -> None:
 
 @pytest.mark.req("DL-FEAT-07", half="reader")
 @pytest.mark.parametrize(
-    ("lists", "named"),
+    ("protocol", "message"),
     [
-        ((["appendOnly"], ["appendOnly"]), "appendOnly"),
-        (([], ["columnMapping"]), "columnMapping"),
-        ((["deletionVectors"], ["deletionVectors", "timestampNtz"]), "timestampNtz"),
+        ((3, 7, ["appendOnly"], ["appendOnly"]), "appendOnly in readerFeatures"),
+        ((3, 7, [], ["columnMapping"]), "columnMapping in writerFeatures"),
+        ((3, 7, ["deletionVectors"], ["deletionVectors", "timestampNtz"]), "timestampNtz in writerFeatures"),
+        ((3, 7, [], ["typeWidening"]), "typeWidening in writerFeatures"),
+        ((3, 7, [], ["variantType"]), "variantType in writerFeatures"),
+        ((1, 7, None, ["deletionVectors"]), "deletionVectors in writerFeatures"),
+        ((1, 7, None, ["columnMapping"]), "columnMapping in writerFeatures"),
+        ((2, 7, None, ["v2Checkpoint"]), "v2Checkpoint in writerFeatures"),
     ],
 )
 def test_a_feature_is_in_the_lists_of_its_kind(
-    builder: DeltaBuilder, lists: tuple[list[str], list[str]], named: str
+    builder: DeltaBuilder, protocol: tuple[int, int, list[str] | None, list[str]], message: str
 ) -> None:
     """No row comes out wrong, so only the validating reader objects."""
-    builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(3, 7, *lists))
+    builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(*protocol))
     assert ids_of(open_table(builder.root)) == [1]
-    with pytest.raises(SpecViolationError, match=named):
+    with pytest.raises(SpecViolationError, match=f"lists {message}") as caught:
         open_table(builder.root, validate=True)
+    assert len(caught.value.context["violations"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [
+        (["rowTracking"], ["domainMetadata"]),
+        (["clustering"], ["domainMetadata"]),
+        (["icebergCompatV1"], ["columnMapping"]),
+        (["icebergCompatV2"], ["columnMapping"]),
+    ],
+)
+def test_a_feature_is_listed_with_those_that_it_depends_on(
+    builder: DeltaBuilder, names: list[str], needed: list[str]
+) -> None:
+    builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(2, 7, None, names))
+    assert ids_of(open_table(builder.root)) == [1]
+    with pytest.raises(SpecViolationError, match=f"lists {names[0]} without {needed[0]}"):
+        open_table(builder.root, validate=True)
+    builder.commit(builder.protocol(2, 7, None, [*names, *needed]))
+    assert open_table(builder.root, validate=True).version == 1
 
 
 @pytest.mark.req("DL-FEAT-07", half="reader")
 def test_features_in_the_right_lists_are_no_violation(builder: DeltaBuilder) -> None:
-    both = sorted(features.READER_FEATURES)
+    both = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "variantType"]
     protocol = builder.protocol(3, 7, both, [*both, "appendOnly", "someoneElsesWriterFeature"])
     builder.create(ID, builder.add(ids(1)), protocol=protocol)
     assert open_table(builder.root, validate=True).version == 0
@@ -153,7 +183,8 @@ def test_unknown_writer_features_do_not_keep_from_reading(
     builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch, writer: int
 ) -> None:
     """Also without `clustering`, in a build that knows no such feature; this library has no writer to refuse yet."""
-    monkeypatch.setattr(features, "WRITER_FEATURES", features.WRITER_FEATURES - {"clustering"})
+    others = {name: feature for name, feature in features.FEATURES.items() if name != "clustering"}
+    monkeypatch.setattr(features, "FEATURES", others)
     names = ["appendOnly", "domainMetadata", "clustering", "fooFeature"]
     protocol = builder.protocol(1, writer, None, names if writer == 7 else None)
     builder.create(ID, builder.add(ids(1)), protocol=protocol)
@@ -224,7 +255,7 @@ _PAIRS = {
 def test_a_feature_is_active_where_its_property_is_set(
     builder: DeltaBuilder, name: str, supported: bool, value: str | None
 ) -> None:
-    in_reader = [name] if supported and name in features.READER_FEATURES else []
+    in_reader = [name] if supported and name == "deletionVectors" else []
     protocol = builder.protocol(3, 7, in_reader, [name] if supported else [])
     # The properties of all others are set: they must not matter.
     configuration = {known: "true" for known in _PAIRS.values() if known != _PAIRS[name]}
@@ -256,15 +287,74 @@ def test_the_names_of_features(builder: DeltaBuilder) -> None:
         *("icebergCompatV1", "icebergCompatV2", "clustering"),
     }
     for_both = {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"}
-    assert for_writers == features.WRITER_FEATURES
-    assert for_both == features.READER_FEATURES
-    assert len(features.FEATURES) == 16
-    assert "AppendOnly" not in features.FEATURES
+    later_for_writers = {"inCommitTimestamp", "checkpointProtection", "coordinatedCommits-preview"}
+    later_for_both = {
+        *("typeWidening", "variantType", "variantShredding", "vacuumProtocolCheck", "timestampWithoutTimezone"),
+        *("typeWidening-preview", "variantType-preview", "variantShredding-preview"),
+        *("catalogManaged", "catalogOwned", "catalogOwned-preview"),
+    }
+    assert {name: feature.for_readers for name, feature in features.FEATURES.items()} == {
+        **dict.fromkeys(for_writers | later_for_writers, False),
+        **dict.fromkeys(for_both | later_for_both, True),
+    }
+    assert all(name == feature.name for name, feature in features.FEATURES.items())
+    assert len(for_writers | for_both) == 16
     builder.create(ID, protocol=builder.features(*for_both, writer_only=sorted(for_writers)))
     assert open_table(builder.root).features == for_writers | for_both
     builder.commit(builder.features(*for_both, "AppendOnly"))
     with pytest.raises(UnsupportedFeatureError, match="AppendOnly"):
         open_table(builder.root)
+
+
+_IMPLIED = {
+    2: {"appendOnly", "invariants"},
+    3: {"checkConstraints"},
+    4: {"changeDataFeed", "generatedColumns"},
+    5: {"columnMapping"},
+    6: {"identityColumns"},
+}
+
+
+@pytest.mark.parametrize("writer", range(1, 8))
+def test_what_versions_imply(builder: DeltaBuilder, writer: int) -> None:
+    builder.create(ID, protocol=builder.protocol(1, writer, None, [] if writer == 7 else None))
+    implied = {name for version, names in _IMPLIED.items() if version <= writer for name in names}
+    assert open_table(builder.root).features == (set() if writer == 7 else implied)
+
+
+@pytest.mark.parametrize("mode", [None, "none", "name", "id"])
+@pytest.mark.parametrize("reader", [1, 2])
+def test_column_mapping_is_active_by_its_mode(builder: DeltaBuilder, mode: str | None, reader: int) -> None:
+    configuration = {} if mode is None else {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "2"}
+    builder.create(_MAPPED, configuration=configuration, protocol=builder.protocol(reader, 5))
+    is_active = reader == 2 and mode in ("name", "id")
+    assert ("columnMapping" in open_table(builder.root).active_features) == is_active
+
+
+def _documented(feature: features.Feature) -> list[str]:
+    versions = [
+        f"{kind} {least}"
+        for kind, least in (("reader", feature.min_reader), ("writer", feature.min_writer))
+        if least is not None
+    ]
+    return [
+        f"`{feature.name}`",
+        "readers and writers" if feature.for_readers else "writers",
+        ", ".join(versions),
+        "" if feature.activated_by is None else f"`{feature.activated_by[0]}` = {' or '.join(feature.activated_by[1])}",
+        ", ".join(f"`{name}`" for name in feature.depends_on),
+        "yes" if feature.is_read else "no",
+        "yes" if feature.is_written else "no",
+    ]
+
+
+@pytest.mark.one_backend
+def test_the_documented_features() -> None:
+    """The table in the documentation is the one that the code goes by."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "delta-features.md"
+    lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| `")]
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert found == [_documented(feature) for feature in features.FEATURES.values()]
 
 
 @pytest.mark.parametrize("versions", [(0, 2), (1, 0), (-1, 2), (0, 0)])

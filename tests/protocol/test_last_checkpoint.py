@@ -8,7 +8,7 @@ import json
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.last_checkpoint import LastCheckpoint, canonical_json, json_checksum, read_last_checkpoint
+from deltaberg.delta.log.last_checkpoint import LastCheckpoint, canonical_json, json_checksum, read_last_checkpoint
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of
@@ -194,6 +194,7 @@ def _is_canonical(text: str, expected: str, digest: str | None = None) -> None:
 
 
 @pytest.mark.req("DL-LAST-06", half="reader")
+@pytest.mark.req("DL-LAST-06", half="writer")
 def test_literals_and_numbers_are_their_text() -> None:
     assert canonical_json('{"a":true,"b":null,"c":3.14}') == '"a"=true,"b"=null,"c"=3.14'
     assert canonical_json('{"a":false,"b":1E2,"c":-0,"d":1.50,"e":12345678901234567890123}') == (
@@ -202,12 +203,14 @@ def test_literals_and_numbers_are_their_text() -> None:
 
 
 @pytest.mark.req("DL-LAST-07", half="reader")
+@pytest.mark.req("DL-LAST-07", half="writer")
 def test_strings_keep_their_quotes() -> None:
     assert canonical_json('"hello world"') == '"hello%20world"'
     _is_canonical('{"a":"hello world","b":"","c":"3"}', '"a"="hello%20world","b"="","c"="3"')
 
 
 @pytest.mark.req("DL-LAST-08", half="reader")
+@pytest.mark.req("DL-LAST-08", half="writer")
 def test_objects_are_paths_and_values() -> None:
     _is_canonical(
         '{"a": 10, "b": {"y": null, "x": "https://delta.io"} }',
@@ -217,6 +220,7 @@ def test_objects_are_paths_and_values() -> None:
 
 
 @pytest.mark.req("DL-LAST-09", half="reader")
+@pytest.mark.req("DL-LAST-09", half="writer")
 def test_paths_are_sorted_as_bytes() -> None:
     _is_canonical(
         '{"a":[0,1,2,3,4,5,6,7,8,9,10]}',
@@ -243,6 +247,7 @@ def test_the_order_of_the_reference_is_accepted() -> None:
 
 
 @pytest.mark.req("DL-LAST-10", half="reader")
+@pytest.mark.req("DL-LAST-10", half="writer")
 def test_arrays_are_positions() -> None:
     text, expected = '[null, "hi ho", 2.71]', '0=null,1="hi%20ho",2=2.71'
     assert canonical_json(text) == expected
@@ -252,6 +257,7 @@ def test_arrays_are_positions() -> None:
 
 
 @pytest.mark.req("DL-LAST-11", half="reader")
+@pytest.mark.req("DL-LAST-11", half="writer")
 def test_only_the_outer_checksum_is_left_out() -> None:
     for anything in ('"x"', "1", '{"a":[1]}', "null"):
         text = f'{{"k1": "v1", "checksum": {anything}, "k3": 23}}'
@@ -280,6 +286,7 @@ def test_a_repeated_key_makes_the_pointer_invalid(builder: DeltaBuilder, recorde
 
 
 @pytest.mark.req("DL-LAST-13", half="reader")
+@pytest.mark.req("DL-LAST-13", half="writer")
 def test_the_full_example_of_a_checksum() -> None:
     text = (
         '{"k0":"\'v 0\'", "checksum": "adsaskfljadfkjadfkj", "k1":{"k2": 2, "k3": ["v3", [1, 2], '
@@ -293,6 +300,7 @@ def test_the_full_example_of_a_checksum() -> None:
 
 
 @pytest.mark.req("DL-LAST-14", half="reader")
+@pytest.mark.req("DL-LAST-14", half="writer")
 def test_octets_are_url_encoded() -> None:
     _is_canonical(
         '{"version":1,"size":3,"tags":{"a b":"é>~"}}',

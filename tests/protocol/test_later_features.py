@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.last_checkpoint import read_last_checkpoint
+from deltaberg.delta.log.last_checkpoint import read_last_checkpoint
 from deltaberg.errors import DeltabergError, SpecViolationError, UnsupportedFeatureError, VersionNotFoundError
 from deltaberg.schema.variant import variant_to_json
 from tests.support.delta_builder import DeltaBuilder

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.names import LogFile, classify, commit_name
+from deltaberg.delta.log.names import LogFile, classify, commit_name
 from deltaberg.errors import CorruptLogError, SpecViolationError, VersionNotFoundError
 from deltaberg.storage.local import LocalStorage
 from tests.support.delta_builder import DeltaBuilder

@@ -128,11 +128,11 @@ def test_many_refreshes(builder: DeltaBuilder, every: int) -> None:
     past = []
     for version in range(1, 500):
         builder.commit({"add": {**add["add"], "modificationTime": version}})
-        past.append(weakref.ref(table._snapshot.files))
+        past.append(weakref.ref(table._snapshot))
         table.refresh()
         if version % every == 0:
             assert table.live_files["modificationTime"].to_pylist() == [version]
-            past.append(weakref.ref(table._snapshot.live))
+            past.append(weakref.ref(table._snapshot.live.table))
             past.append(weakref.ref(table.tombstones))
     table.refresh()
     builder.commit({"add": {**add["add"], "modificationTime": 500}})

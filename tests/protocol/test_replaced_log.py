@@ -29,7 +29,7 @@ def _recreate(builder: DeltaBuilder, versions: int) -> None:
 
 
 def _refused(table: Any, kind: type[DeltabergError]) -> str:
-    """Refresh, which fails, and see that the table is what it was."""
+    """A failed refresh leaves the table unchanged."""
     before = (table.version, table.schema)
     with pytest.raises(kind) as caught:
         table.refresh()
@@ -66,7 +66,7 @@ def test_a_table_written_anew_is_noticed(builder: DeltaBuilder, held: int, versi
 
 
 def test_a_table_written_anew_and_cleaned_is_noticed(builder: DeltaBuilder) -> None:
-    """No commit of the versions that were read is left: the id of the table tells."""
+    """No commit of the versions that were read is left: the id of the table shows it."""
     numbered_commits(builder, 1)
     table = open_table(builder.root)
     shutil.rmtree(builder.root)
@@ -81,7 +81,7 @@ def test_a_table_written_anew_and_cleaned_is_noticed(builder: DeltaBuilder) -> N
 
 
 def test_a_table_behind_a_checkpoint_written_anew_is_noticed(builder: DeltaBuilder) -> None:
-    """Where the version was read from a checkpoint, its commit was listed all the same."""
+    """If the version was read from a checkpoint, its commit was listed all the same."""
     numbered_commits(builder, 3)
     builder.checkpoint(3, pointer=True)
     table = open_table(builder.root)
@@ -100,6 +100,43 @@ def test_a_commit_that_was_copied_is_the_same(builder: DeltaBuilder, touch: Call
         os.replace(f"{newest}.new", newest)
     builder.commit(builder.add(ids(3)))
     assert ids_of(table.refresh()) == [0, 1, 2, 3]
+
+
+def _cover(builder: DeltaBuilder, cover: str) -> None:
+    """Write what stands in for commit 2."""
+    if cover == "checkpoint":
+        builder.checkpoint(2)
+    else:
+        lines = [(builder.log / commit_name(number)).read_text() for number in (1, 2)]
+        (builder.log / f"{1:020d}.{2:020d}.compacted.json").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("cover", ["checkpoint", "compaction"])
+def test_a_commit_that_was_copied_is_the_same_where_nobody_read_it(builder: DeltaBuilder, cover: str) -> None:
+    """A checkpoint or a compaction was read in its place. What the log holds now tells."""
+    numbered_commits(builder, 2)
+    _cover(builder, cover)
+    table = open_table(builder.root)
+    os.utime(builder.log / commit_name(2), (1, 1))
+    assert table.refresh().version == 2
+    builder.commit(builder.add(ids(3)))
+    os.utime(builder.log / commit_name(2), (2, 2))
+    assert ids_of(table.refresh()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("cover", ["checkpoint", "compaction"])
+def test_a_commit_written_anew_is_noticed_where_nobody_read_it(builder: DeltaBuilder, cover: str) -> None:
+    """Even though it is a commit to the same table."""
+    numbered_commits(builder, 2)
+    _cover(builder, cover)
+    table = open_table(builder.root)
+    for path in (*builder.log.glob("*.checkpoint*"), *builder.log.glob("*.compacted.json")):
+        path.unlink()
+    builder.commit(builder.add(ids(99)), version=2)
+    os.utime(builder.log / commit_name(2), (1, 1))
+    _refused(table, VersionNotFoundError)
+    builder.commit(builder.add(ids(3)), version=3)
+    _refused(table, VersionNotFoundError)
 
 
 @pytest.mark.req("DL-LOG-03", half="reader")

@@ -161,7 +161,7 @@ def test_integers_reach_their_ends(builder: DeltaBuilder, road: Road) -> None:
 def test_an_integer_beyond_its_type_is_refused(builder: DeltaBuilder, name: str) -> None:
     _, low, high = _NUMBERS[name]
     rows = pa.table({"x": pa.array([high + 1], pa.int64())})
-    with pytest.raises(SchemaError, match=f"the file stores int64, the table says {name}"):
+    with pytest.raises(SchemaError, match=f"the file stores int64, but the column has the type {name}"):
         _opened(builder, [field("x", name)], builder.add(rows)).scan().to_arrow()
     for value in (low - 1, high + 1) if name != "integer" else ():
         narrow = builder.add(pa.table({"x": pa.array([value], pa.int32())}))
@@ -315,7 +315,7 @@ def test_names_are_found_without_regard_to_case(builder: DeltaBuilder, road: Roa
 def test_names_that_differ_in_case_alone_are_refused(builder: DeltaBuilder) -> None:
     rows = pa.table([pa.array([1]), pa.array([2])], names=["a", "A"])
     assert _opened(builder, rows.schema, builder.add(rows)).scan(columns=["A"]).to_arrow().to_pylist() == [{"A": 2}]
-    with pytest.raises(SpecViolationError, match="2 columns are called a"):
+    with pytest.raises(SpecViolationError, match="2 columns are named a"):
         open_table(builder.root, validate=True)
 
 

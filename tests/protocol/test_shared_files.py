@@ -1,4 +1,4 @@
-"""Files that serve two actions, and statistics that are no text."""
+"""Files that serve two actions, and statistics that are not text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.support.rows import ID, ids, ids_of
 
 
 def _files(builder: DeltaBuilder, filter: str) -> list[str]:
-    """Give the names of the files that a filter leaves to be read."""
+    """Return the names of the files that a filter leaves to be read."""
     paths = open_table(builder.root).scan(filter).files()["file_path"].to_pylist()
     return sorted(str(path).rsplit("/", 1)[-1].removesuffix(".parquet") for path in paths)
 
@@ -311,7 +311,7 @@ def _predicate(rng: random.Random, depth: int = 2) -> str:
 
 
 def _bounds(column: pa.ChunkedArray, name: str) -> tuple[Any, Any] | None:
-    """Give the bounds that a writer records: cut as Spark cuts them."""
+    """Return the bounds that a writer records: cut as Spark cuts them."""
     values = [value for value in column.drop_null().to_pylist() if value == value]  # noqa: PLR0124 - NaN
     if not values or name == "b":
         return None
@@ -342,6 +342,7 @@ def _recorded(rows: pa.Table, wide: bool) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.req("DL-STAT-14")
 @pytest.mark.parametrize("run", range(3))
 def test_skipping_never_drops_a_row(builder: DeltaBuilder, tmp_path: Any, seed: int, run: int) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.names import classify
+from deltaberg.delta.log.names import classify
 from deltaberg.errors import CorruptLogError, DataFileNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road

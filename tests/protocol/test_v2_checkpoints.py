@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.delta.actions import Transaction
+from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.errors import CorruptCheckpointError, SpecViolationError, UnsafePathError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action, rewrite, write_actions
@@ -216,7 +216,7 @@ def test_a_sidecar_does_not_climb_out(builder: DeltaBuilder) -> None:
     rest = [action for action in builder.table_actions(1) if "add" not in action]
     _json_checkpoint(builder, 1, [_mark(1), *rest, _sidecar("../../../secret.parquet")])
     _forget_commits(builder)
-    with pytest.raises((UnsafePathError, CorruptCheckpointError), match="climbs out"):
+    with pytest.raises((UnsafePathError, CorruptCheckpointError), match=r"contains '\.\.'"):
         ids_of(open_table(builder.root))
 
 

@@ -25,6 +25,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     TableNotFoundError,
 )
+from deltaberg.table.read.sharing import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of
@@ -222,7 +223,7 @@ def test_files_under_another_prefix_need_a_map(builder: DeltaBuilder, tmp_path: 
         with pytest.raises(DataFileNotFoundError) as caught:
             open_table(builder.root, location_map=location_map).scan().to_arrow()
         assert "location_map={" in str(caught.value.hint)
-        assert '"auto" knows it of Iceberg tables only' in str(caught.value.hint)
+        assert '"auto" finds it out for Iceberg tables only' in str(caught.value.hint)
     assert ids_of(open_table(builder.root, location_map={"/before": str(moved)})) == [7]
     assert ids_of(open_table(builder.root, location_map={"file:///before/": moved.as_uri()})) == [7]
 
@@ -266,7 +267,8 @@ def test_local_files_need_no_options(table: Any) -> None:
 
 def test_read_specs_and_errors_pickle(table: Any, builder: DeltaBuilder) -> None:
     scan = table.scan("id > 3")
-    assert pickle.loads(pickle.dumps(scan.read_spec)) == scan.read_spec
+    spec = bound_scan(scan).read_spec
+    assert pickle.loads(pickle.dumps(spec)) == spec
     (builder.root / "1.parquet").unlink()
     with pytest.raises(DataFileNotFoundError) as caught:
         scan.to_arrow()

@@ -1,4 +1,4 @@
-"""The three ways into Spark, by one call: each must give the rows that were written."""
+"""The three ways to read a table on Spark, behind one function; each must return the rows that were written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-#: Whether this Spark has Python Data Sources, the native road and a server of Spark Connect.
+#: Only Spark 4 has Python Data Sources, the native road and the server of Spark Connect in PySpark.
 _SPARK_4 = VERSION >= (4, 0)
 needs_connect = pytest.mark.skipif(not _SPARK_4, reason="PySpark 3.5 comes without the server of Spark Connect")
 needs_native = pytest.mark.skipif(not _SPARK_4, reason="the native road needs Spark 4.0")
@@ -50,7 +50,7 @@ def read(door: str, spark: Any, location: Any, columns: list[str] | None = None,
 
 
 def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the batches that come, as a function over Arrow batches."""
+    """Yield the batches unchanged; a function for `Scan.map_in_arrow`."""
     yield from batches
 
 
@@ -66,6 +66,6 @@ def _source(spark: Any, location: Any, columns: list[str] | None, options: dict[
 
 
 def register(spark: Any) -> Any:
-    """Register the Data Source, and give the session."""
+    """Register the Data Sources, and return the session."""
     deltaberg.spark.register(spark)
     return spark

@@ -1,4 +1,4 @@
-"""Spark Connect: the tests of the doors again, in a process whose session is remote."""
+"""Spark Connect: chosen tests run again in a process whose session is remote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HERE = Path(__file__).parent
 _MODULES = [
     "test_random_tables.py",
     "test_native_road.py",
-    "test_native_fit.py",
+    "test_native_files.py",
     "test_tasks.py",
     "test_types.py",
     "test_fused.py",

@@ -1,4 +1,4 @@
-"""``spark.read.format("delta")`` with no jar: options, views, versions, and what it says where it cannot."""
+"""``spark.read.format("delta")`` without a jar: options, views, versions and errors."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_views_and_joins_in_sql(spark: Any, builder: DeltaBuilder) -> None:
 
 
 def test_a_frame_keeps_its_version(spark: Any, builder: DeltaBuilder) -> None:
-    """Spark plans each action anew, in a process of its own: the version was found when the frame was made."""
+    """Spark plans each action again in a new process, but the version was fixed when the frame was made."""
     _versions(builder)
     frame = _load(spark, builder)
     assert _names(frame) == "ac"
@@ -147,35 +147,41 @@ def test_a_frame_keeps_its_version(spark: Any, builder: DeltaBuilder) -> None:
 
 
 _PAIRS = [
-    ({"versionAsOf": 0, "timestampAsOf": "2024-01-01"}, "versionAsOf and timestampAsOf exclude each other"),
-    ({"versionAsOf": "newest"}, "the option versionAsOf is 'newest', no number"),
+    ({"versionAsOf": 0, "timestampAsOf": "2024-01-01"}, "versionAsOf and timestampAsOf cannot be used together"),
+    ({"versionAsOf": "newest"}, "the option versionAsOf must be an integer, not 'newest'"),
     ({"versionAsOf": 7}, "version 7"),
     ({"timestampAsOf": "2023-01-01"}, "2023-01-01"),
-    ({"timestampAsOf": "yesterday"}, "'yesterday' is no timestamp"),
-    ({"startingVersion": 0}, "the option startingVersion belongs to a change feed"),
-    ({"readChangeFeed": "true"}, "changes need the option startingVersion or startingTimestamp"),
-    ({"readChangeFeed": "true", "startingVersion": 0, "versionAsOf": 1}, "a change feed takes no option versionAsOf"),
-    ({"readChangeFeed": "perhaps", "startingVersion": 0}, "the option readChangeFeed is 'perhaps'"),
+    ({"timestampAsOf": "yesterday"}, "'yesterday' is not a timestamp"),
+    ({"startingVersion": 0}, "the option startingVersion needs a change feed"),
+    ({"readChangeFeed": "true"}, "a change feed needs the option startingVersion or startingTimestamp"),
+    (
+        {"readChangeFeed": "true", "startingVersion": 0, "versionAsOf": 1},
+        "the option versionAsOf cannot be used with a change feed",
+    ),
+    (
+        {"readChangeFeed": "perhaps", "startingVersion": 0},
+        "the option readChangeFeed must be true or false, not 'perhaps'",
+    ),
     (
         {"readChangeFeed": "true", "startingVersion": 0, "startingTimestamp": "2024-01-01"},
-        "startingVersion and startingTimestamp exclude each other",
+        "startingVersion and startingTimestamp cannot be used together",
     ),
     ({"versionsAsOf": 0}, "did you mean versionAsOf?"),
     ({"mergeSchema": "true"}, "has no option mergeschema"),
-    ({"columns": "name,,id"}, "the option columns is 'name,,id'"),
+    ({"columns": "name,,id"}, "the option columns must be names separated by commas, not 'name,,id'"),
     ({"columns": "nmae"}, "nmae"),
-    ({"columns": "[name]"}, "no JSON list"),
-    ({"columns": "[]"}, "the option columns names none"),
+    ({"columns": "[name]"}, "must be a JSON list, not"),
+    ({"columns": "[]"}, "the option columns names no column"),
     ({"filter": "colour = 'red'"}, "colour"),
-    ({"timezone": "Mars/Olympus"}, "'Mars/Olympus' is no time zone"),
+    ({"timezone": "Mars/Olympus"}, "'Mars/Olympus' is not a time zone"),
 ]
 
 
 @pytest.mark.parametrize(("options", "words"), _PAIRS, ids=[words for _, words in _PAIRS])
 def test_options_that_are_refused(options: Mapping[str, Any], words: str, builder: DeltaBuilder) -> None:
-    """What Spark's process for the schema does; it carries the message to the driver, see below."""
+    """The schema is asked for in a process of Spark, which passes the message on to the driver (see below)."""
     from deltaberg.errors import DeltabergError
-    from deltaberg.spark.datasource import DeltaDataSource
+    from deltaberg.spark.source.datasource import DeltaDataSource
 
     _versions(builder)
     given = {name.lower(): str(value) for name, value in options.items()}
@@ -185,7 +191,7 @@ def test_options_that_are_refused(options: Mapping[str, Any], words: str, builde
 
 
 def test_stores_options_are_known_by_their_spelling(builder: DeltaBuilder) -> None:
-    from deltaberg.spark.datasource import DeltaDataSource
+    from deltaberg.spark.source.datasource import DeltaDataSource
 
     _versions(builder)
     given = {"AWS_REGION": "eu-west-1", "s3.endpoint": "http://localhost:1", "max_retries": "3", "profile": "p"}

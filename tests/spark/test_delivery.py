@@ -1,4 +1,4 @@
-"""The library reaches workers that do not have it: the pure package as a zip, by ``addPyFile``."""
+"""The library is sent to workers that do not have it: the pure package as a zip, by ``addPyFile``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PYTHONPATH="{packages}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{python}" -S "$@"
 
 
 def _zipped(folder: Path) -> Path:
-    """Give the package without its compiled module, as ``--py-files`` takes it."""
+    """Return the package without its compiled module, as ``--py-files`` takes it."""
     target = folder / "deltaberg.zip"
     source = _ROOT / "python"
     with zipfile.ZipFile(target, "w") as file:
@@ -60,12 +60,14 @@ def test_a_zip_reaches_the_workers(builder: DeltaBuilder, tmp_path: Path) -> Non
     worker = tmp_path / "python"
     worker.write_text(_WORKER.format(packages=packages, python=sys.executable))
     worker.chmod(0o755)
-    alone = subprocess.run([str(worker), "-c", "import deltaberg"], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYSPARK_PYTHON": str(worker), "DELTABERG_KERNELS": "auto"}
+    environment.pop("PYTHONPATH", None)
+    alone = subprocess.run(
+        [str(worker), "-c", "import deltaberg"], env=environment, capture_output=True, text=True, check=False
+    )
     assert "ModuleNotFoundError" in alone.stderr
     # The driver finds the package and these tests by their folders, which workers of Spark do not inherit.
     driver = f"import sys; sys.path[:0] = [{str(_ROOT)!r}, {str(_ROOT / 'python')!r}]\n{_DRIVER}"
-    environment = {**os.environ, "PYSPARK_PYTHON": str(worker), "DELTABERG_KERNELS": "auto"}
-    environment.pop("PYTHONPATH", None)
     finished = subprocess.run(
         [sys.executable, "-c", driver, str(_zipped(tmp_path)), str(builder.root)],
         env=environment,

@@ -65,7 +65,7 @@ def test_the_schema_is_text_or_of_spark_or_of_pyarrow(schema: Any, spark: Any, b
 
 @pytest.mark.parametrize("schema", [7, None, {"id": "bigint"}])
 def test_another_schema_is_refused(schema: Any, spark: Any, builder: DeltaBuilder) -> None:
-    with pytest.raises(InvalidArgumentError, match="is no schema"):
+    with pytest.raises(InvalidArgumentError, match="is not a schema"):
         _three_files(builder).scan().map_in_arrow(spark, _doubled, schema)
 
 
@@ -104,7 +104,7 @@ def test_the_function_sees_the_schema_of_the_scan_and_runs_once_a_task(spark: An
     found = scan.map_in_arrow(spark, seen, "process int, schema string, rows bigint").collect()
     assert {row["schema"] for row in found} == {str(scan.schema)}
     assert sum(row["rows"] for row in found) == len(_LEFT) - 1
-    # The session has two cores: the files are dealt to two tasks, and each gave one row.
+    # The session has two cores, so that the files are shared out to two tasks, each of which gave one row.
     assert len(found) == 2
     assert os.getpid() not in {row["process"] for row in found}
 
@@ -147,7 +147,7 @@ def test_more_rows_may_come_out_than_went_in(spark: Any, builder: DeltaBuilder) 
 
 
 def test_columns_are_matched_by_name(spark: Any, builder: DeltaBuilder) -> None:
-    """Spark takes columns by place: two of one type in another order would be swapped in silence."""
+    """Spark takes columns by position and would silently swap two columns of one type."""
 
     def swapped(batches: Batches) -> Batches:
         for batch in batches:
@@ -158,7 +158,7 @@ def test_columns_are_matched_by_name(spark: Any, builder: DeltaBuilder) -> None:
 
 
 def test_types_are_brought_to_the_schema_where_no_value_changes(spark: Any, builder: DeltaBuilder) -> None:
-    """Spark's own answer to an integer of another width is that a method cannot be called."""
+    """Spark itself fails on an integer of another width with a message about a method."""
 
     def others(batches: Batches) -> Batches:
         for batch in batches:
@@ -187,7 +187,7 @@ def test_types_are_brought_to_the_schema_where_no_value_changes(spark: Any, buil
 
 
 def test_dictionaries_and_views_are_made_plain(spark: Any, builder: DeltaBuilder) -> None:
-    """Spark cannot take them, and pyarrow's own functions give them."""
+    """Spark cannot take them, and functions of pyarrow return them."""
 
     def encoded(batches: Batches) -> Batches:
         for batch in batches:
@@ -237,7 +237,7 @@ def _gives_too_much(batches: Batches) -> Batches:
     ("function", "words"),
     [
         (_fails, ["LookupError: no price for 2", "in _fails"]),
-        (_gives_none, ["the function gave NoneType", "hint: give an iterator of pyarrow record batches"]),
+        (_gives_none, ["the function returned NoneType", "hint: return an iterator of pyarrow record batches"]),
         (_gives_tables, ["the function yielded Table", "hint: yield pyarrow record batches"]),
         (_gives_doubles, ["the function yielded double as the column id, whose type is int64"]),
         (_gives_too_much, ["the column id does not fit its type int64", "9223372036854775808"]),
@@ -261,7 +261,7 @@ def test_an_empty_plan_gives_an_empty_frame_of_that_schema(spark: Any, builder: 
 @pytest.mark.parametrize("filter", [None, "id >= 0"])
 @pytest.mark.parametrize("limit", [1, 9, 100])
 def test_a_limit_is_one_for_all_tasks(limit: int, filter: str | None, spark: Any, builder: DeltaBuilder) -> None:
-    """Also where the rows in each file are not known beforehand."""
+    """This holds even where the number of rows in each file is not known beforehand."""
     scan = _three_files(builder).scan(limit=limit, filter=filter)
 
     def unchanged(batches: Batches) -> Batches:

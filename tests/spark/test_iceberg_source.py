@@ -1,4 +1,4 @@
-"""``spark.read.format("iceberg")`` with no jar: options, snapshots, changes, and what it says where it cannot."""
+"""``spark.read.format("iceberg")`` without a jar: options, snapshots, changes and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.spark.iceberg_options import IcebergReadOptions
+from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from tests.spark.doors import needs_data_sources, register
 from tests.support.iceberg_builder import IcebergBuilder
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, needs_data_sources]
 
 @pytest.fixture
 def table(tmp_path: Path) -> IcebergBuilder:
-    """Give three snapshots: a and b; c too; without b. A branch has d besides, a tag is at the second."""
+    """A table with three snapshots: a and b; a, b and c; a and c. A branch adds d, and a tag names the second one."""
     spec = [{"source-id": 1, "name": "id_bucket", "transform": "bucket[4]"}]
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"}, specs=[spec])
     first = builder.data([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], partition={"id_bucket": 0})
@@ -68,7 +68,7 @@ def test_a_metadata_file_and_a_view(spark: Any, table: IcebergBuilder) -> None:
 
 
 def test_the_snapshot_is_pinned(spark: Any, table: IcebergBuilder) -> None:
-    """What Spark planned is what its tasks read, also where the table goes on meanwhile."""
+    """The tasks read the snapshot that Spark planned, even if the table has changed since."""
     frame = register(spark).read.format("iceberg").load(str(table.root))
     assert frame.schema.names == ["id", "name"]
     table.commit(table.data([{"id": 9, "name": "z"}], partition={"id_bucket": 3}))
@@ -78,10 +78,10 @@ def test_the_snapshot_is_pinned(spark: Any, table: IcebergBuilder) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"snapshot-id": "1", "branch": "main"}, "exclude each other"),
-        ({"snapshot-id": "1", "start-snapshot-id": "1"}, "exclude each other"),
+        ({"snapshot-id": "1", "branch": "main"}, "cannot be used together"),
+        ({"snapshot-id": "1", "start-snapshot-id": "1"}, "cannot be used together"),
         ({"end-snapshot-id": "1"}, "needs start-snapshot-id"),
-        ({"snapshot-id": "one"}, "no number"),
+        ({"snapshot-id": "one"}, "snapshot-id must be an integer, not 'one'"),
         ({"location-map": "here"}, "location-map"),
         ({"versionAsOf": "1"}, "has no option versionAsOf"),
     ],
@@ -92,7 +92,7 @@ def test_options_that_contradict(options: dict[str, str], message: str, table: I
 
 
 def test_the_fused_road(spark: Any, table: IcebergBuilder) -> None:
-    """A function sees batches of exactly the scan's schema, deletes applied, metadata columns made."""
+    """The function gets batches of exactly the scan's schema, with deletes applied and metadata columns filled."""
     scan = open_table(table.root).scan(columns=["id", "_pos", "_spec_id"])
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

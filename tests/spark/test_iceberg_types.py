@@ -1,4 +1,4 @@
-"""Types that only Iceberg has, through the roads to Spark: as iceberg-spark gives them, or refused by name."""
+"""Types that only Iceberg has, on the roads to Spark: read as iceberg-spark reads them, or refused by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXTS = [None if one is None else str(one) for one in _UUIDS]
 
 @pytest.fixture
 def builder(tmp_path: Path) -> IcebergBuilder:
-    """A table of UUIDs and fixed bytes, also inside of others."""
+    """A table of UUIDs and fixed bytes, some of them nested."""
     inner = [
         {"id": 11, "name": "u", "required": False, "type": "uuid"},
         {"id": 12, "name": "f", "required": False, "type": "fixed[16]"},

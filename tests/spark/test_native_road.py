@@ -1,4 +1,4 @@
-"""The native road: how files are named, told apart, joined and chosen; what lost rows elsewhere does not here."""
+"""The native road: how files are named, told apart, joined and chosen, and that no row is lost."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Field, Primitive
-from deltaberg.spark import choice, native
+from deltaberg.spark import session as sessions
 from deltaberg.spark.hashes import xxhash64
-from deltaberg.spark.session import is_remote
+from deltaberg.spark.native import file_keys, opening, plan, verdicts
+from deltaberg.spark.session import SessionFacts
 from tests.spark.doors import needs_native
-from tests.spark.natively import ids, same, setting, shown_plan, why_not
+from tests.spark.native_road import ids, same, setting, shown_plan, why_not
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import collect, rows_of
+from tests.support.roads import collect, native_plan, rows_of
 
 pytestmark = [pytest.mark.spark, needs_native]
 
@@ -36,18 +37,18 @@ _NAMES += ["100%.parquet", "~!@$^(),;'.parquet", "d e/same.parquet", "p=1/same.p
 
 
 def test_names_that_are_patterns(builder: DeltaBuilder, spark: Any) -> None:
-    """A file that another one's name matches is read once; Connect expands names, so that they go by Arrow there."""
+    """A file that another file's name matches is read once. Connect expands such names, so that they go by Arrow."""
     names = ["a*b.parquet", "aXb.parquet", "a?b.parquet", "{x}.parquet", "x.parquet", "[1].parquet", "1.parquet"]
     builder.create(_ID, *[builder.add(pa.table({"id": [n]}), path=name) for n, name in enumerate(names)])
     scan = open_table(builder.root).scan()
     assert ids(collect(scan.to_spark(spark))) == list(range(7))
-    remote = {"Spark Connect would take its name for a pattern": 4} if is_remote(spark) else {}
-    assert choice.choose(scan, spark, forced=True).reasons == remote
+    remote = {"Spark Connect would take its name for a pattern": 4} if SessionFacts.of(spark).is_remote else {}
+    assert native_plan(scan, spark, forced=True).reasons == remote
 
 
 @pytest.mark.parametrize("vectors", [True, False])
 def test_names_that_need_care(builder: DeltaBuilder, spark: Any, vectors: bool) -> None:
-    """Encoded ones, ones with marks that Spark would expand, ones that several files share."""
+    """Names that are encoded, that have characters which Spark would expand, or that several files share."""
     adds = [
         builder.add(
             pa.table({"id": range(10 * number, 10 * number + 10)}),
@@ -65,18 +66,18 @@ def test_names_that_need_care(builder: DeltaBuilder, spark: Any, vectors: bool) 
 @pytest.mark.parametrize("name", ["_x.parquet", ".x.parquet", "x._COPYING_", "a:b.parquet", "a\u2028b.parquet"])
 def test_names_that_spark_passes_over(builder: DeltaBuilder, spark: Any, name: str) -> None:
     builder.create(_ID, builder.add(pa.table({"id": [1, 2]}), path=name))
-    assert why_not(open_table(builder.root).scan(), spark) == "Spark does not open its name"
+    assert why_not(open_table(builder.root).scan(), spark) == "Spark does not open a file of its name"
 
 
 def test_hashes_that_collide(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     adds = [builder.add(pa.table({"id": [number]}), vector=builder.vector([5], "i")) for number in range(3)]
     builder.create(_ID, *adds, protocol=builder.features("deletionVectors"))
     scan = open_table(builder.root).scan()
-    monkeypatch.setattr(native, "xxhash64", lambda text: 7 if "/" not in text else xxhash64(text))
-    assert (native.keys_of(["/t/a", "/t/b"], "file") or [""])[0] == "file_path"
+    monkeypatch.setattr(file_keys, "xxhash64", lambda text: 7 if "/" not in text else xxhash64(text))
+    assert (file_keys.file_keys(["/t/a", "/t/b"], "file") or [""])[0] == "file_path"
     assert ids(same(scan, spark)) == [0, 1, 2]
-    monkeypatch.setattr(native, "xxhash64", lambda _: 7)
-    assert why_not(scan, spark) == "its path has the hash of another one"
+    monkeypatch.setattr(file_keys, "xxhash64", lambda _: 7)
+    assert why_not(scan, spark) == "its path has the same hash as another path"
 
 
 def _partitioned(builder: DeltaBuilder) -> None:
@@ -96,13 +97,13 @@ def _partitioned(builder: DeltaBuilder) -> None:
 def test_a_file_that_the_plan_does_not_know_fails(
     builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch, filters: tuple[str | None, str | None]
 ) -> None:
-    """Whatever is asked of its rows: an inner join would drop them without a word."""
+    """It fails whatever is asked of its rows; an inner join would drop them silently."""
     _partitioned(builder)
 
     def wrong(locations: list[str], _: str) -> Any:
         return "file_name", [[number] for number in range(len(locations))]
 
-    monkeypatch.setattr(choice, "keys_of", wrong)
+    monkeypatch.setattr(plan, "file_keys", wrong)
     frame = open_table(builder.root).scan(filters[0]).to_spark(spark, road="native")
     chosen = frame if filters[1] is None else frame.filter(filters[1])
     for query in (chosen, chosen.select("id"), chosen.groupBy().count(), chosen.limit(3)):
@@ -111,7 +112,7 @@ def test_a_file_that_the_plan_does_not_know_fails(
 
 
 def test_damaged_and_missing_files_fail(builder: DeltaBuilder, spark: Any) -> None:
-    """Also where the session passes over them."""
+    """They fail even where the session is set to ignore them."""
     adds = [builder.add(pa.table({"id": range(1000)}), path=f"{name}.parquet") for name in "ab"]
     builder.create(_ID, *adds)
     scan = open_table(builder.root).scan()
@@ -128,7 +129,7 @@ def test_damaged_and_missing_files_fail(builder: DeltaBuilder, spark: Any) -> No
 
 
 def test_vectors_at_the_edges_of_words(builder: DeltaBuilder, spark: Any) -> None:
-    """Also under ANSI rules, by which an index beyond an array fails."""
+    """This holds under ANSI rules, too, by which an index beyond the end of an array fails."""
     rows = pa.table({"id": range(200)})
     gone = [[0], [63, 64], [127, 128, 199], list(range(200))]
     builder.create(
@@ -145,7 +146,7 @@ def test_vectors_at_the_edges_of_words(builder: DeltaBuilder, spark: Any) -> Non
 
 
 def test_what_spark_is_asked_for(builder: DeltaBuilder, spark: Any) -> None:
-    """Columns, filters and limits of later operations reach Spark's scan, also through the join."""
+    """Columns, filters and limits of later operations reach Spark's scan, even through the join."""
     schema = pa.schema(
         [("id", pa.int64()), ("a", pa.string()), ("s", pa.struct([("x", pa.int32()), ("y", pa.int32())]))]
     )
@@ -171,43 +172,43 @@ def test_many_small_files_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeyp
     builder.create(_ID, *(builder.add(pa.table({"id": [number]})) for number in range(5)))
     scan = open_table(builder.root).scan()
     assert scan.explanation(spark).road == "native, 5 files"
-    monkeypatch.setattr(choice, "_FEW_FILES", 4)
+    monkeypatch.setattr(verdicts, "FEW_FILES", 4)
     assert "arrow, 5 files: the files are many and small" in scan.explain(spark)
-    assert choice.choose(scan, spark).frame is None
+    assert native_plan(scan, spark).frame is None
     assert ids(collect(scan.to_spark(spark, road="native"))) == ids(collect(scan.to_spark(spark))) == list(range(5))
-    monkeypatch.setattr(choice, "_WORTH_A_STATUS", 0)
-    monkeypatch.setattr(choice, "_MOST_LOOKS", 5 * 21)
+    monkeypatch.setattr(verdicts, "_WORTH_A_STATUS", 0)
+    monkeypatch.setattr(verdicts, "_MOST_LOOKS", 5 * 21)
     assert scan.explanation(spark).road == "native, 5 files"
-    monkeypatch.setattr(choice, "_MOST_LOOKS", 5 * 21 - 1)
-    assert "arrow, 5 files: the files are too many for the driver to look at" in scan.explain(spark)
+    monkeypatch.setattr(verdicts, "_MOST_LOOKS", 5 * 21 - 1)
+    assert "arrow, 5 files: the files are too many for the driver to read the footer of each" in scan.explain(spark)
 
 
 def test_one_file_says_whether_a_store_opens(
     builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else all footers would be read for nothing, each time."""
+    """All footers would otherwise be read in vain, each time."""
     builder.create(_ID, *(builder.add(pa.table({"id": [number]})) for number in range(5)))
     scan = open_table(builder.root).scan()
-    monkeypatch.setattr(choice, "_FEW_FILES", 4)
-    monkeypatch.setattr(choice, "_stores", {})
-    original, tried = native.read_files, []
+    monkeypatch.setattr(opening, "FEW_FILES", 4)
+    monkeypatch.setattr(sessions, "_known_stores", {})
+    original, tried = opening._read, []
 
     def refuse(_: Any, paths: list[str], __: Any) -> Any:
         tried.append(len(paths))
         raise PermissionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(choice, "read_files", refuse)
-        patch.setattr(choice, "fit_files", lambda places, *_: [pytest.fail(place) for place in places])
+        patch.setattr(opening, "_read", refuse)
+        patch.setattr(plan, "judge_footers", lambda places, *_: [pytest.fail(place) for place in places])
         for _ in range(2):
-            assert choice.choose(scan, spark, forced=True).reasons == {"Spark cannot open it": 5}
+            assert native_plan(scan, spark, forced=True).reasons == {"Spark cannot open it": 5}
     assert tried == [1, 1]
 
     def count(session: Any, paths: list[str], fields: Any) -> Any:
         tried.append(len(paths))
         return original(session, paths, fields)
 
-    monkeypatch.setattr(choice, "read_files", count)
+    monkeypatch.setattr(opening, "_read", count)
     for _ in range(2):
         assert ids(collect(scan.to_spark(spark, road="native"))) == list(range(5))
     assert tried == [1, 1, 1, 5, 5]
@@ -215,37 +216,38 @@ def test_one_file_says_whether_a_store_opens(
 
 def test_large_vectors_go_by_arrow(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _partitioned(builder)
-    monkeypatch.setattr(choice, "_MOST_WORDS", 12)
+    monkeypatch.setattr(verdicts, "_MOST_WORDS", 12)
     scan = open_table(builder.root).scan()
-    found = choice.choose(scan, spark)
-    assert found.native.to_pylist() == [True, False, False, False]
-    assert found.reasons == {"its deleted rows are too many to be broadcast": 3}
+    found = native_plan(scan, spark)
+    assert found.files.to_pylist() == [True, False, False, False]
+    assert found.reasons == {"its deleted rows are too many to broadcast": 3}
     assert rows_of(collect(scan.to_spark(spark))) == rows_of(scan.to_arrow())
     assert collect(open_table(builder.root).scan(limit=150).to_spark(spark)).num_rows == 150
 
 
 def test_paths_tell_files_of_one_name_apart() -> None:
-    """Spark spells them by the scheme that it opened them by."""
+    """Spark spells a path with the scheme by which it opened the file."""
     locations = ["s3://bucket/t/p=1/a b.parquet", "s3://bucket/t/p=2/a b.parquet"]
     for scheme in ("s3", "s3a"):
         paths = [f"{scheme}://bucket/t/p={number}/a%20b.parquet" for number in (1, 2)]
-        assert native.keys_of(locations, scheme) == ("file_path", [[xxhash64(path)] for path in paths])
-    local = native.keys_of(["/t/1/x", "/t/2/x"], "file")
+        assert file_keys.file_keys(locations, scheme) == ("file_path", [[xxhash64(path)] for path in paths])
+    local = file_keys.file_keys(["/t/1/x", "/t/2/x"], "file")
     assert local is not None
     assert {xxhash64("file:/t/2/x"), xxhash64("file:///t/2/x")} == set(local[1][1])
 
 
 def test_where_spark_has_no_file_system(builder: DeltaBuilder, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is tried until the session says that it has none, and then no more."""
+    """A call tries a scheme until the session says that it has no file system for it; the next call tries again."""
     tried: list[str] = []
-    original = native.read_files
+    original = opening._read
 
     def count(session: Any, paths: list[str], fields: Any) -> Any:
         tried.append(paths[0])
         return original(session, paths, fields)
 
-    monkeypatch.setattr(choice, "read_files", count)
-    monkeypatch.setattr(choice, "_schemes", {})
+    monkeypatch.setattr(opening, "_read", count)
+    facts = SessionFacts.of(spark)
+    monkeypatch.setattr(sessions, "_known_stores", {})
     fields = (Field("id", Primitive("long")),)
     places = {
         "s3": "s3://bucket/x.parquet",
@@ -253,19 +255,21 @@ def test_where_spark_has_no_file_system(builder: DeltaBuilder, spark: Any, monke
         "abfss": "abfss://c@a.dfs.core.windows.net/x",
     }
     for scheme, place in places.items():
-        assert choice._opened(spark, scheme, [place], fields) is None
-        assert choice._spellings(spark, scheme) == ()
+        assert opening.open_files(facts, scheme, [place], fields) is None
+        assert facts.stores.spellings(scheme) == ()
         before = list(tried)
-        assert choice._opened(spark, scheme, [place], fields) is None
+        assert opening.open_files(facts, scheme, [place], fields) is None
         assert tried == before, scheme
+        assert opening.open_files(SessionFacts.of(spark), scheme, [place], fields) is None
+        assert len(tried) > len(before), scheme
     assert tried[:2] == ["s3://bucket/x.parquet", "s3a://bucket/x.parquet"]
     builder.create(_ID, builder.add(pa.table({"id": [1]})))
-    monkeypatch.setattr(choice, "read_files", lambda *_: 1 / 0)
+    monkeypatch.setattr(opening, "_read", lambda *_: 1 / 0)
     assert why_not(open_table(builder.root).scan(), spark) == "Spark cannot open it"
 
 
 def test_batches_of_any_size(builder: DeltaBuilder, spark: Any) -> None:
-    """PySpark makes no frame of an Arrow table where batches have no bound."""
+    """PySpark cannot make a frame of an Arrow table where the size of batches has no limit."""
     add = builder.add(pa.table({"id": [1, 2]}), vector=builder.vector([0], "i"))
     builder.create(_ID, add, protocol=builder.features("deletionVectors"))
     for size in ("0", "-1"):
@@ -275,7 +279,7 @@ def test_batches_of_any_size(builder: DeltaBuilder, spark: Any) -> None:
 
 def test_roads_that_do_not_exist(builder: DeltaBuilder, spark: Any) -> None:
     builder.create(_ID)
-    with pytest.raises(InvalidArgumentError, match="road is 'fast'"):
+    with pytest.raises(InvalidArgumentError, match="road must be 'auto', 'native' or 'arrow', not 'fast'"):
         open_table(builder.root).scan().to_spark(spark, road="fast")
     assert collect(open_table(builder.root).scan().to_spark(spark, road="native")).num_rows == 0
     assert open_table(builder.root).scan().explain(spark).endswith("no file is read")

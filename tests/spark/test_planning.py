@@ -12,20 +12,22 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
-from deltaberg.table import scan as scans
+from deltaberg.files import read_task, tasks_of
+from deltaberg.table.read import sharing
+from deltaberg.table.read.sharing import BoundScan, bound_scan, file_tasks, planning_pieces, scan_part, share_planning
 from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.roads import collect
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.both_backends]
 
 _FILES = 50
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Give a table of 50 manifests with a file each, of which every fifth has a row deleted."""
+    """A table of 50 manifests with one file each; every fifth file has a deleted row."""
     spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "int"}, specs=[spec])
     rows, deletes = [], []
@@ -64,7 +66,7 @@ def test_the_fused_road(table: Any, spark: Any) -> None:
 
 
 def test_a_function_is_not_called_without_tasks(table: Any, spark: Any) -> None:
-    """Whoever takes the first batch finds one; how many partitions stand empty is our matter."""
+    """The function is not called in empty partitions, so that it can take a first batch."""
 
     def first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield next(batches).slice(0, 1).select(["id"])
@@ -73,20 +75,28 @@ def test_a_function_is_not_called_without_tasks(table: Any, spark: Any) -> None:
     assert 1 <= len(frame.collect()) <= 3
 
 
+def _ids(scan: BoundScan) -> list[int]:
+    """Read the column ``id`` of the planned files on this machine."""
+    tasks = tasks_of(file_tasks(scan))
+    return [row["id"] for task in tasks for batch in read_task(scan.read_spec, task) for row in batch.to_pylist()]
+
+
 def test_pieces_are_small_and_even(table: Any) -> None:
-    """What a task gets to plan is some rows of the manifest list; what all of them get is the schema and the like."""
-    scan = table.scan(planning="executors")
-    parts = scan.planning_parts(3)
+    """Each task plans some rows of the manifest list; the scan that all of them get is small."""
+    scan = bound_scan(table.scan(planning="executors"))
+    pieces = planning_pieces(scan)
+    assert pieces is not None
+    parts = share_planning(pieces, 3)
     assert [len(part) for part in parts] == [5] * 10
     assert len(pickle.dumps(scan)) < 10_000
-    assert sorted(row["id"] for part in parts for row in scan.of_pieces(part).to_arrow().to_pylist()) == _LEFT
+    assert sorted(number for part in parts for number in _ids(scan_part(scan, part))) == _LEFT
 
 
 _KINDS: list[dict[str, Any]] = [{"kind": "multipart", "parts": 4}, {"kind": "uuid-parquet", "sidecars": 5}]
 
 
 def _delta(builder: DeltaBuilder, checkpoint: dict[str, Any]) -> list[int]:
-    """Make a table of 20 files in a checkpoint, of which some were removed, got a vector, or were added since."""
+    """Make a table with 20 files in a checkpoint; later commits remove and add files and delete rows of one."""
     schema = pa.schema([("id", pa.int64()), ("p", pa.int32())])
     features = builder.features("v2Checkpoint", "deletionVectors")
 
@@ -113,13 +123,13 @@ def test_checkpoints_in_parts(builder: DeltaBuilder, spark: Any, checkpoint: dic
     few = table.scan("p IN (2, 3, 20) AND id >= 24", planning="executors")
     expected = [*range(25, 40), *range(200, 210)]
     assert sorted(collect(few.to_spark(spark)).column("id").to_pylist()) == expected
-    assert few.planning_parts(2) is not None
+    assert planning_pieces(bound_scan(few)) is not None
     assert len(pickle.dumps(scan)) < 10_000
-    assert table.scan().planning_parts(2) is None
+    assert planning_pieces(bound_scan(table.scan())) is None
 
 
 def test_a_pickled_scan_reads_everything(builder: DeltaBuilder) -> None:
-    """Without pieces it is the whole version, also where the table moved on."""
+    """Without pieces it reads the whole version, even if the table has changed since."""
     left = _delta(builder, _KINDS[1])
     scan = open_table(builder.root).scan("id >= 0")
     builder.commit(builder.add(pa.table({"id": [999]}), partition={"p": "9"}))
@@ -127,43 +137,45 @@ def test_a_pickled_scan_reads_everything(builder: DeltaBuilder) -> None:
     assert sorted(kept.to_arrow().column("id").to_pylist()) == left
     assert kept.count() == len(left)
     pieces = pa.concat_tables(scan.source.divide(scan.plan.condition).slice(k, 2) for k in (0, 2, 4))
-    assert sorted(kept.of_pieces(pieces).to_arrow().column("id").to_pylist()) == left
+    assert sorted(_ids(scan_part(bound_scan(kept), pieces))) == left
 
 
 def test_a_damaged_part_is_an_error(builder: DeltaBuilder) -> None:
-    """On the driver an older checkpoint takes its place."""
+    """The driver would use an older checkpoint instead."""
     left = _delta(builder, _KINDS[1])
-    scan = open_table(builder.root).scan(planning="executors")
+    scan = bound_scan(open_table(builder.root).scan(planning="executors"))
     sidecar = min((builder.log / "_sidecars").iterdir())
     sidecar.write_bytes(sidecar.read_bytes()[:-9])
-    parts = [scan.of_pieces(pieces) for pieces in scan.planning_parts(1)]
+    pieces = planning_pieces(scan)
+    assert pieces is not None
+    parts = [scan_part(scan, part) for part in share_planning(pieces, 1)]
     with pytest.raises(CorruptCheckpointError, match="planning='driver'"):
-        [part.to_arrow() for part in parts]
+        [_ids(part) for part in parts]
     assert sorted(open_table(builder.root).scan().to_arrow().column("id").to_pylist()) == left
 
 
 @needs_native
 def test_a_limit_and_both_roads(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files that go by Arrow are those that were chosen for it, however much metadata there is."""
+    """Only the files that were chosen for it go by Arrow, however much metadata there is."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.commit(builder.data([{"id": 1}]), builder.data([{"id": 2}], format="avro"))
-    monkeypatch.setattr(scans, "_MUCH_METADATA", 1)
+    monkeypatch.setattr(sharing, "_MUCH_METADATA", 1)
     table = open_table(builder.root)
-    assert table.scan().planning_parts(2) is not None
+    assert planning_pieces(bound_scan(table.scan())) is not None
     scan = table.scan(limit=10)
     assert "native, 1 files; arrow, 1 files" in scan.explain(spark)
     assert sorted(collect(scan.to_spark(spark)).column("id").to_pylist()) == [1, 2]
 
 
 def test_where_it_is_chosen(table: Any, builder: DeltaBuilder) -> None:
-    """By itself only for much metadata; never with a limit, nor for Delta tables; and by force an error says why."""
-    assert table.scan().planning_parts(2) is None
-    assert table.scan(limit=5).planning_parts(2) is None
+    """It is chosen only for much metadata, and never with a limit. If it is forced in vain, an error says why."""
+    assert planning_pieces(bound_scan(table.scan())) is None
+    assert planning_pieces(bound_scan(table.scan(limit=5))) is None
     with pytest.raises(InvalidArgumentError, match="it has a limit"):
-        table.scan(limit=5, planning="executors").planning_parts(2)
+        planning_pieces(bound_scan(table.scan(limit=5, planning="executors")))
     rows = pa.table({"id": [1]})
     builder.create(rows.schema, builder.add(rows))
     with pytest.raises(InvalidArgumentError, match="metadata is read as a whole"):
-        open_table(builder.root).scan(planning="executors").planning_parts(2)
-    with pytest.raises(InvalidArgumentError, match="planning is 'here'"):
+        planning_pieces(bound_scan(open_table(builder.root).scan(planning="executors")))
+    with pytest.raises(InvalidArgumentError, match="planning must be 'auto', 'driver' or 'executors', not 'here'"):
         table.scan(planning="here")

@@ -1,4 +1,4 @@
-"""Filters of a query, with Spark's push-down on and off: the same rows, and what to know before switching it on."""
+"""Filters of a query with Spark's pushdown on and off: the rows are the same, within the known limit of Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import deltaberg.spark
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Column, Predicate
-from deltaberg.spark.filters import from_spark
+from deltaberg.spark.source.from_spark_filters import from_spark
 from tests.spark.doors import VERSION, needs_data_sources, register
 from tests.support.delta_builder import DeltaBuilder
 
@@ -76,7 +76,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(builder.root)
 
 
-#: Every operator that Spark pushes, and every type.
+#: All operators that Spark pushes, on all types.
 _CONDITIONS = [
     "id > 15 AND id <= 30",
     "id IN (3, 15, 16, NULL)",
@@ -102,7 +102,7 @@ _CONDITIONS = [
 
 @pytest.fixture
 def allowed(spark: Any) -> Iterator[Any]:
-    """The session with the push-down allowed."""
+    """The session, with pushdown allowed."""
     before = spark.conf.get(_PUSHDOWN)
     spark.conf.set(_PUSHDOWN, "true")
     yield spark
@@ -116,7 +116,7 @@ def _load(spark: Any, location: str, *, push_filters: bool = True) -> Any:
 
 
 def test_rows_are_the_same(allowed: Any, everything: str) -> None:
-    """The judge is Spark itself, on the rows of the whole table."""
+    """Spark itself judges, by evaluating the conditions on all rows of the table."""
     holds = [f"({condition}) AS c{number}" for number, condition in enumerate(_CONDITIONS)]
     judged = _load(allowed, everything, push_filters=False).selectExpr("id", *holds).collect()
     assert len(judged) == 39
@@ -133,7 +133,7 @@ def test_rows_are_the_same(allowed: Any, everything: str) -> None:
 
 
 def test_filters_reach_the_scan(allowed: Any, everything: str) -> None:
-    """A file that the filter rules out is gone, and is not missed: it is never opened."""
+    """A file that the filter rules out is never opened, so that it may even be missing."""
     gone = next(path for path in Path(everything).glob("*.parquet") if _first_id(path) == 0)
     data = gone.read_bytes()
     gone.unlink()
@@ -151,7 +151,7 @@ def _two_uses(frame: Any) -> list[int]:
 
 
 def test_frames_can_be_used_again(allowed: Any, everything: str) -> None:
-    """Also where the session allows to push filters: by default none are."""
+    """By default no filter is pushed, even where the session allows it."""
     frame = _load(allowed, everything, push_filters=False)
     assert _two_uses(frame) == [1, 2]
     assert frame.filter("id > 30").count() == 9
@@ -159,7 +159,7 @@ def test_frames_can_be_used_again(allowed: Any, everything: str) -> None:
 
 
 def test_spark_still_keeps_one_plan_for_a_frame(allowed: Any, everything: str) -> None:
-    """Where this fails Spark was mended, and filters can be pushed wherever the session allows it."""
+    """If this fails, Spark has been fixed, and filters can be pushed wherever the session allows it."""
     assert _two_uses(_load(allowed, everything)) == [2, 2]
 
 

@@ -1,4 +1,4 @@
-"""Whole tables through each door of Spark: deleted rows, renamed columns, partitions, many files, none."""
+"""Whole tables read in each way on Spark: deleted rows, renamed columns, partitions, many files, none."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def _everything(builder: DeltaBuilder, rng: random.Random) -> list[dict[str, Any
     return rows
 
 
+@pytest.mark.both_backends
 @pytest.mark.parametrize("door", DOORS)
 def test_vectors_mapping_and_partitions(door: str, spark: Any, builder: DeltaBuilder, rng: random.Random) -> None:
     rows = _everything(builder, rng)
@@ -105,7 +106,7 @@ def test_a_table_without_rows(door: str, spark: Any, builder: DeltaBuilder) -> N
     builder.create(schema)
     found = read(door, spark, builder.root)
     assert (found.num_rows, found.column_names) == (0, schema.names)
-    # A file of which every row is deleted, and one that has none.
+    # A file whose rows are all deleted, and one without rows.
     gone = builder.add(pa.table({"id": [1]}), vector=builder.vector([0]))
     builder.commit(gone, builder.add(pa.table({"id": pa.array([], pa.int64())})), builder.features("deletionVectors"))
     assert read(door, spark, builder.root).num_rows == 0
@@ -131,7 +132,7 @@ def test_limits_are_global(spark: Any, builder: DeltaBuilder, rng: random.Random
 
 
 def test_a_frame_is_used_twice_while_the_table_moves_on(spark: Any, builder: DeltaBuilder) -> None:
-    """What was planned is read: files that were removed since are still there until they are vacuumed."""
+    """The planned files are read; removed files stay in place until they are vacuumed."""
     add = builder.add(pa.table({"id": [1, 2, 3]}))
     builder.create(_ID, add)
     frame = open_table(builder.root).scan().to_spark(spark)

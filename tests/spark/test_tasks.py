@@ -1,4 +1,4 @@
-"""How a scan is dealt out to Spark: balanced, small when pickled, and nothing of it on the driver."""
+"""How a scan is shared out to Spark's tasks: evenly, in few bytes, and with the size that Spark is to expect."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ import deltaberg.spark
 from deltaberg import Scan, open_table
 from deltaberg.files import pack_tasks, task_schema, unpack_tasks
 from deltaberg.schema import arrow_schema
-from deltaberg.spark.partitions import partition_keys
-from deltaberg.spark.tasks import FusedTask, ReadTask
+from deltaberg.spark.read.task_frames import partition_keys
+from deltaberg.spark.read.tasks import FusedTask, ReadTask
 from deltaberg.spark.types import spark_width
+from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 from tests.spark.doors import needs_native
-from tests.spark.natively import setting, shown_plan
+from tests.spark.native_road import setting, shown_plan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
 from tests.support.roads import collect
@@ -42,10 +43,10 @@ def _rows_by_partition(scan: Scan, spark: Any) -> list[int]:
 
 def test_small_files_are_packed(builder: DeltaBuilder) -> None:
     builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(300)])
-    tasks = open_table(builder.root).scan().spark_tasks(4)
+    tasks = grouped_tasks(bound_scan(open_table(builder.root).scan()), 4)
     sizes = [batch.num_rows for batch in tasks]
     assert sum(sizes) == 300
-    # Opening a file counts as reading 4 MiB: so many are more than four groups of 128 MiB, but even ones.
+    # Opening a file counts as reading 4 MiB, so that these files fill more than four groups of 128 MiB.
     assert len(sizes) == 12
     assert max(sizes) - min(sizes) <= 1
 
@@ -53,13 +54,14 @@ def test_small_files_are_packed(builder: DeltaBuilder) -> None:
 @pytest.mark.parametrize(("files", "groups"), [(1, [1]), (3, [1, 2]), (4, [2, 2]), (31, [15, 16])])
 def test_groups_are_even(files: int, groups: list[int], builder: DeltaBuilder) -> None:
     builder.create(_ID, *[builder.add(pa.table({"id": [number]})) for number in range(files)])
-    assert sorted(batch.num_rows for batch in open_table(builder.root).scan().spark_tasks(2)) == groups
+    scan = bound_scan(open_table(builder.root).scan())
+    assert sorted(batch.num_rows for batch in grouped_tasks(scan, 2)) == groups
 
 
 def test_large_files_are_split_and_the_rest_is_balanced(builder: DeltaBuilder) -> None:
-    """What counts is the size that the log records: splitting opens no data file."""
+    """The size in the log counts; splitting opens no data file."""
     sizes = [1 << 30, 100 << 20, 10 << 20]
-    tasks = _large(builder, sizes).spark_tasks(4)
+    tasks = grouped_tasks(bound_scan(_large(builder, sizes)), 4)
     spans = [
         (row["location"].rpartition("/")[2], row["start"], min(row["stop"], row["size"]))
         for batch in tasks
@@ -93,10 +95,10 @@ _NESTED = pa.struct({"a": pa.int32(), "b": pa.list_(pa.int64()), "c": pa.map_(pa
 def test_tasks_have_as_many_bytes_of_the_wanted_columns(
     columns: list[str] | None, condition: str | None, groups: int, builder: DeltaBuilder
 ) -> None:
-    """A quarter of them at the least, beside what opening costs; how wide a column is, is guessed by its type."""
+    """The width of a column is estimated by its type; at least a quarter of a file counts, and the cost to open it."""
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("bytes", pa.binary()), ("nested", _NESTED)])
     scan = _large(builder, [128 << 20] * 64, schema, columns=columns, filter=condition)
-    found = scan.spark_tasks(1)
+    found = grouped_tasks(bound_scan(scan), 1)
     assert sum(batch.num_rows for batch in found) == 64
     assert len(found) == groups
 
@@ -108,7 +110,7 @@ def test_formats_of_rows_are_read_whole(format: str, groups: int, tmp_path: Path
     for file in files:
         file.size = 128 << 20
     made.commit(*files)
-    assert len(open_table(made.root).scan(columns=["id"]).spark_tasks(1)) == groups
+    assert len(grouped_tasks(bound_scan(open_table(made.root).scan(columns=["id"])), 1)) == groups
 
 
 @pytest.mark.spark
@@ -128,7 +130,7 @@ def test_one_large_file_is_read_by_several_tasks(spark: Any, builder: DeltaBuild
 
 @pytest.mark.spark
 def test_every_group_has_a_partition_of_its_own(spark: Any) -> None:
-    """Spark's own hash is the judge of the keys that are chosen for it."""
+    """Spark's own hash judges the keys that are chosen for it."""
     for count in (1, 2, 7, 64):
         rows = [(key,) for key in partition_keys(count)]
         frame = spark.createDataFrame(rows, "slot int").repartition(count, "slot")
@@ -137,7 +139,7 @@ def test_every_group_has_a_partition_of_its_own(spark: Any) -> None:
 
 
 def _large(builder: DeltaBuilder, sizes: list[int], schema: pa.Schema = _ID, **options: Any) -> Scan:
-    """Plan files of these sizes, as the log has them: there are none."""
+    """Return a scan of files that have these sizes in the log; the files do not exist."""
     adds = [builder.add(path=f"{number}.parquet") for number in range(len(sizes))]
     for add, size in zip(adds, sizes, strict=True):
         add["add"]["size"] = size
@@ -153,7 +155,7 @@ def _explained(frame: Any) -> str:
 
 
 def _as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltaberg.spark.partitions._MOST_CARRIED", 0)
+    monkeypatch.setattr("deltaberg.spark.read.task_frames._MOST_CARRIED", 0)
 
 
 @pytest.mark.spark
@@ -162,9 +164,9 @@ def _as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_spark_expects_the_bytes_of_the_files(
     carried: bool, by_rows: str, spark: Any, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would take any table for a small one, and broadcast it for a join.
+    """Otherwise it would take any table for a small one, and broadcast it for a join.
 
-    Where it plans by the number of rows, it multiplies that by the width of the columns.
+    If it plans by the number of rows, it multiplies that by the width of the columns.
     """
     if not carried:
         _as_rows(monkeypatch)
@@ -183,14 +185,14 @@ def test_spark_expects_the_bytes_of_the_files(
                 float(text) for text in re.findall(r"(?:MapInArrow|Filter isnotnull).*sizeInBytes=([0-9.]+) MiB", plan)
             ]
             assert len(found) == 2
-            # It may expect more, by the width of tasks that are rows, and before it knows which columns are wanted.
+            # It may expect more: by the width of tasks that are rows, and before it knows the wanted columns.
             is_exact = carried and by_rows == "false"
             assert size * 0.99 < min(found) <= max(found) < size * (1.01 if is_exact else 8.1)
 
 
 @pytest.mark.spark
 def test_widths_are_those_of_spark(spark: Any) -> None:
-    """What it says to expect of a thousand rows of a type."""
+    """Spark's own estimate for a thousand rows of each type judges."""
     for text in (
         *(
             "boolean",
@@ -218,7 +220,7 @@ def test_widths_are_those_of_spark(spark: Any) -> None:
 @pytest.mark.spark
 @needs_native
 def test_a_vast_table_is_expected_to_be_vast(spark: Any, builder: DeltaBuilder) -> None:
-    """Whatever a session calls small enough to be broadcast, of which Spark takes 8 GiB at most.
+    """Its size is above every threshold for broadcasts that a session may set; Spark broadcasts at most 8 GiB.
 
     Its tasks are rows, which Spark 3.5 expects to be endless.
     """
@@ -234,7 +236,7 @@ def test_a_vast_table_is_expected_to_be_vast(spark: Any, builder: DeltaBuilder) 
 def test_a_large_table_is_not_broadcast_after_the_shuffle_of_its_tasks(
     planning: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark plans again when it has seen how few bytes the tasks are."""
+    """Spark plans again after the shuffle, when it knows how small the tasks are."""
     _as_rows(monkeypatch)
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     rows = pa.table({"id": range(1 << 18)}, schema=arrow_of(builder.fields))
@@ -306,7 +308,7 @@ def test_no_task_has_the_archives_of_spark_read_again(spark: Any, builder: Delta
 
 
 def test_tasks_are_small(builder: DeltaBuilder) -> None:
-    """A few hundred bytes each beyond their deletes, however many there are."""
+    """Each has a few hundred bytes in addition to its deletes, however many there are."""
     adds = [
         builder.add(
             path=f"region=r{number}/part-{number:05d}-0f9c4a1e-5f1c-4b6e-9d3c-abcdef{number:06d}.c000.snappy.parquet",
@@ -317,8 +319,8 @@ def test_tasks_are_small(builder: DeltaBuilder) -> None:
     ]
     schema = pa.schema([("id", pa.int64()), ("region", pa.string())])
     builder.create(schema, *adds, partition_by=["region"])
-    scan = open_table(builder.root).scan(filter="id >= 0")
-    single = pa.Table.from_batches(scan.spark_tasks(1)).combine_chunks().to_batches()[0]
+    scan = bound_scan(open_table(builder.root).scan(filter="id >= 0"))
+    single = pa.Table.from_batches(grouped_tasks(scan, 1)).combine_chunks().to_batches()[0]
     packed = pack_tasks(single)
     assert len(packed) / 200 < 100
     alone = [len(pickle.dumps(pack_tasks(single.slice(index, 1)))) for index in range(200)]
@@ -330,7 +332,7 @@ def test_tasks_are_small(builder: DeltaBuilder) -> None:
 
 def test_what_all_tasks_share_does_not_grow_with_the_table(builder: DeltaBuilder) -> None:
     def pickled(scan: Scan) -> int:
-        return len(pickle.dumps(FusedTask(ReadTask(scan.read_spec), len, ("id",))))  # type: ignore[arg-type]
+        return len(pickle.dumps(FusedTask(ReadTask(bound_scan(scan).read_spec), len, ("id",))))  # type: ignore[arg-type]
 
     builder.create(_ID, builder.add(pa.table({"id": [1]})))
     small = pickled(open_table(builder.root).scan())
@@ -344,8 +346,8 @@ def _attributes(path: Path) -> set[str]:
 
 
 def test_nothing_uses_py4j() -> None:
-    """Spark Connect has neither a JVM in reach nor a SparkContext."""
-    sources = sorted(Path(deltaberg.spark.__file__).parent.glob("*.py"))
+    """Over Spark Connect there is neither a JVM in reach nor a SparkContext."""
+    sources = sorted(Path(deltaberg.spark.__file__).parent.rglob("*.py"))
     assert len(sources) >= 7
     forbidden = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "_sc", "sparkContext", "rdd"}
     for path in sources:
@@ -366,5 +368,5 @@ def test_a_table_in_memory_is_refused() -> None:
         '"partitionColumns":[],"configuration":{}}}\n'
     )
     open_store(root).put("table/_delta_log/00000000000000000000.json", lines.encode())
-    with pytest.raises(InvalidArgumentError, match="known to this process alone"):
+    with pytest.raises(InvalidArgumentError, match="exists only in this process"):
         open_table("memory://for-spark/table").scan().to_spark(SimpleNamespace(createDataFrame=print))

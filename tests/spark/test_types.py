@@ -1,4 +1,4 @@
-"""Values of every type through each door of Spark: exactly those that were written."""
+"""Values of every type, read in each way on Spark: exactly those that were written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 _UTC = dt.timezone.utc
 _INSTANTS = [
     dt.datetime(1, 1, 1, tzinfo=_UTC),
-    # Before and after the calendar was reformed, and while local time was that of the sun.
+    # Before and after the Gregorian reform, and before the introduction of standard time.
     dt.datetime(1582, 10, 4, 23, 59, 59, 999_999, tzinfo=_UTC),
     dt.datetime(1582, 10, 15, tzinfo=_UTC),
     dt.datetime(1883, 11, 18, 12, 3, 57, 1, tzinfo=_UTC),
@@ -131,7 +131,7 @@ def test_void_columns_are_null(door: str, spark: Any, builder: DeltaBuilder) -> 
 
 
 def _variant(value: bytes) -> dict[str, bytes]:
-    """Give a variant without names: version 1, no dictionary."""
+    """Return a variant without names: version 1, no dictionary."""
     return {"metadata": b"\x01\x00\x00", "value": value}
 
 

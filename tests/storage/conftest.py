@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import azurite, moto_s3
+from tests.storage.places import Place, opened, troubled
+from tests.support import azurite, faulty_proxy, moto_s3
+from tests.support.faulty_proxy import FaultyProxy
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Bucket:
         return f"{self.url}/{name}"
 
     def store(self) -> Any:
-        """Give a client of the bucket that is not the one under test."""
+        """Return a client of the bucket that is not the one under test."""
         from obstore.store import AzureStore, S3Store
 
         kind: Any = S3Store if self.url.startswith("s3") else AzureStore
@@ -110,4 +113,59 @@ def _create_container(endpoint: str, name: str) -> None:
 def bucket(request: pytest.FixtureRequest) -> Bucket:
     """An empty bucket of each kind."""
     found: Bucket = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="session")
+def s3_gateway(s3_endpoint: str) -> Iterator[FaultyProxy]:
+    """A gateway before the S3 server; `s3_proxy` is the same without what other tests left."""
+    with faulty_proxy.running(s3_endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def s3_proxy(s3_gateway: FaultyProxy) -> Iterator[FaultyProxy]:
+    """A gateway before the S3 server that has no faults yet."""
+    s3_gateway.reset()
+    yield s3_gateway
+    s3_gateway.reset()
+
+
+@pytest.fixture
+def behind(s3: Bucket, s3_proxy: FaultyProxy) -> Bucket:
+    """An empty bucket behind the gateway."""
+    return Bucket(s3.url, {**s3.options, "AWS_ENDPOINT_URL": s3_proxy.endpoint})
+
+
+@pytest.fixture(params=["local", "memory", "s3", "azure", "faulty"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A directory that does not exist yet, in a store of each kind."""
+    kind: str = request.param
+    if kind == "local":
+        return opened(kind, str(tmp_path))
+    if kind == "memory":
+        return opened(kind, f"memory://{uuid.uuid4()}")
+    bucket: Bucket = request.getfixturevalue("azure" if kind == "azure" else "behind")
+    if kind == "azure":
+        return opened(kind, bucket.url, bucket.options)
+    found = opened(kind, bucket.url, {**bucket.options, "max_retries": "8"})
+    if kind == "faulty":
+        troubled(request.getfixturevalue("s3_proxy"))
+    return replace(found, unfinished=partial(_unfinished, request.getfixturevalue("s3")))
+
+
+def _unfinished(bucket: Bucket) -> list[Any]:
+    import boto3
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=bucket.options["AWS_ENDPOINT_URL"],
+        region_name=moto_s3.REGION,
+        aws_access_key_id=moto_s3.KEY,
+        aws_secret_access_key=moto_s3.SECRET,
+    )
+    try:
+        found: list[Any] = client.list_multipart_uploads(Bucket=bucket.url.removeprefix("s3://")).get("Uploads", [])
+    finally:
+        client.close()
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import pickle
 from pathlib import Path
@@ -20,6 +19,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.storage import open_store, parse_location
+from deltaberg.table.read.sharing import bound_scan
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road
@@ -145,7 +145,14 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 def test_secrets_are_not_shown(s3: Bucket, odd: Path) -> None:
     table = open_table(s3.upload(odd, "t"), storage_options=s3.options)
     scan = table.scan("id > 5")
-    shown = [repr(table), repr(scan), scan.explain(), repr(scan.read_spec), repr(scan.source), str(scan.plan)]
+    shown = [
+        repr(table),
+        repr(scan),
+        scan.explain(),
+        repr(bound_scan(scan).read_spec),
+        repr(scan.source),
+        str(scan.plan),
+    ]
     assert not [text for text in shown if "secret-s3" in text]
 
 
@@ -179,7 +186,7 @@ def test_odd_options_are_refused() -> None:
 
 def test_scans_travel_without_clients(s3: Bucket, odd: Path) -> None:
     table = open_table(s3.upload(odd, "t"), storage_options=s3.options)
-    spec = pickle.loads(pickle.dumps(table.scan().read_spec))
+    spec = pickle.loads(pickle.dumps(bound_scan(table.scan()).read_spec))
     assert spec.store.options == s3.options
 
 
@@ -215,30 +222,6 @@ def test_memory(odd: Path) -> None:
             store.put(f"t/{path.relative_to(odd).as_posix()}", path.read_bytes())
     table = open_table("memory://tests/t")
     assert ids_of(table) == _IDS
-
-
-def test_a_store_by_its_methods(bucket: Bucket) -> None:
-    store = open_store(parse_location(f"{bucket.url}/x"), bucket.options)
-    assert not store.has_objects("d")
-    assert store.put("d/b c", b"0123456789")
-    assert not store.put("d/b c", b"other")
-    assert store.put("d/b c", b"0123456789", overwrite=True)
-    for name in ("d/a", "d/c", "d/sub/x", "e"):
-        store.put(name, b"x")
-    assert store.has_objects("d")
-    assert [meta.path for meta in store.list_from("d")] == ["d/a", "d/b c", "d/c"]
-    assert [meta.path for meta in store.list_from("d", "b c")] == ["d/b c", "d/c"]
-    assert list(store.list_from("nowhere")) == []
-    assert store.get_ranges("d/b c", [(2, 3), (9, 1)]) == [b"234", b"9"]
-    assert store.head("d/b c").size == 10
-    with store.open("d/b c") as file:
-        file.seek(4)
-        assert file.read(2) == b"45"
-        assert file.seek(0, io.SEEK_END) == 10
-    store.delete("d/a")
-    for ask in (store.get, store.head, lambda path: store.get_ranges(path, [(0, 1)])):
-        with pytest.raises(FileNotFoundError):
-            ask("d/a")
 
 
 def test_listing_starts_at_an_offset(s3: Bucket, builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

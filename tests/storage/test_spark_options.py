@@ -11,7 +11,7 @@ import pytest
 from deltaberg import open_table
 from tests.spark.doors import DOORS, needs_native, read
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import collect
+from tests.support.roads import collect, native_plan
 
 pytestmark = pytest.mark.spark
 
@@ -37,8 +37,6 @@ def test_a_bucket(door: str, s3: Any, spark: Any, tmp_path: Path, monkeypatch: p
 @needs_native
 def test_files_of_two_stores(s3: Any, spark: Any, tmp_path: Path) -> None:
     """A clone has files of other stores, each of which Spark may have a file system for, or none."""
-    from deltaberg.spark.choice import choose
-
     schema = pa.schema([("id", pa.int64())])
     source, clone = DeltaBuilder(tmp_path / "source"), DeltaBuilder(tmp_path / "clone")
     # Spark would be asked for a file system for whichever is first.
@@ -51,6 +49,6 @@ def test_files_of_two_stores(s3: Any, spark: Any, tmp_path: Path) -> None:
     clone.create(schema, far[0], near, far[1])
     scan = open_table(clone.root, storage_options=s3.options, location_map={bucket: bucket}).scan()
     assert sorted(collect(scan.to_spark(spark))["id"].to_pylist()) == [1, 2, 3]
-    found = choose(scan, spark)
+    found = native_plan(scan, spark)
     assert found.reasons == {"the session has no file system for its location": 2}
-    assert sum(found.native.to_pylist()) == 1
+    assert sum(found.files.to_pylist()) == 1

@@ -1,4 +1,4 @@
-"""The canonical text of a query result, and its hash, as the conformance index states it.
+"""The canonical text of a query result, and its hash, as the conformance index defines them.
 
 Each row is a JSON object with sorted keys; the lines are sorted and hashed together, so that neither the order of
 rows nor that of columns matters. Variants are the JSON text of their value.
@@ -23,13 +23,13 @@ _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def digest(table: pa.Table, variants: bool = True) -> str:
-    """Give the SHA-256 of a table's canonical lines; without ``variants``, variants are structs of bytes."""
+    """Return the SHA-256 of a table's canonical lines; without ``variants``, variants are structs of bytes."""
     lines = "".join(f"{line}\n" for line in canonical_lines(table, variants))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def canonical_lines(table: pa.Table, variants: bool = True) -> list[str]:
-    """Give the canonical text of each row, sorted."""
+    """Return the canonical text of each row, sorted."""
     columns = {
         field.name: _values(table.column(index).combine_chunks(), field, variants)
         for index, field in enumerate(table.schema)
@@ -69,7 +69,7 @@ def _values(array: pa.Array | pa.ChunkedArray, field: pa.Field, variants: bool) 
 
 
 def _is_variant(field: pa.Field) -> bool:
-    """Know a variant of ours by its field, and one that came through Spark by its child."""
+    """Recognise a variant of ours by its field, and one that came through Spark by its child."""
     if is_variant_field(field):
         return True
     marked = (
@@ -90,7 +90,7 @@ def _map(pairs: list[Any]) -> dict[str, Any]:
 
 
 def _plain(array: pa.Array) -> list[Any]:
-    """Give dates and timestamps as numbers, which may lie outside of Python's range."""
+    """Return dates and timestamps as numbers, which may be outside Python's range."""
     if pt.is_date32(array.type):
         array = array.view(pa.int32())
     elif pt.is_timestamp(array.type):

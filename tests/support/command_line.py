@@ -1,4 +1,4 @@
-"""Runs the command ``deltaberg``: inside of this process, as a process of its own, and on a terminal."""
+"""Runs the command ``deltaberg``: inside this process, as a process of its own, and on a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["call", "json_lines", "printed", "spawn", "terminal_text"]
 
 
 def call(*arguments: object) -> Result:
-    """Run a command and give how it ended; ``stdout`` and ``stderr`` are apart."""
+    """Run a command and return how it ended, with ``stdout`` and ``stderr`` apart."""
     return CliRunner().invoke(cli, [str(argument) for argument in arguments], prog_name="deltaberg")
 
 
@@ -34,7 +34,7 @@ def json_lines(*arguments: object) -> list[Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
 def spawn(*arguments: object, **environment: str) -> subprocess.Popen[str]:

@@ -1,8 +1,9 @@
-"""Builds Delta tables by hand: every action, name and byte is the caller's to choose, and nothing of the code under
-test takes part. Demo, tests and benchmarks share it.
+"""Builds Delta tables by hand, for the demo, the tests and the benchmarks.
 
-The builder remembers what it wrote and knows, by the simplest replay there is (oldest first), which files are live
-and which rows they hold.
+The caller chooses every action, name and byte, and none of the code under test is used.
+
+The builder remembers what it wrote. By the simplest possible replay (oldest first), it knows which files are live and
+which rows they hold.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _EPOCH_MILLIS = 1_700_000_000_000
 
 
 def commit_name(version: int) -> str:
-    """Give the name of a version's log entry."""
+    """Return the name of a version's log entry."""
     return f"{version:020d}.json"
 
 
@@ -54,7 +55,7 @@ class DeltaBuilder:
         reader_features: Sequence[str] | None = None,
         writer_features: Sequence[str] | None = None,
     ) -> Action:
-        """Give a protocol action."""
+        """Return a protocol action."""
         fields: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
         if reader_features is not None:
             fields["readerFeatures"] = list(reader_features)
@@ -64,7 +65,7 @@ class DeltaBuilder:
 
     @classmethod
     def features(cls, *names: str, writer_only: Sequence[str] = ()) -> Action:
-        """Give a protocol (3, 7) with these reader-writer features, and these of writers alone."""
+        """Return a protocol (3, 7) with these reader-writer features and these writer-only features."""
         return cls.protocol(3, 7, names, [*names, *writer_only])
 
     @staticmethod
@@ -74,7 +75,7 @@ class DeltaBuilder:
         configuration: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> Action:
-        """Give a metaData action; other fields replace the defaults, and those that are None are left out."""
+        """Return a metaData action; other fields replace the defaults, and those that are None are left out."""
         columns = [
             field(child.name, child.type, child.nullable) if isinstance(child, pa.Field) else child for child in schema
         ]
@@ -101,7 +102,7 @@ class DeltaBuilder:
         writer: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Action:
-        """Write a data file, if rows are given, and give the add action for it.
+        """Write a data file, if rows are given, and return its add action.
 
         Parameters
         ----------
@@ -140,7 +141,7 @@ class DeltaBuilder:
 
     @staticmethod
     def remove(add: Action, *, extended: bool = True, **fields: Any) -> Action:
-        """Give the remove action that cancels an add."""
+        """Return the remove action that cancels an add."""
         source = add["add"]
         body: dict[str, Any] = {"path": source["path"], "deletionTimestamp": _EPOCH_MILLIS + 1000, "dataChange": True}
         if extended:
@@ -157,14 +158,14 @@ class DeltaBuilder:
     def vector(
         self, positions: Iterable[int], storage: str = "u", prefix: str = "", directory: Path | None = None
     ) -> dict[str, Any]:
-        """Write a deletion vector and give its descriptor; ``storage`` is u, p or i."""
+        """Write a deletion vector and return its descriptor; ``storage`` is u, p or i."""
         (descriptor,) = self.vectors([positions], storage, prefix, directory)
         return descriptor
 
     def vectors(
         self, several: Sequence[Iterable[int]], storage: str = "u", prefix: str = "", directory: Path | None = None
     ) -> list[dict[str, Any]]:
-        """Write deletion vectors into one file and give their descriptors."""
+        """Write deletion vectors into one file and return their descriptors."""
         positions = [sorted(set(one)) for one in several]
         bodies = [bitmap_bytes(one) for one in positions]
         if storage == "i":
@@ -205,7 +206,7 @@ class DeltaBuilder:
     ) -> int:
         """Write the next version, or the given one; ``millis`` sets the modification time of the log file.
 
-        A commit of no actions has a ``commitInfo`` of nothing.
+        A commit without actions has an empty ``commitInfo``.
         """
         version = self.version + 1 if version is None else version
         present = [action for action in actions if action is not None]
@@ -245,7 +246,7 @@ class DeltaBuilder:
     # What a reader must find
 
     def live(self, version: int | None = None) -> dict[tuple[str, str | None], Action]:
-        """Give the live adds of a version by (path, unique id of the deletion vector): replayed oldest first."""
+        """Return the live adds of a version by (path, unique id of the deletion vector): replayed oldest first."""
         version = self.version if version is None else version
         found: dict[tuple[str, str | None], Action] = {}
         for number in sorted(self.commits):
@@ -277,7 +278,7 @@ class DeltaBuilder:
         stats: str = "json",
         name: str | None = None,
     ) -> list[Path]:
-        """Write a checkpoint of a version, of what `live` knows or of given actions; give its files.
+        """Write a checkpoint of a version, from what `live` knows or from given actions; return its files.
 
         Parameters
         ----------
@@ -306,7 +307,7 @@ class DeltaBuilder:
         return files
 
     def table_actions(self, version: int) -> list[Action]:
-        """Give what a checkpoint of a version holds."""
+        """Return what a checkpoint of a version holds."""
         latest: dict[Any, Action] = {}
         removes: dict[tuple[str, str | None], Action] = {}
         for number in sorted(number for number in self.commits if number <= version):

@@ -103,7 +103,7 @@ def write_actions(path: Path, actions: Sequence[Action], stats: str) -> None:
 
 
 def _parsed(stats: Any) -> Any:
-    """Give statistics as a dictionary; typed ones are given as such."""
+    """Return statistics as a dictionary; typed ones already are dictionaries."""
     return json.loads(stats) if isinstance(stats, str) else stats
 
 
@@ -113,7 +113,7 @@ def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 
 
 def without_column(table: pa.Table, name: str, inside: str | None = None) -> pa.Table:
-    """Take a column out of a table, or a field out of a column of structs."""
+    """Remove a column from a table, or a field from a column of structs."""
     if inside is None:
         return table.drop_columns([name])
     column = table.column(name).combine_chunks()
@@ -122,7 +122,7 @@ def without_column(table: pa.Table, name: str, inside: str | None = None) -> pa.
 
 
 def with_column(table: pa.Table, name: str, inside: str, values: pa.Array) -> pa.Table:
-    """Put a field into a column of structs, in the place of the one of that name if there is one."""
+    """Add a field to a column of structs, or replace the one of that name."""
     column = table.column(name).combine_chunks()
     fields = {field.name: (column.field(field.name), field) for field in column.type}
     fields[inside] = (values, pa.field(inside, values.type))
@@ -137,7 +137,7 @@ def _with_fields(table: pa.Table, name: str, arrays: list[pa.Array], fields: lis
 
 
 def _cell(value: Any, kind: pa.DataType) -> Any:
-    """Give maps as pairs, which is how pyarrow takes them."""
+    """Return maps as pairs, as pyarrow takes them."""
     if isinstance(value, dict) and pa.types.is_map(kind):
         return list(value.items())
     if isinstance(value, dict) and pa.types.is_struct(kind):

@@ -25,21 +25,21 @@ _DELTA_TYPES = {
 
 
 def field(name: str, type: Any, nullable: bool = True, **metadata: Any) -> dict[str, Any]:
-    """Give a field of a Delta schema; ``type`` is a name, a type tree or an Arrow type.
+    """Return a field of a Delta schema; ``type`` is a name, a type tree or an Arrow type.
 
-    Metadata is given by name, ``__`` for a dot: ``delta__columnMapping__id=3``.
+    Metadata is passed by name, with ``__`` for a dot: ``delta__columnMapping__id=3``.
     """
     keys = {key.replace("__", "."): value for key, value in metadata.items()}
     return {"name": name, "type": delta_type(type), "nullable": nullable, "metadata": keys}
 
 
 def struct_type(*fields: dict[str, Any]) -> dict[str, Any]:
-    """Give a struct type."""
+    """Return a struct type."""
     return {"type": "struct", "fields": list(fields)}
 
 
 def delta_type(found: Any) -> Any:
-    """Give the Delta type of an Arrow type; names and trees stay what they are."""
+    """Return the Delta type of an Arrow type; names and trees stay as they are."""
     if not isinstance(found, pa.DataType):
         return found
     if pa.types.is_decimal(found):

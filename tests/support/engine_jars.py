@@ -1,5 +1,7 @@
-"""The settings of a Spark session with the jars of delta-spark and iceberg-spark. They take the names ``delta`` and
-``iceberg`` as data sources, so such a session is in a process of its own, never in that of the tests.
+"""The settings of a Spark session with the jars of delta-spark and iceberg-spark.
+
+The jars register the data sources ``delta`` and ``iceberg``, so such a session runs in its own process, never in that
+of the tests.
 """
 
 from __future__ import annotations

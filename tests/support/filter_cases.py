@@ -1,4 +1,4 @@
-"""Random filters, with the rows that they keep as pyarrow finds them in the whole table."""
+"""Random filters, and the rows that they keep according to pyarrow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNORDERED = (pt.is_nested, pt.is_null)
 
 
 class FilterCase(NamedTuple):
-    """A filter, and for each row whether it is true, false or unknown (null)."""
+    """A filter, and whether it is true, false or unknown (null) for each row."""
 
     filter: Expression
     mask: pa.ChunkedArray
@@ -40,13 +40,13 @@ class FilterCase(NamedTuple):
 
 
 def filter_cases(rows: pa.Table, rng: random.Random, count: int) -> list[FilterCase]:
-    """Give filters over the columns of a table whose values, and nulls, occur in it."""
+    """Draw filters on the columns of a table, with values that occur in it."""
     names = [name for name in rows.column_names if not name.startswith("_")]
     return [_case(rows, names, rng, depth=rng.choice((0, 0, 1, 2))) for _ in range(count)]
 
 
 def check_filters(table: Any, rng: random.Random, count: int = 30) -> int:
-    """Compare filtered scans of an Iceberg table with the filtered whole; give how many files were never planned."""
+    """Compare filtered scans of an Iceberg table with the filtered table; return how many files were never planned."""
     names = table.schema.names
     whole = table.scan(columns=[*map(_name, names), "_file"]).to_arrow()
     every = _file_names(table.scan().files()["file_path"])
@@ -64,7 +64,7 @@ def check_filters(table: Any, rng: random.Random, count: int = 30) -> int:
 
 
 def _file_names(paths: pa.ChunkedArray) -> set[str]:
-    """Give the names of files, which writers never use twice: scans say where files are, rows what is recorded."""
+    """Return the names of files, which writers never use twice: scans say where files are, rows what is recorded."""
     return {path.rpartition("/")[2] for path in paths.to_pylist()}
 
 
@@ -120,7 +120,7 @@ def _predicate(column: Any, operator: str, literal: Any) -> Expression:
 
 
 def _is_pythons(value: pa.Scalar) -> bool:
-    """Say whether Python can hold a value: its dates begin in the year 1."""
+    """Return whether Python can represent a value: its dates begin in the year 1."""
     try:
         _python(value)
     except (OverflowError, ValueError):
@@ -129,7 +129,7 @@ def _is_pythons(value: pa.Scalar) -> bool:
 
 
 def _python(literal: pa.Scalar) -> Any:
-    """Give what a user would write; text where Python's own type has not the digits."""
+    """Return what a user would write: text if Python's own type has too few digits."""
     if pt.is_timestamp(literal.type) and literal.type.unit == "ns":
         shown = str(literal.cast(pa.timestamp("ns")).cast(pa.string()))
         return shown + "Z" if literal.type.tz else shown
@@ -140,7 +140,7 @@ def _python(literal: pa.Scalar) -> Any:
 
 
 def _compare(operator: str, values: pa.ChunkedArray, literal: pa.Scalar) -> pa.ChunkedArray:
-    """Compare; NaN equals itself and is greater than any other number, which pyarrow does not know."""
+    """Compare values. Unlike in pyarrow, NaN equals itself and is greater than every other number."""
     if not pt.is_floating(values.type):
         return _COMPARISONS[operator](values, literal)
     # Two numbers that have the order of the values: whether it is NaN, and what it is where it is not.

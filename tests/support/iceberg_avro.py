@@ -22,7 +22,7 @@ AVRO_TYPES: dict[str, Any] = {
 
 
 def entry_schema(version: int, partition: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Give the schema of manifest entries with these partition fields."""
+    """Return the schema of manifest entries with these partition fields."""
     data_file = [
         {"name": "content", "type": "int", "default": 0, "field-id": 134},
         {"name": "file_path", "type": "string", "field-id": 100},
@@ -99,7 +99,7 @@ def write_list(path: Path, rows: Sequence[dict[str, Any]], version: int) -> None
 
 
 def optional(name: str, number: int, kind: Any) -> dict[str, Any]:
-    """Give an optional field with its id."""
+    """Return an optional field with its id."""
     return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
 
 
@@ -133,7 +133,7 @@ def write_rows(path: Path, fields: Sequence[Mapping[str, Any]], rows: Sequence[M
 
 
 def _avro_value(value: Any, kind: Any) -> Any:
-    """Give a value as the Avro type has it: the entries of maps are records."""
+    """Return a value in the form of the Avro type, in which map entries are records."""
     if value is None or isinstance(kind, str):
         return value
     if kind["type"] == "struct":
@@ -144,7 +144,7 @@ def _avro_value(value: Any, kind: Any) -> Any:
 
 
 def avro_type(kind: Any, number: int) -> Any:
-    """Give the type of a column of this id."""
+    """Return the type of a column with this id."""
     if isinstance(kind, str):
         return AVRO_TYPES.get(kind) or _fixed_type(kind, number)
     if kind["type"] == "struct":
@@ -163,7 +163,7 @@ def avro_type(kind: Any, number: int) -> Any:
 
 
 def _fixed_type(kind: str, number: int) -> dict[str, Any]:
-    """Give a type of bytes of one length: a uuid, a decimal or a fixed."""
+    """Return a type of fixed length: a uuid, a decimal or a fixed."""
     found: dict[str, Any] = {"type": "fixed", "name": f"fixed_{number}", "size": 16}
     if kind == "uuid":
         return found | {"logicalType": "uuid"}

@@ -1,6 +1,6 @@
 """Iceberg tables, built file by file: metadata as JSON, manifests by fastavro, data files by pyarrow and fastavro.
 
-Nothing of the package under test writes here, but for the bitmap of a deletion vector.
+The package under test writes nothing here, except the bitmaps of deletion vectors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def iceberg_fields(**types: str) -> list[dict[str, Any]]:
-    """Give optional fields with ids from 1 on."""
+    """Return optional fields with ids from 1 on."""
     return [
         {"id": number, "name": name, "required": False, "type": kind}
         for number, (name, kind) in enumerate(types.items(), start=1)
@@ -47,7 +47,7 @@ def iceberg_fields(**types: str) -> list[dict[str, Any]]:
 
 
 def arrow_of(fields: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """Give the Arrow schema of Iceberg fields, with ids."""
+    """Return the Arrow schema of Iceberg fields, with ids."""
     return pa.schema([_arrow_field(child["name"], child["type"], child["id"]) for child in fields])
 
 
@@ -388,7 +388,7 @@ class IcebergBuilder:
         return AVRO_TYPES["date"] if transform == "day" and not self.days_are_integers else "int"
 
     def metadata(self) -> dict[str, Any]:
-        """Give the table metadata."""
+        """Return the table metadata."""
         highest = max((number for fields in self.schemas for number in _ids(fields)), default=0)
         schemas = [
             {"type": "struct", "schema-id": number, "fields": fields} for number, fields in enumerate(self.schemas)

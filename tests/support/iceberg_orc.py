@@ -1,4 +1,4 @@
-"""ORC files with field ids, as Iceberg's writers make them: the attribute ``iceberg.id`` of each type."""
+"""ORC files with field ids as Iceberg's writers store them, in the attribute ``iceberg.id`` of each type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["write_orc"]
 
 
 def write_orc(path: Path, table: pa.Table) -> None:
-    """Write a table; pyarrow makes the metadata of its fields attributes of ORC types."""
+    """Write a table. pyarrow turns the metadata of its fields into attributes of ORC types."""
     schema = pa.schema(_with_attributes(table.schema))
     orc.write_table(table.cast(schema), path)
 

@@ -1,5 +1,5 @@
-"""Parquet and ORC files that Java's own writers make, with the jars that Spark brings: they know types and layouts
-that pyarrow does not write.
+"""Parquet and ORC files that Java's own writers write, using the jars of Spark. They support types and layouts that
+pyarrow cannot write.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["java_of", "write_java_orc", "write_java_parquet"]
 
 
 def java_of(spark: Any) -> Any:
-    """Give the door to the Java classes of a session; skip the test where the session is in another process."""
+    """Return access to the Java classes of a session; skip the test if the session is in another process."""
     if os.environ.get(REMOTE) == "1":
         pytest.skip("a Spark Connect client has no Java")
     return spark._jvm
@@ -54,7 +54,7 @@ def _fill(spark: Any, group: Any, row: Mapping[str, Any]) -> None:
 
 
 def _append_long(spark: Any, group: Any, name: str, value: int) -> None:
-    """Call ``append(String, long)``: py4j makes small numbers ints, and takes the method for those."""
+    """Call ``append(String, long)``; py4j would convert a small number to an int, and choose the method for ints."""
     java, gateway = java_of(spark), spark.sparkContext._gateway
     types, arguments = gateway.new_array(java.java.lang.Class, 2), gateway.new_array(java.java.lang.Object, 2)
     types[0], types[1] = java.java.lang.Class.forName("java.lang.String"), java.java.lang.Long.TYPE
@@ -75,7 +75,7 @@ def write_java_orc(
         The values: numbers, bytes, pairs of milliseconds and the nanoseconds of the second for timestamps, pairs of a
         tag and a value for unions. None is null.
     attributes
-        Further attributes of all columns, ``__`` for a dot.
+        Further attributes of all columns, with ``__`` for a dot.
     """
     from py4j.java_gateway import get_field, set_field
 

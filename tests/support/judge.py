@@ -29,7 +29,7 @@ _UNRESOLVED = ("unresolved dependency", "download failed")
 
 
 class JudgeError(Exception):
-    """What was asked failed: the message is the one of Spark or its JVM, ``kind`` the class of the exception."""
+    """The request failed. The message is that of Spark or its JVM, and ``kind`` is the class of the exception."""
 
     def __init__(self, kind: str, message: str, trace: str = "") -> None:
         super().__init__(f"{kind}: {message}")
@@ -38,7 +38,7 @@ class JudgeError(Exception):
 
 
 class JudgeMissingError(Exception):
-    """There is no Java, or the jars can be neither found nor fetched."""
+    """There is no Java, or the jars can be neither found nor downloaded."""
 
 
 class Judge:
@@ -85,23 +85,23 @@ class Judge:
         return self._process.pid
 
     def sql(self, query: str) -> pa.Table:
-        """Run a statement, and give its rows."""
+        """Run a statement, and return its rows."""
         return self.run("spark.sql(query)", query=query)
 
     def run(self, code: str, **arguments: Any) -> Any:
-        """Run Python code that sees ``spark`` and the arguments, and give the value of its last expression.
+        """Run Python code that sees ``spark`` and the arguments, and return the value of its last expression.
 
-        Arguments are what JSON can say; a DataFrame or an Arrow table comes back as an Arrow table.
+        Arguments are JSON values. A DataFrame or an Arrow table is returned as an Arrow table.
 
         Raises
         ------
         JudgeError
-            Where the code raises, or the process has ended.
+            If the code raises, or the process has ended.
         """
         return self.start(code, **arguments).result()
 
     def start(self, code: str, **arguments: Any) -> Future[Any]:
-        """Run code as `run` does, but do not wait: a few run at once."""
+        """Run code like `run`, but do not wait, so that several requests run at once."""
         waiting: Future[Any] = Future()
         pipe = self._process.stdin
         assert pipe is not None
@@ -118,7 +118,7 @@ class Judge:
         return waiting
 
     def close(self) -> None:
-        """End the process; what still runs there is not waited for."""
+        """End the process without waiting for what still runs there."""
         assert self._process.stdin is not None
         with self._lock, contextlib.suppress(OSError):
             self._process.stdin.close()

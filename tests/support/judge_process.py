@@ -2,7 +2,7 @@
 
 Each request is a line of JSON, ``{"id", "code", "arguments"}``. The code is Python; it sees ``spark`` and its
 arguments by name, and the value of its last expression is the answer: a DataFrame or an Arrow table is sent as an
-Arrow stream, anything else as JSON. An answer is a line of JSON, and after it as many bytes as it says.
+Arrow stream, anything else as JSON. An answer is a line of JSON, followed by as many bytes as it states.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ _SETTINGS = {
     **ENGINES,
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
-    # The session is short: the best compiler would take more of two cores than its code gives back. Without it the
-    # cache for compiled code is so small that it is full within a minute.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseParallelGC",
     # The statements are many and the rows few: to compile each of them takes longer than to run it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

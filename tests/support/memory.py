@@ -12,10 +12,10 @@ _PROCESSES = Path("/proc")
 
 
 def peak_memory(process: int | None = None) -> int:
-    """Give the most bytes that this process held, or another that may have ended: where nothing says it, 0.
+    """Return the peak memory in bytes of this process, or of another that may have ended; 0 if it is unknown.
 
-    What ``getrusage`` says begins with what the process held that started it, so that a small one under large tests
-    would never seem to grow.
+    ``getrusage`` includes the peak of the parent process at the time of the start, so that a small process would never
+    seem to grow under large tests.
     """
     with suppress(OSError):
         for line in (_PROCESSES / str(process or "self") / "status").read_text().splitlines():

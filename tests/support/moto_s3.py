@@ -15,7 +15,7 @@ KEY, SECRET = "k", "secret-s3"
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Serve on a free port, and give the endpoint."""
+    """Serve on a free port, and yield the endpoint."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -28,7 +28,7 @@ def running() -> Iterator[str]:
 
 
 def make_bucket(endpoint: str) -> str:
-    """Make an empty bucket, and give its name."""
+    """Create an empty bucket, and return its name."""
     import boto3
 
     name = f"bucket-{uuid.uuid4()}"

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of this machine's binaries: a cluster in a folder, on a free port of loopback."""
+"""A PostgreSQL server with the binaries of this machine: a cluster in a folder, on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = "60"
 
 
 def binaries() -> Path | None:
-    """Give the folder of PostgreSQL's programs, None where there is none: Debian keeps it off the PATH."""
+    """Return the folder of PostgreSQL's programs, or None. Debian does not put it on the PATH."""
     found = shutil.which("initdb")
     if found is not None:
         return Path(found).resolve().parent
@@ -28,7 +28,7 @@ def binaries() -> Path | None:
 
 @contextmanager
 def running(folder: Path, programs: Path) -> Iterator[str]:
-    """Run a server, and give the address of a database as SQLAlchemy writes it, with a user and a password."""
+    """Run a server, and yield the SQLAlchemy URL of a database, with a user and a password."""
     account = _account(folder)
     secret = folder / "password"
     secret.write_text(_PASSWORD)
@@ -53,7 +53,7 @@ def running(folder: Path, programs: Path) -> Iterator[str]:
 
 
 def _account(folder: Path) -> list[str]:
-    """Give what runs a program as somebody else: the server refuses to be the superuser's."""
+    """Return the command that runs a program as another user, because the server refuses to run as root."""
     if os.geteuid() != 0:
         return []
     shutil.chown(folder, "nobody")

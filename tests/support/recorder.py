@@ -1,4 +1,4 @@
-"""Records what is asked of the local store."""
+"""Records the requests to the local store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Recorder"]
 
 
 class Recorder:
-    """The names of the objects that were read, and of those that listings gave."""
+    """The names of the objects that were read, and of those that were listed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         #: Names of files that were opened or read, in order.

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from tests.support.shared import shared_directory
 
-__all__ = ["Requirement", "load_requirements"]
+__all__ = ["Requirement", "load_requirements", "read_requirements"]
 
 _ROW = re.compile(r"\| ((?:DL|ICE)-[A-Z]+-\d+|BEY-\d+) \| (.*) \| (reader|writer|both) \| (.*) \|$")
 
 
 class Requirement(NamedTuple):
-    """A row."""
+    """A row; ``who`` is "reader", "writer" or "both"."""
 
     id: str
     text: str
@@ -26,13 +26,21 @@ class Requirement(NamedTuple):
         """The area, as ``DL-DV``."""
         return self.id.rpartition("-")[0]
 
+    @property
+    def halves(self) -> tuple[str, ...]:
+        """Who must obey the row: each is proven by tests of its own."""
+        return ("reader", "writer") if self.who == "both" else (self.who,)
+
+
+def read_requirements(text: str) -> dict[str, Requirement]:
+    """Return the rows of a document by id."""
+    rows = (_ROW.fullmatch(line.strip()) for line in text.splitlines())
+    return {row[1]: Requirement(*row.groups()) for row in rows if row is not None}
+
 
 @cache
 def load_requirements() -> dict[str, Requirement]:
-    """Give the rows by id; none where the shared folder is missing."""
+    """Return the rows by id; an empty dictionary where the document is missing."""
     folder = shared_directory()
-    if folder is None:
-        return {}
-    lines = (folder / "REQUIREMENTS.md").read_text(encoding="utf-8").splitlines()
-    rows = (_ROW.fullmatch(line.strip()) for line in lines)
-    return {row[1]: Requirement(*row.groups()) for row in rows if row is not None}
+    document = None if folder is None else folder / "REQUIREMENTS.md"
+    return read_requirements(document.read_text(encoding="utf-8")) if document and document.exists() else {}

@@ -1,6 +1,6 @@
 """The reference server of Iceberg's REST protocol: Java, in a process of its own, on a free port.
 
-Maven fetches it once: ``python -m tests.support.rest_reference --install``.
+Maven downloads it once: ``python -m tests.support.rest_reference --install``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ __all__ = ["install", "missing", "running"]
 _FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "iceberg-rest"
 _MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
 _ICEBERG, _JETTY = "1.11.0", "12.1.4"
+#: Maven's own versions of its plugins differ by its version.
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 #: Group, artifact, version, and the classifier that some have.
 _ARTIFACTS = [
     ("org.apache.iceberg", "iceberg-open-api", _ICEBERG, "test-fixtures"),
@@ -39,7 +41,7 @@ _READY = re.compile(r"Started .*ServerConnector.*:(\d+)\}")
 
 
 def missing() -> str | None:
-    """Say what is missing to run the server; None where nothing is."""
+    """Return what is missing to run the server, or None."""
     if shutil.which("java") is None:
         return "java is missing"
     if not _complete():
@@ -48,22 +50,25 @@ def missing() -> str | None:
 
 
 def _complete() -> bool:
-    return (_FOLDER / "complete").exists()
+    """Return whether the very artifacts named here are there."""
+    done = _FOLDER / "complete"
+    return done.exists() and done.read_text("utf-8") == _pom()
 
 
 def install() -> None:
-    """Fetch the server and what it needs, with Maven."""
+    """Download the server and its dependencies with Maven."""
     if _complete():
         return
     maven = shutil.which("mvn")
     if maven is None:
         raise SystemExit("mvn is missing: apt-get install maven")
-    _FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(_FOLDER, ignore_errors=True)
+    _FOLDER.mkdir(parents=True)
     pom = _FOLDER / "pom.xml"
     pom.write_text(_pom())
-    command = [maven, "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={_FOLDER / 'lib'}"]
+    command = [maven, "-q", "-B", "-f", pom, _COPY, f"-DoutputDirectory={_FOLDER / 'lib'}"]
     subprocess.run(list(map(str, command)), check=True, stdin=subprocess.DEVNULL)
-    (_FOLDER / "complete").touch()
+    (_FOLDER / "complete").write_text(_pom(), "utf-8")
 
 
 def _pom() -> str:
@@ -78,7 +83,7 @@ def _pom() -> str:
 
 @contextmanager
 def running(folder: Path) -> Iterator[str]:
-    """Run the server with its warehouse and its database in a folder, and give its address."""
+    """Run the server with its warehouse and database in a folder, and yield its address."""
     settings = {
         "CATALOG_WAREHOUSE": (folder / "warehouse").as_uri(),
         "CATALOG_URI": f"jdbc:sqlite:file:{folder / 'catalog.db'}",

@@ -1,4 +1,4 @@
-"""The smallest rows that show what a table holds, one column of numbers, and the smallest tables of them."""
+"""The simplest rows that show what a table holds, a column of numbers, and the simplest tables of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ every_checkpoint = pytest.mark.parametrize(
 
 
 def numbered_commits(builder: DeltaBuilder, last: int, *checkpoints: int) -> None:
-    """Make a table whose version ``n`` holds the rows 0 to n, each in a file of its own."""
+    """Build a table whose version ``n`` has the rows 0 to n, each in its own file."""
     builder.create(ID, builder.add(ids(0)), protocol=builder.features("v2Checkpoint", "deletionVectors"))
     for version in range(1, last + 1):
         builder.commit(builder.add(ids(version)))
@@ -51,25 +51,25 @@ def numbered_commits(builder: DeltaBuilder, last: int, *checkpoints: int) -> Non
 
 
 def ids(*values: int) -> pa.Table:
-    """Give rows with these ids."""
+    """Return rows with these ids."""
     return pa.table({"id": pa.array(values, pa.int64())})
 
 
 def ids_of(table: Any, **scan: Any) -> list[int]:
-    """Give the ids that a scan of a table finds, sorted."""
+    """Return the ids that a scan of a table finds, sorted."""
     found: list[int] = sorted(table.scan(**scan).to_arrow().column("id").to_pylist())
     return found
 
 
 def live_files(table: Any) -> list[tuple[str, int]]:
-    """Give the live files of a table by name, with how many of their rows are deleted."""
+    """Return the live files of a table by name, with how many of their rows are deleted."""
     files = table.scan().files()
     names = [str(path).rsplit("/", 1)[-1] for path in files["file_path"].to_pylist()]
     return sorted(zip(names, files["deleted_record_count"].to_pylist(), strict=True))
 
 
 def tombstones(table: Any) -> list[tuple[str, str | None]]:
-    """Give the tombstones of a table as (path, place of the deletion vector)."""
+    """Return the tombstones of a table as (path, place of the deletion vector)."""
     found = table.tombstones
     vectors: Iterable[Any] = found["deletionVector"].to_pylist()
     places = [None if vector is None else vector["pathOrInlineDv"] for vector in vectors]

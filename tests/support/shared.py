@@ -1,4 +1,4 @@
-"""Where the material lies that projects of this workplace share: the conformance tables and the requirements."""
+"""The folder with the conformance tables and the requirements, which are not in the repository."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def shared_directory() -> Path | None:
-    """Give the folder, or None where it is not there.
+    """Return the folder, or None if it does not exist.
 
     ``DELTABERG_SHARED`` names it; by default it lies beside the clone. ``DELTABERG_CONFORMANCE`` may name the
     conformance folder in it.
@@ -26,7 +26,7 @@ def shared_directory() -> Path | None:
 
 
 def require_shared() -> Path:
-    """Give the folder; without it fail where ``CI`` is set, and skip elsewhere."""
+    """Return the folder. Without it, fail if ``CI`` is set, and skip the test otherwise."""
     found = shared_directory()
     if found is None:
         reason = "the shared folder is missing: set DELTABERG_SHARED, or put it beside the clone"

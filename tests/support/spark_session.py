@@ -1,4 +1,4 @@
-"""The Spark session under test: two cores, no jar, no user interface."""
+"""The Spark session under test: two cores, no jars, no user interface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["REMOTE", "SETTINGS", "start_session"]
 
-#: Set to 1, this variable makes the session one of Spark Connect, whose server starts on this machine.
+#: If this variable is 1, the session is one of Spark Connect, whose server starts on this machine.
 REMOTE = "DELTABERG_TEST_CONNECT"
 
 SETTINGS = {
@@ -23,21 +23,38 @@ SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
 }
+#: What makes tests quicker, and would falsify measurements.
+_SHORT_LIVED = {
+    # The JVM is short-lived: its optimizing compiler would take more of two cores than its code gives back. Without
+    # that compiler, the default cache for compiled code is so small that it is full within a minute.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
+    # PySpark otherwise looks at the stack of Python calls for each column that is made.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 
 
-def start_session(**settings: str) -> Any:
-    """Start a session; further settings replace the usual ones, ``__`` for a dot."""
+def start_session(measured: bool = False, /, **settings: str) -> Any:
+    """Start a session.
+
+    Parameters
+    ----------
+    measured
+        Leave the JVM and PySpark as they are by default, as measurements need.
+    settings
+        Settings that replace the usual ones, with ``__`` for each dot.
+    """
     from pyspark.sql import SparkSession
 
     connect = os.environ.get(REMOTE) == "1"
     builder = SparkSession.builder.appName("deltaberg-tests")
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
-    chosen = {**SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
+    usual = SETTINGS if measured else {**SETTINGS, **_SHORT_LIVED}
+    chosen = {**usual, **{name.replace("__", "."): value for name, value in settings.items()}}
     for name, value in chosen.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         if connect:
-            # The server was started with the settings; the client offers them once more, and it refuses.
+            # The server was started with the settings; the client sends them again, which causes a warning.
             warnings.simplefilter("ignore", UserWarning)
         session = builder.getOrCreate()
     if not connect:

@@ -25,14 +25,14 @@ def z85(data: bytes) -> str:
 
 
 def bitmap_bytes(positions: Iterable[int]) -> bytes:
-    """Give the serialized vector: magic number and portable 64-bit Roaring bitmap."""
+    """Return the serialized vector: magic number and portable 64-bit Roaring bitmap."""
     bitmap = BitMap64(positions)
     bitmap.run_optimize()
     return struct.pack("<I", _MAGIC) + bytes(bitmap.serialize())
 
 
 def dv_file(vectors: Iterable[bytes]) -> tuple[bytes, list[int]]:
-    """Give the bytes of a deletion vector file, and the offset of each vector in it."""
+    """Return the bytes of a deletion vector file, and the offset of each vector in it."""
     data = b"\x01"
     offsets = []
     for vector in vectors:
@@ -42,5 +42,5 @@ def dv_file(vectors: Iterable[bytes]) -> tuple[bytes, list[int]]:
 
 
 def relative_descriptor(identity: uuid.UUID, prefix: str = "") -> str:
-    """Give the ``pathOrInlineDv`` of a vector in a file named by a UUID."""
+    """Return the ``pathOrInlineDv`` of a vector in a file named by a UUID."""
     return prefix + z85(identity.bytes)

@@ -32,7 +32,7 @@ Answer = tuple[int, dict[str, str], Any]
 
 
 def error_body(status: int, kind: str, message: str) -> dict[str, Any]:
-    """Give the body of an error, as the protocol has it."""
+    """Return the body of an error, as the protocol has it."""
     return {"error": {"message": message, "type": kind, "code": status}}
 
 
@@ -130,7 +130,7 @@ def running() -> Iterator[RestServer]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_HEAD = do_POST = _serve  # noqa: N815 - the names that http.server wants
+        do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the names that http.server wants
 
         def log_message(self, *_: object) -> None:
             """Keep the output of the tests clean."""

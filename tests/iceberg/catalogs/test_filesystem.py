@@ -81,7 +81,7 @@ def test_namespaces_and_tables_are_listed(place: str) -> None:
     assert catalog.list_tables("sales") == [("sales", "orders")]
     assert catalog.list_namespaces("sales.eu") == [("sales", "eu", "west")]
     assert catalog.list_tables("empty") == catalog.list_namespaces("empty") == []
-    # A table is no namespace, though it is a directory.
+    # A table is not a namespace, though it is a directory.
     for missing in ("nowhere", "sales.orders", "sales.nowhere"):
         for question in (catalog.list_tables, catalog.list_namespaces):
             with pytest.raises(NamespaceNotFoundError, match="no such namespace"):
@@ -90,7 +90,7 @@ def test_namespaces_and_tables_are_listed(place: str) -> None:
 
 def test_a_warehouse_that_is_not_there_is_said(tmp_path: Path) -> None:
     catalog = deltaberg.load_catalog(type="hadoop", warehouse=str(tmp_path / "nowhere"))
-    with pytest.raises(NamespaceNotFoundError, match="there is no warehouse"):
+    with pytest.raises(NamespaceNotFoundError, match="there is no such warehouse"):
         catalog.list_namespaces()
     assert not catalog.table_exists("a.b")
 

@@ -19,6 +19,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs import Catalog
+from deltaberg.lossless_json import write_json
 from tests.iceberg.catalogs.rest_server import RestServer, error_body
 from tests.iceberg.catalogs.written import ids, publish
 from tests.support.recorder import Recorder
@@ -53,6 +54,15 @@ def test_the_metadata_is_not_read_from_the_store(server: RestServer, orders: Any
     assert recorder.read == []
 
 
+def test_the_metadata_keeps_what_nobody_understands(server: RestServer, orders: Any) -> None:
+    text = '{"w":1.10,"big":1e400,"f":0.30000000000000000001,"half":"\\ud800","n":[-0,1.0,12345678901234567890]}'
+    own = orders.metadata.model_dump_json()
+    server.scripted[_TABLE] = [(200, {}, f'{{"metadata":{own[:-1]},"new":{text}}}}}'.encode())]
+    table = _load(server).load_table("sales.orders")
+    assert write_json(table.metadata.raw["new"]) == text
+    assert ids(table) == [1, 2, 3, 4, 5]
+
+
 def test_refresh_asks_the_catalog(server: RestServer, orders: Any, recorder: Recorder) -> None:
     table = _load(server).load_table("sales.orders")
     recorder.clear()
@@ -82,7 +92,7 @@ def test_a_catalog_without_entity_tags_is_asked_too(server: RestServer, orders: 
     assert table.refresh().metadata is before
     assert "If-None-Match" not in server.asked[-1].headers
     server.scripted[_TABLE] = [(304, {}, None)]
-    with pytest.raises(StorageError, match="nothing was known"):
+    with pytest.raises(StorageError, match="without an entity tag"):
         _load(server).load_table("sales.orders")
 
 
@@ -186,10 +196,10 @@ def test_headers_of_the_caller_are_sent(server: RestServer, orders: Any) -> None
         (404, "NoSuchNamespaceException", TableNotFoundError, "it is not there"),
         (404, "NoSuchWarehouseException", StorageError, "catalog failed: it is not there"),
         (400, "BadRequestException", StorageError, "catalog failed: it is not there"),
-        (401, "NotAuthorizedException", AuthenticationError, "refuses access: it is not there"),
-        (403, "ForbiddenException", AuthenticationError, "refuses access: it is not there"),
-        (419, "AuthenticationTimeoutException", AuthenticationError, "refuses access: it is not there"),
-        (406, "UnsupportedOperationException", UnsupportedFeatureError, "cannot do this: it is not there"),
+        (401, "NotAuthorizedException", AuthenticationError, "denies access: it is not there"),
+        (403, "ForbiddenException", AuthenticationError, "denies access: it is not there"),
+        (419, "AuthenticationTimeoutException", AuthenticationError, "denies access: it is not there"),
+        (406, "UnsupportedOperationException", UnsupportedFeatureError, "does not support this: it is not there"),
         (500, "InternalServerError", StorageError, "catalog failed: it is not there"),
         (201, "Odd", StorageError, "catalog failed: it is not there"),
     ],
@@ -260,7 +270,7 @@ def test_odd_wishes_for_a_wait(
 
 def test_nobody_there_is_said(server: RestServer) -> None:
     # Nothing listens on port 1 of this machine.
-    with pytest.raises(StorageError, match=r"cannot be asked: .*refused") as caught:
+    with pytest.raises(StorageError, match=r"cannot be reached: .*refused") as caught:
         deltaberg.load_catalog(type="rest", uri="http://127.0.0.1:1/api").list_namespaces()
     assert caught.value.context["server"] == "http://127.0.0.1:1"
 
@@ -276,28 +286,32 @@ def test_the_catalog_does_not_send_its_callers_elsewhere(server: RestServer, ord
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_not_followed(status: int, server: RestServer, orders: Any) -> None:
     server.scripted["/v1/config"] = [(status, {"Location": f"{server.uri}{_TABLE}"}, None)]
-    with pytest.raises(StorageError, match="does not say why") as caught:
+    with pytest.raises(StorageError, match="gives no reason") as caught:
         _load(server, token="t").list_namespaces()
-    assert caught.value.hint == "redirects are not followed: give the final address as uri"
+    assert caught.value.hint == "redirects are not followed: pass the final address as uri"
     assert server.paths == ["/v1/config"]
 
 
 @pytest.mark.parametrize(
     ("properties", "error", "message"),
     [
-        ({"uri": "http://me:hush@h/"}, InvalidArgumentError, "uri has a user or a password"),
-        ({"uri": "ftp://h/"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http:///x"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http://h:99999/"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http://[h/"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http://h/?token=hush"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http://h/\r\nhush"}, InvalidArgumentError, "uri is no URL"),
-        ({"uri": "http://h", "oauth2-server-uri": "file:///hush"}, InvalidArgumentError, "oauth2-server-uri is no URL"),
+        ({"uri": "http://me:hush@h/"}, InvalidArgumentError, "uri contains a user or a password"),
+        ({"uri": "ftp://h/"}, InvalidArgumentError, "uri is not the URL"),
+        ({"uri": "http:///x"}, InvalidArgumentError, "uri is not the URL"),
+        ({"uri": "http://h:99999/"}, InvalidArgumentError, "uri is not the URL"),
+        ({"uri": "http://[h/"}, InvalidArgumentError, "uri is not the URL"),
+        ({"uri": "http://h/?token=hush"}, InvalidArgumentError, "uri is not the URL"),
+        ({"uri": "http://h/\r\nhush"}, InvalidArgumentError, "uri is not the URL"),
+        (
+            {"uri": "http://h", "oauth2-server-uri": "file:///hush"},
+            InvalidArgumentError,
+            "oauth2-server-uri is not the URL",
+        ),
         ({"uri": "http://h", "token": "hush\r\nX: y"}, InvalidArgumentError, "property token cannot be sent"),
         ({"uri": "http://h", "token": "hush\u0151"}, InvalidArgumentError, "property token cannot be sent"),
         ({"uri": "http://h", "header.x": "hush\n"}, InvalidArgumentError, r"header\.x cannot be sent"),
         ({"uri": "http://h", "header.x y": "hush"}, InvalidArgumentError, r"header\.x y cannot be sent"),
-        ({"uri": "http://h", "rest.client.max-retries": "many"}, InvalidArgumentError, "max-retries is 'many'"),
+        ({"uri": "http://h", "rest.client.max-retries": "many"}, InvalidArgumentError, "max-retries must be a whole number, not 'many'"),
         ({"uri": "http://h", "rest.sigv4-enabled": "true"}, UnsupportedFeatureError, "SigV4"),
         ({"uri": "http://h", "auth.type": "google"}, UnsupportedFeatureError, "type 'google'"),
     ],

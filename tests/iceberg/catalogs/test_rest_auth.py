@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture(autouse=True)
 def no_sessions() -> None:
     """Forget the sessions of other tests: ports come again."""
-    session.session_of.cache_clear()
+    session._sessions.clear()
 
 
 def test_a_bearer_token_is_sent(server: RestServer, orders: Any) -> None:
@@ -210,15 +210,15 @@ def test_redirects_take_no_token_along(server: RestServer, orders: Any) -> None:
     [
         ((400, {}, {"error": "invalid_scope", "error_description": "no b-secret"}), AuthenticationError, r"no \*\*\*"),
         ((401, {}, {"error": "invalid_client"}), AuthenticationError, "invalid_client"),
-        ((403, {}, b"<html>"), AuthenticationError, "does not say why"),
+        ((403, {}, b"<html>"), AuthenticationError, "gives no reason"),
         ((500, {}, {"error": {"message": "boom", "type": "X"}}), StorageError, "boom"),
         ((404, {}, None), StorageError, "the catalog failed"),
-        ((200, {}, b"no json"), StorageError, "is no JSON object"),
-        ((200, {}, b"[" * 100_000), StorageError, "is no JSON object"),
-        ((200, {}, {}), AuthenticationError, "no bearer token"),
-        ((200, {}, {"access_token": 7}), AuthenticationError, "no bearer token"),
-        ((200, {}, {"access_token": ""}), AuthenticationError, "no bearer token"),
-        ((200, {}, {"access_token": "t", "token_type": "mac"}), AuthenticationError, "no bearer token"),
+        ((200, {}, b"no json"), StorageError, "is not a JSON object"),
+        ((200, {}, b"[" * 100_000), StorageError, "is not a JSON object"),
+        ((200, {}, {}), AuthenticationError, "not grant a bearer token"),
+        ((200, {}, {"access_token": 7}), AuthenticationError, "not grant a bearer token"),
+        ((200, {}, {"access_token": ""}), AuthenticationError, "not grant a bearer token"),
+        ((200, {}, {"access_token": "t", "token_type": "mac"}), AuthenticationError, "not grant a bearer token"),
         ((200, {}, {"access_token": "b-secret\r\nX: y"}), InvalidArgumentError, "token of the server cannot be sent"),
     ],
 )

@@ -34,7 +34,7 @@ def _load(server: RestServer) -> Any:
 def test_answers_that_are_no_json_objects(path: str, body: bytes, server: RestServer, orders: Any) -> None:
     server.scripted[path] = [(200, {}, body)]
     catalog = _load(server)
-    with pytest.raises(StorageError, match="is no JSON object") as caught:
+    with pytest.raises(StorageError, match="is not a JSON object") as caught:
         catalog.load_table("sales.orders") if path == _TABLE else catalog.list_namespaces()
     assert caught.value.hint is not None
 
@@ -42,7 +42,7 @@ def test_answers_that_are_no_json_objects(path: str, body: bytes, server: RestSe
 @pytest.mark.parametrize("body", [b"", b"<html>", _DEEP, b"[1]", b'{"error": 7}', b'{"error": {"message": {}}}'])
 def test_errors_that_are_no_json(body: bytes, server: RestServer, orders: Any) -> None:
     server.scripted[_TABLE] = [(500, {}, body)]
-    with pytest.raises(StorageError, match="does not say why"):
+    with pytest.raises(StorageError, match="gives no reason"):
         _load(server).load_table("sales.orders")
 
 
@@ -55,7 +55,7 @@ def test_messages_of_errors_are_cut_and_cleaned(server: RestServer, orders: Any)
     assert len(caught.value.message) < 600
     # The answer itself may be longer than what is read of it.
     server.scripted[_TABLE] = [(500, {}, b" " * 200_000)]
-    with pytest.raises(StorageError, match="does not say why"):
+    with pytest.raises(StorageError, match="gives no reason"):
         _load(server).load_table("sales.orders")
 
 
@@ -89,13 +89,13 @@ def test_odd_tables_in_lists(entry: Any, server: RestServer) -> None:
 def test_pages_that_do_not_end(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
     same: Any = (200, {}, {"namespaces": [["a"]], "next-page-token": "again"})
     server.scripted["/v1/namespaces"] = [same] * 5
-    with pytest.raises(StorageError, match="do not end"):
+    with pytest.raises(StorageError, match="does not end"):
         _load(server).list_namespaces()
     assert server.paths.count("/v1/namespaces") == 2
     monkeypatch.setattr("deltaberg.iceberg.catalogs.rest._MOST_PAGES", 20)
     pages: list[Any] = [(200, {}, {"namespaces": [], "next-page-token": str(number)}) for number in range(30)]
     server.scripted["/v1/namespaces"] = pages
-    with pytest.raises(StorageError, match="do not end"):
+    with pytest.raises(StorageError, match="does not end"):
         _load(server).list_namespaces()
     assert len(pages) == 10
 
@@ -177,7 +177,7 @@ def test_changed_answers_give_our_exceptions_only(
 def test_answers_have_a_greatest_size(server: RestServer, orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_MOST_BYTES", 1 << 20)
     server.scripted[_TABLE] = [(200, {}, b" " * (1 << 20))]
-    with pytest.raises(StorageError, match="is no JSON object"):
+    with pytest.raises(StorageError, match="is not a JSON object"):
         _load(server).load_table("sales.orders")
     server.scripted[_TABLE] = [(200, {}, b" " * ((1 << 20) + 1))]
     with pytest.raises(StorageError, match="more than 1 MiB"):

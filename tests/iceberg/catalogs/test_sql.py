@@ -72,7 +72,7 @@ def test_namespaces_and_tables_are_listed(peer: Any, sqlite: str) -> None:
     assert catalog.list_tables("empty") == catalog.list_tables("empty.inside") == []
     assert catalog.table_exists("sales.eu.west.orders")
     assert not catalog.table_exists("sales.eu.orders")
-    # A name that begins as another does is no level below it.
+    # A name that begins as another does is not a level below it.
     for question in (catalog.list_tables, catalog.list_namespaces):
         with pytest.raises(NamespaceNotFoundError, match="no such namespace"):
             question("sal")
@@ -186,7 +186,9 @@ def test_a_row_without_a_location_is_refused(value: str, peer: Any, sqlite: str)
 def test_a_row_that_leads_astray_is_refused(value: str, peer: Any, sqlite: str) -> None:
     write_orders(peer)
     _change(sqlite, f"UPDATE iceberg_tables SET metadata_location = '{value}'")
-    with pytest.raises((InvalidArgumentError, deltaberg.errors.UnsafePathError), match=r"no store for ftp|climbs out"):
+    with pytest.raises(
+        (InvalidArgumentError, deltaberg.errors.UnsafePathError), match=r"no store for ftp|contains '\.\.'"
+    ):
         deltaberg.load_catalog("shop", uri=sqlite).load_table("sales.orders")
 
 
@@ -259,11 +261,11 @@ def test_an_address_of_another_spelling_is_corrected(uri: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "error", "message"),
     [
-        ("jdbc:postgresql://h/db?password=hush", InvalidArgumentError, "address of JDBC"),
-        ("://hush@", InvalidArgumentError, "no address of a database"),
-        ("postgresql://me:hush@h:port/db", InvalidArgumentError, "no address of a database"),
-        ("nosuchbase://me:hush@h/db", MissingDependencyError, "lacks a dialect"),
-        ("mysql+nosuchdriver://me:hush@h/db", MissingDependencyError, "lacks a dialect"),
+        ("jdbc:postgresql://h/db?password=hush", InvalidArgumentError, "a JDBC address"),
+        ("://hush@", InvalidArgumentError, "not the address of a database"),
+        ("postgresql://me:hush@h:port/db", InvalidArgumentError, "not the address of a database"),
+        ("nosuchbase://me:hush@h/db", MissingDependencyError, "has no dialect"),
+        ("mysql+nosuchdriver://me:hush@h/db", MissingDependencyError, "has no dialect"),
         ("mssql+pymssql://me:hush@h/db", MissingDependencyError, "driver of the database is not installed: pymssql"),
     ],
 )
@@ -284,5 +286,5 @@ def test_sqlalchemy_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("identifier", ["", (), 7, None, "a..b", ".a", "a.", ("a", ""), ("a", 1), "a.b\n"])
 def test_names_with_empty_levels_are_refused(identifier: Any, peer: Any, sqlite: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"names no namespace or table|name of a table is empty"):
+    with pytest.raises(InvalidArgumentError, match=r"is not the name of a namespace or table|name of a table is empty"):
         deltaberg.load_catalog("shop", uri=sqlite).load_table(identifier)

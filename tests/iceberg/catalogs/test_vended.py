@@ -14,8 +14,9 @@ from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError,
 from deltaberg.iceberg.catalogs import vended
 from deltaberg.iceberg.catalogs.session import SessionSettings
 from deltaberg.iceberg.catalogs.vended import RestVendor, merged_options, read_vended, server_config
-from deltaberg.storage import StoreSpec, parse_location, remote
+from deltaberg.storage import StoreSpec, clients, parse_location, range_file, remote
 from deltaberg.storage.options import store_config
+from deltaberg.table.read.sharing import bound_scan
 from tests.iceberg.catalogs.rest_server import RestServer
 from tests.iceberg.catalogs.written import ids, write_orders
 from tests.support import moto_s3
@@ -83,13 +84,13 @@ def stored(server: RestServer, endpoint: str, sqlite: str) -> RestServer:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The options of each client that is opened, in order."""
     found: list[dict[str, Any]] = []
-    original = remote._open
+    original = clients.open_client
 
-    def recorded(location: Any, options: Any) -> Any:
+    def recorded(location: Any, options: Any, **rest: Any) -> Any:
         found.append(dict(options))
-        return original(location, options)
+        return original(location, options, **rest)
 
-    monkeypatch.setattr(remote, "_open", recorded)
+    monkeypatch.setattr(remote, "open_client", recorded)
     return found
 
 
@@ -143,7 +144,7 @@ def test_the_callers_credentials_serve_where_none_are_vended(
 def test_the_callers_credentials_are_not_sent_where_only_the_catalog_says(stored: RestServer, endpoint: str) -> None:
     stored.extra["config"] = {"s3.region": moto_s3.REGION, "s3.endpoint": endpoint}
     table = _load(stored, **{"s3.access-key-id": "mine", "s3.secret-access-key": "m"})
-    with pytest.raises(UnsafePathError, match="names an endpoint, and no credentials for it") as caught:
+    with pytest.raises(UnsafePathError, match="names an endpoint without credentials for it") as caught:
         ids(table)
     assert caught.value.hint == f"pass s3.endpoint={endpoint} to allow it"
 
@@ -198,10 +199,10 @@ def test_a_file_that_is_open_goes_on_with_new_credentials(
 ) -> None:
     """One task may read one file for longer than its first credentials live."""
     # The file is too small to be read in parts otherwise.
-    monkeypatch.setattr(remote, "_TAIL_BYTES", 4)
+    monkeypatch.setattr(range_file, "_TAIL_BYTES", 4)
     stored.extra["config"] = _keys(endpoint, "first", _NOW + 3600)
     table = _load(stored)
-    spec = pickle.loads(pickle.dumps(table.scan().read_spec.store))
+    spec = pickle.loads(pickle.dumps(bound_scan(table.scan()).read_spec.store))
     (path,) = table.scan().files().column("file_path").to_pylist()[:1]
     place = parse_location(path)
     file = spec.open(place).open(place.path)
@@ -246,13 +247,13 @@ def test_a_catalog_that_fails_is_asked_again_while_the_credentials_hold(
 
 def test_credentials_that_come_expired_are_refused(stored: RestServer, endpoint: str, clock: list[float]) -> None:
     stored.extra["config"] = _keys(endpoint, "first", _NOW - 1)
-    with pytest.raises(AuthenticationError, match="vends credentials that have expired"):
+    with pytest.raises(AuthenticationError, match="vends expired credentials"):
         ids(_load(stored))
 
 
 def test_tasks_of_one_process_ask_once(stored: RestServer, endpoint: str, clock: list[float]) -> None:
     stored.extra["config"] = _keys(endpoint, "first", _NOW + 3600)
-    spec = _load(stored).scan().read_spec.store
+    spec = bound_scan(_load(stored).scan()).read_spec.store
     clock[0] += 3599
     stored.extra["config"] = _keys(endpoint, "second", _NOW + 7200)
     count = len(stored.asked)
@@ -295,7 +296,9 @@ def test_executors_renew_for_themselves(stored: RestServer, endpoint: str, spark
     assert scan.count() == 5
     # What is asked from here on does not come from the driver, which has new keys by now.
     before = len(stored.asked)
-    assert vended._newest[vendor].expires_at == vendor.first.expires_at
+    newest = vended._newest.get(vendor.key, vended._Newest).vended
+    assert newest is not None
+    assert newest.expires_at == vendor.first.expires_at
     assert sorted(row.id for row in scan.to_spark(spark).collect()) == [1, 2, 3, 4, 5]
     assert set(stored.paths[before:]) == {_TABLE}
 

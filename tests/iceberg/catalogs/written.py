@@ -14,7 +14,7 @@ SECOND = pa.table({"id": pa.array([4, 5], pa.int64()), "name": ["d", ""]})
 
 
 def peer_sql(name: str, uri: str, warehouse: Path) -> Any:
-    """Give pyiceberg's SQL catalog; it makes the layout where there is none."""
+    """Return pyiceberg's SQL catalog; it makes the layout where there is none."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     return SqlCatalog(name, uri=uri, warehouse=warehouse.as_uri())
@@ -30,7 +30,7 @@ def write_orders(catalog: Any, identifier: str = "sales.orders") -> Any:
 
 
 def ids(table: Any) -> list[int]:
-    """Give the ids of a table's rows, sorted."""
+    """Return the ids of a table's rows, sorted."""
     return sorted(table.scan(columns=["id"]).to_arrow().column("id").to_pylist())
 
 

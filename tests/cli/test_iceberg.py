@@ -1,0 +1,105 @@
+"""The command line on Iceberg tables."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import call
+from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergBuilder:
+    """Return three snapshots: two rows, a third one, one deleted; a tag at the second."""
+    spec = [{"source-id": 2, "name": "name_trunc", "transform": "truncate[1]"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "name": "string"}, specs=[spec])
+    first = builder.data([{"id": 1, "name": "a"}, {"id": 2, "name": "a"}], partition={"name_trunc": "a"})
+    builder.commit(first)
+    builder.commit(builder.data([{"id": 3, "name": "b"}], partition={"name_trunc": "b"}))
+    builder.refs["old"] = {"snapshot-id": 1001, "type": "tag"}
+    builder.commit(builder.position_deletes([(first, 0)]), operation="delete")
+    return builder
+
+
+def test_inspect(table: IcebergBuilder) -> None:
+    facts = json.loads(call("inspect", str(table.root), "--json").stdout)
+    assert (facts["format"], facts["format_version"], facts["snapshot_id"]) == ("iceberg", 2, 1002)
+    assert facts["refs"]["old"] == {"type": "tag", "snapshot_id": 1001}
+    assert facts["partition_fields"] == [{"name": "name_trunc", "transform": "truncate[1]", "source": "name"}]
+    assert (facts["data"]["files"], facts["data"]["rows"], facts["position_deletes"]["rows"]) == (2, 3, 1)
+    shown = call("inspect", str(table.root)).stdout
+    assert "truncate[1](name)" in shown
+    assert "old (tag)" in shown
+
+
+def test_schema_and_history(table: IcebergBuilder) -> None:
+    columns = [json.loads(call("schema", str(table.root), "--json").stdout)][0]
+    assert [(column["column"], column["partition"]) for column in columns] == [("id", False), ("name", True)]
+    lines = call("history", str(table.root), "--limit", "2", "--json").stdout.splitlines()
+    assert [(row["snapshot_id"], row["refs"]) for row in map(json.loads, lines)] == [(1002, "main"), (1001, "old")]
+    assert call("history", str(table.root)).stdout.splitlines()[0].split("\t")[:2] == ["snapshot_id", "timestamp"]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ([], [2, 3]),
+        (["--snapshot-id", "1000"], [1, 2]),
+        (["--ref", "old"], [1, 2, 3]),
+        (["--filter", "name = 'b'"], [3]),
+    ],
+)
+def test_rows(options: list[str], ids: list[int], table: IcebergBuilder) -> None:
+    lines = call("head", str(table.root), "--json", *options).stdout.splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == ids
+
+
+def test_a_table_that_was_moved(table: IcebergBuilder, tmp_path: Path) -> None:
+    moved = table.root.rename(tmp_path / "moved")
+    failed = call("head", str(moved))
+    assert failed.exit_code != 0
+    assert "location_map" in failed.stderr
+    assert len(call("head", str(moved), "--location-map", "auto", "--json").stdout.splitlines()) == 2
+    assert "recorded at" in call("inspect", str(moved), "--location-map", "auto").stdout
+
+
+def test_options_of_the_other_format(table: IcebergBuilder) -> None:
+    failed = call("head", str(table.root), "--version", "1")
+    assert failed.exit_code != 0
+    assert "version applies only to Delta tables; this is an Iceberg table (use snapshot_id)" in failed.stderr
+
+
+def test_uuids_are_written_in_groups(tmp_path: Path) -> None:
+    """At every depth, and where they are bounds or partition values; other bytes are hexadecimal."""
+    one = uuid.UUID("0123456f-89ab-cdef-0123-456789abcdef")
+    nested = {"type": "struct", "fields": [{"id": 11, "name": "u", "required": False, "type": "uuid"}]}
+    tags = {"type": "list", "element-id": 13, "element": "uuid", "element-required": False}
+    pairs = {"type": "map", "key-id": 14, "key": "uuid", "value-id": 15, "value": "fixed[16]", "value-required": False}
+    fields = iceberg_fields(u="uuid", other="fixed[16]")
+    for number, (name, kind) in enumerate((("st", nested), ("tags", tags), ("m", pairs)), start=3):
+        fields.append({"id": number, "name": name, "required": False, "type": kind})
+    spec = [{"source-id": 1, "name": "part", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", fields, specs=[spec])
+    raw, text, plain = one.bytes, str(one), one.hex
+    row = {"u": raw, "other": raw, "st": {"u": raw}, "tags": [raw, None], "m": [(raw, raw)]}
+    metrics = {name: {1: raw, 2: raw, 11: raw} for name in ("lower_bounds", "upper_bounds")}
+    builder.commit(builder.data([row], partition={"part": raw}, metrics=metrics))
+    found = json.loads(call("head", str(builder.root), "--json", "--columns", "u,other,st,tags,m,_partition").stdout)
+    assert found == {
+        "u": text,
+        "other": plain,
+        "st": {"u": text},
+        "tags": [text, None],
+        "m": [{"key": text, "value": plain}],
+        "_partition": {"part": text},
+    }
+    file = json.loads(call("files", str(builder.root), "--stats", "--json").stdout)
+    assert file["partition"] == {"part": text}
+    assert file["lower_bounds"] == {"u": text, "st.u": text}
+    assert text in call("head", str(builder.root)).stdout

@@ -1,0 +1,181 @@
+"""Statistics and partition values as commits record them, and as readers take them back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
+from deltaberg.delta.data.statistics_text import statistics_texts
+from deltaberg.delta.transaction.file_changes import encode_path
+from deltaberg.errors import InvalidPartitionValueError
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import Decimal as DecimalType
+from deltaberg.storage import decode_path
+
+_UTC = dt.timezone.utc
+_MOMENT = dt.datetime(2020, 1, 1, 0, 0, 0, 123456, _UTC)
+
+
+def _texts(kind: DataType, lower: Any, upper: Any, nans: int | None = 0, *, tight: bool = False) -> dict[str, Any]:
+    """Return the statistics of one file with one column ``x``."""
+
+    def struct(value: Any, of: pa.DataType) -> pa.Array:
+        return pa.array([{"0": value}], pa.struct([("0", of)]))
+
+    files = pa.table(
+        {
+            "record_count": pa.array([5], pa.int64()),
+            "lower": struct(lower, arrow_type(kind)),
+            "upper": struct(upper, arrow_type(kind)),
+            "null_count": struct(2, pa.int64()),
+            "nan_count": struct(nans, pa.int64()),
+        }
+    )
+    text = statistics_texts(files, Struct((Field("x", kind),)), tight=tight)[0].as_py()
+    found: dict[str, Any] = json.loads(text, parse_float=str, parse_int=str)
+    return found
+
+
+@pytest.mark.req("DL-STAT-02", "DL-STAT-06", "DL-STAT-07", "DL-STAT-12", half="writer")
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper", "texts"),
+    [
+        (Primitive("byte"), -128, 127, ("-128", "127")),
+        (Primitive("long"), -(2**63), 2**63 - 1, (str(-(2**63)), str(2**63 - 1))),
+        (Primitive("float"), -0.0, 0.1, ("-0.0", "0.10000000149011612")),
+        (Primitive("double"), -1e300, 5e-324, ("-1e+300", "5e-324")),
+        (Primitive("double"), float("-inf"), float("inf"), (None, None)),
+        (DecimalType(38, 2), Decimal("-1.50"), Decimal(10**35), ("-1.50", "1" + "0" * 35 + ".00")),
+        (Primitive("string"), 'a"b\\', "ü\n", ('a"b\\', "ü\n")),
+        (Primitive("date"), dt.date(1, 1, 1), dt.date(9999, 12, 31), ("0001-01-01", "9999-12-31")),
+        (Primitive("timestamp"), _MOMENT, _MOMENT, ("2020-01-01T00:00:00.123Z", "2020-01-01T00:00:00.124Z")),
+        (
+            Primitive("timestamp_ntz"),
+            dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+            dt.datetime(1970, 1, 1),
+            ("1969-12-31T23:59:59.999", "1970-01-01T00:00:00.000"),
+        ),
+        (Primitive("boolean"), False, True, (None, None)),
+        (Primitive("binary"), b"a", b"b", (None, None)),
+    ],
+)
+def test_bounds(kind: DataType, lower: Any, upper: Any, texts: tuple[str | None, str | None]) -> None:
+    found = _texts(kind, lower, upper)
+    wanted: dict[str, Any] = {"numRecords": "5", "nullCount": {"x": "2"}}
+    for name, text in zip(("minValues", "maxValues"), texts, strict=True):
+        if text is not None:
+            wanted[name] = {"x": text}
+    assert found == wanted
+
+
+def test_timestamps_are_rounded_outward() -> None:
+    """A bound holds for every row, also for a reader that does not know that it was rounded."""
+    found = _texts(Primitive("timestamp"), _MOMENT, _MOMENT)
+    lower, upper = (found[name]["x"].removesuffix("Z") for name in ("minValues", "maxValues"))
+    assert lower < "2020-01-01T00:00:00.123456" < upper
+
+
+def test_a_nan_leaves_no_maximum() -> None:
+    for nans in (1, None):
+        found = _texts(Primitive("double"), 1.0, 2.0, nans)
+        assert found["minValues"] == {"x": "1.0"}
+        assert "maxValues" not in found
+
+
+def test_bounds_that_are_exact_say_so() -> None:
+    assert _texts(Primitive("long"), 1, 2, tight=True)["tightBounds"] is True
+
+
+@pytest.mark.req("DL-STAT-13", half="writer")
+def test_nested_columns_and_physical_names() -> None:
+    """Leaves inside lists and maps have numbers, and no statistics."""
+    items = List(Field("element", Struct((Field("p", Primitive("long")), Field("q", Primitive("long"))))))
+    entries = Map(Field("key", Primitive("string")), Field("value", Primitive("long")))
+    inside = Struct((Field("y", Primitive("long"), physical_name="col-y"), Field("z", Primitive("date"))))
+    schema = Struct((Field("l", items), Field("m", entries), Field("s", inside), Field("t", Primitive("string"))))
+    kinds = pa.struct([("4", pa.int64()), ("6", pa.string())])
+    bounds = pa.array([{"4": 7, "6": "t"}, {"4": None, "6": "u"}, None], kinds)
+    files = pa.table(
+        {
+            "record_count": pa.array([1, 2, None], pa.int64()),
+            **dict.fromkeys(("lower", "upper"), bounds),
+            "null_count": pa.array([{"5": 1}, None, None], pa.struct([("5", pa.int64())])),
+            "nan_count": pa.array([{}, None, None], pa.struct([])),
+        }
+    )
+    found = [json.loads(text) for text in statistics_texts(files, schema, tight=False).to_pylist()]
+    first = {"s": {"col-y": 7}, "t": "t"}
+    assert found[0] == {"numRecords": 1, "minValues": first, "maxValues": first, "nullCount": {"s": {"z": 1}}}
+    assert found[1:] == [{"numRecords": 2, "minValues": {"t": "u"}, "maxValues": {"t": "u"}}, {}]
+
+
+_VALUES: dict[str, tuple[DataType, st.SearchStrategy[Any]]] = {
+    "string": (Primitive("string"), st.text(st.characters(exclude_categories=["Cs"]), min_size=1)),
+    "byte": (Primitive("byte"), st.integers(-128, 127)),
+    "long": (Primitive("long"), st.integers(-(2**63), 2**63 - 1)),
+    "double": (Primitive("double"), st.floats(allow_nan=False)),
+    "float": (Primitive("float"), st.floats(allow_nan=False, width=32)),
+    "decimal": (DecimalType(20, 4), st.decimals(-(10**15), 10**15, places=4)),
+    "boolean": (Primitive("boolean"), st.booleans()),
+    "binary": (Primitive("binary"), st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.encode)),
+    "date": (Primitive("date"), st.dates()),
+    "timestamp": (Primitive("timestamp"), st.datetimes(timezones=st.just(_UTC))),
+    "timestamp_ntz": (Primitive("timestamp_ntz"), st.datetimes()),
+}
+
+
+@pytest.mark.req(
+    *(f"DL-PART-{number:02}" for number in (2, 3, 4, 7, 8, 9, 10)),
+    half="writer",
+)
+@pytest.mark.parametrize("name", _VALUES)
+@given(data=st.data())
+def test_partition_values_are_read_back(name: str, data: st.DataObject) -> None:
+    """Whatever zone the reader is in."""
+    kind, values = _VALUES[name]
+    drawn = data.draw(st.lists(st.none() | values, min_size=1, max_size=6))
+    array = pa.array(drawn, arrow_type(kind))
+    columns = [Field('a "b"', kind, physical_name="col-1")]
+    structs = pa.StructArray.from_arrays([array], names=["x"])
+    texts = [json.loads(text) for text in partition_value_texts(structs, columns).to_pylist()]
+    assert all(set(text) == {"col-1"} for text in texts)
+    maps = pa.array([list(text.items()) for text in texts], pa.map_(pa.string(), pa.string()))
+    files = pa.table({"path": ["f"] * len(texts), "partitionValues": maps})
+    for zone in ("UTC", "America/Los_Angeles"):
+        (found,) = read_partition_values(files, columns, zone)
+        assert found.cast(array.type).to_pylist() == array.to_pylist()
+
+
+@pytest.mark.req("DL-PART-01", half="writer")
+def test_special_partition_values() -> None:
+    columns = [Field("s", Primitive("string")), Field("d", Primitive("double")), Field("n", DecimalType(10, 2))]
+    kinds = [arrow_type(column.type) for column in columns]
+    rows = [("", float("nan"), Decimal("1.5")), (None, float("inf"), None), ("a=b/c %", 1e10, Decimal("0.00"))]
+    arrays = [pa.array(list(values), kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+    structs = pa.StructArray.from_arrays(arrays, names=["s", "d", "n"])
+    assert [json.loads(text) for text in partition_value_texts(structs, columns).to_pylist()] == [
+        {"s": None, "d": "NaN", "n": "1.50"},
+        {"s": None, "d": "Infinity", "n": None},
+        {"s": "a=b/c %", "d": "1e+10", "n": "0.00"},
+    ]
+    for value in (b"\xff", b"a\xc3"):
+        broken = pa.StructArray.from_arrays([pa.array([value])], names=["b"])
+        with pytest.raises(InvalidPartitionValueError, match="cannot be a partition value"):
+            partition_value_texts(broken, [Field("b", Primitive("binary"))])
+
+
+@pytest.mark.req("DL-ACT-09")
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_paths_are_encoded_once(path: str) -> None:
+    recorded = encode_path(path)
+    assert recorded.isascii()
+    assert not set(recorded) & set('"\\:?#% ') - {"%"}
+    assert decode_path(recorded) == path

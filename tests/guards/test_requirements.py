@@ -1,0 +1,233 @@
+"""Marks of requirements: what they claim, what a run of them proves, and when ``make requirements`` fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import requirements
+from tests.support.claims import CLAIMS, Claims, find_faults, find_unproven
+from tests.support.proofs import Proof, Proofs, halves_of_mark, read_proofs, write_proofs
+from tests.support.requirements import Requirement, load_requirements, read_requirements
+
+pytest_plugins = "pytester"
+pytestmark = pytest.mark.one_backend
+
+_TEXT = """
+| id | requirement | who | how a test proves it |
+|---|---|---|---|
+| DL-DV-01 | Both must. | both | `a | b` parses. |
+| DL-DV-02 | Writers must. | writer | So. |
+| ICE-TRF-01 | Readers must. | reader | So. |
+| BEY-01 | Whoever. | nobody | So. |
+"""
+_ROWS = read_requirements(_TEXT)
+_BOTH, _WRITER, _READER = "DL-DV-01", "DL-DV-02", "ICE-TRF-01"
+_NONE = Claims(frozenset(), {})
+
+
+def _proof(requirement: str, half: str, outcome: str = "passed", test: str = "t") -> Proof:
+    return Proof(requirement, half, outcome, test)
+
+
+def _unproven(*proofs: Proof) -> list[tuple[str, str]]:
+    return [(one.row.id, one.half) for one in find_unproven(_ROWS, proofs)]
+
+
+def _faults(claims: Claims, *proofs: Proof) -> list[str]:
+    return find_faults(_ROWS, find_unproven(_ROWS, proofs), claims)
+
+
+_PROVEN_BY_READERS = (_proof(_BOTH, "reader"), _proof(_READER, "reader"))
+
+
+def test_rows_are_read() -> None:
+    assert list(_ROWS) == [_BOTH, _WRITER, _READER]
+    assert _ROWS[_BOTH] == Requirement(_BOTH, "Both must.", "both", "`a | b` parses.")
+    assert _ROWS[_BOTH].area == "DL-DV"
+    assert [row.halves for row in _ROWS.values()] == [("reader", "writer"), ("writer",), ("reader",)]
+
+
+def test_marks_claim_one_half() -> None:
+    assert halves_of_mark([_BOTH], {"half": "writer"}, _ROWS) == [(_BOTH, "writer")]
+    assert halves_of_mark([_WRITER], {}, _ROWS) == [(_WRITER, "writer")]
+    assert halves_of_mark([_WRITER, _READER], {}, _ROWS) == [(_WRITER, "writer"), (_READER, "reader")]
+    assert halves_of_mark([_BOTH, _READER], {"half": "reader"}, _ROWS) == [(_BOTH, "reader"), (_READER, "reader")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "arguments", "message"),
+    [
+        ((_BOTH,), {}, "is a row for readers and writers: say half="),
+        ((_BOTH,), {"half": "both"}, "for readers and writers, not for 'both'"),
+        ((_WRITER,), {"half": "reader"}, "DL-DV-02 is a row for writers, not for 'reader'"),
+        ((_READER, _WRITER), {"half": "reader"}, "DL-DV-02 is a row for writers"),
+        (("DL-DV-99",), {"half": "reader"}, "there is no requirement DL-DV-99"),
+        ((1,), {}, "there is no requirement 1"),
+        ((), {"half": "reader"}, "one or more rows"),
+        ((_READER,), {"hafl": "reader"}, "one or more rows"),
+    ],
+)
+def test_marks_that_are_refused(ids: tuple[object, ...], arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        halves_of_mark(ids, arguments, _ROWS)
+
+
+_TESTS = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise RuntimeError
+
+@pytest.fixture
+def broken_afterwards():
+    yield
+    raise RuntimeError
+
+@pytest.fixture
+def absent():
+    pytest.skip("no server")
+
+@pytest.mark.req("DL-DV-01", half="reader")
+@pytest.mark.req("DL-DV-02")
+def test_passes(): pass
+
+@pytest.mark.req("ICE-TRF-01")
+def test_fails(): assert False
+
+@pytest.mark.req("ICE-TRF-01")
+def test_fails_before(broken): pass
+
+@pytest.mark.req("ICE-TRF-01")
+def test_fails_after(broken_afterwards): pass
+
+@pytest.mark.req("ICE-TRF-01")
+def test_skips(): pytest.skip("not here")
+
+@pytest.mark.req("ICE-TRF-01")
+def test_skips_before(absent): pass
+
+@pytest.mark.req("ICE-TRF-01")
+@pytest.mark.skipif(True, reason="never")
+def test_is_skipped(): pass
+
+@pytest.mark.req("ICE-TRF-01")
+@pytest.mark.xfail(reason="known")
+def test_fails_as_expected(): assert False
+
+@pytest.mark.req("ICE-TRF-01")
+@pytest.mark.xfail(reason="known", strict=False)
+def test_passes_unexpectedly(): pass
+
+def test_carries_no_mark(): pass
+"""
+
+
+def test_only_tests_that_pass_prove(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_marked=_TESTS)
+    target = pytester.path / "folder" / "results.json"
+    pytester.inline_run("-p", "no:cacheprovider", plugins=[Proofs(_ROWS, target)])
+    proofs = read_proofs(target)
+    outcomes = {proof.test.rpartition("::")[2]: proof.outcome for proof in proofs}
+    assert outcomes == {
+        "test_passes": "passed",
+        **dict.fromkeys(("test_fails", "test_fails_before", "test_fails_after"), "failed"),
+        **dict.fromkeys(("test_skips", "test_skips_before", "test_is_skipped"), "skipped"),
+        **dict.fromkeys(("test_fails_as_expected", "test_passes_unexpectedly"), "skipped"),
+    }
+    claimed = [(proof.requirement, proof.half) for proof in proofs if proof.test.endswith("test_passes")]
+    assert sorted(claimed) == [(_BOTH, "reader"), (_WRITER, "writer")]
+
+
+def test_a_mark_that_claims_nothing_fails_the_collection(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_marked='import pytest\n@pytest.mark.req("DL-DV-01")\ndef test_one(): pass')
+    options = ("-p", "no:cacheprovider")
+    assert pytester.inline_run(*options, plugins=[Proofs(_ROWS)]).ret == pytest.ExitCode.USAGE_ERROR
+    # Without the shared folder there is nothing to check marks against.
+    assert pytester.inline_run(*options, plugins=[Proofs({})]).ret == pytest.ExitCode.OK
+
+
+def test_a_half_is_proven_by_a_test_of_that_half() -> None:
+    assert _unproven() == [(_BOTH, "reader"), (_BOTH, "writer"), (_WRITER, "writer"), (_READER, "reader")]
+    assert _unproven(*_PROVEN_BY_READERS) == [(_BOTH, "writer"), (_WRITER, "writer")]
+    assert _unproven(*_PROVEN_BY_READERS, _proof(_BOTH, "writer"), _proof(_WRITER, "writer")) == []
+
+
+def test_a_failing_test_takes_back_what_others_prove() -> None:
+    skipped, failed = _proof(_READER, "reader", "skipped", "s"), _proof(_READER, "reader", "failed", "f")
+    assert (_READER, "reader") in _unproven(skipped)
+    assert (_READER, "reader") not in _unproven(skipped, *_PROVEN_BY_READERS)
+    assert (_READER, "reader") in _unproven(*_PROVEN_BY_READERS, failed)
+    assert (_BOTH, "reader") not in _unproven(*_PROVEN_BY_READERS, failed)
+
+
+def test_nothing_is_wrong_where_claims_are_what_is_proven() -> None:
+    assert _faults(_NONE, *_PROVEN_BY_READERS) == []
+    assert _faults(Claims(frozenset([_WRITER]), {}), *_PROVEN_BY_READERS, _proof(_WRITER, "writer")) == []
+    excepted = Claims(frozenset(["DL-DV"]), {(_BOTH, "writer"): "later"})
+    assert _faults(excepted, *_PROVEN_BY_READERS, _proof(_WRITER, "writer")) == []
+
+
+def test_a_claimed_half_without_a_proof_is_a_fault() -> None:
+    assert _faults(_NONE, _proof(_BOTH, "reader")) == ["ICE-TRF-01 (reader) is claimed, but no test proves it"]
+    failed = _proof(_READER, "reader", "failed", "a.py::t")
+    skipped = _proof(_READER, "reader", "skipped", "b.py::t")
+    assert _faults(_NONE, *_PROVEN_BY_READERS, failed) == ["ICE-TRF-01 (reader) is claimed, but a.py::t failed"]
+    assert _faults(_NONE, _proof(_BOTH, "reader"), skipped) == ["ICE-TRF-01 (reader) is claimed, but b.py::t skipped"]
+    assert _faults(Claims(frozenset(["DL-DV"]), {}), *_PROVEN_BY_READERS) == [
+        "DL-DV-01 (writer) is claimed, but no test proves it",
+        "DL-DV-02 (writer) is claimed, but no test proves it",
+    ]
+
+
+def test_claims_that_are_behind_the_proofs_are_faults() -> None:
+    assert _faults(Claims(frozenset(), {(_READER, "reader"): "later"}), *_PROVEN_BY_READERS) == [
+        "ICE-TRF-01 (reader) is proven: remove it from the exceptions"
+    ]
+    assert _faults(_NONE, *_PROVEN_BY_READERS, _proof(_WRITER, "writer")) == [
+        "DL-DV-02 (writer) is proven, and is not claimed: add it to the claims"
+    ]
+    assert _faults(Claims(frozenset(), {(_WRITER, "writer"): "later"}), *_PROVEN_BY_READERS) == [
+        "DL-DV-02 (writer) is an exception, and is not claimed: remove it from the exceptions"
+    ]
+
+
+def test_claims_of_no_row_are_faults() -> None:
+    claims = Claims(frozenset(["ICE-TRF", "DL-XX-01"]), {("DL-DV-02", "reader"): "a row for writers"})
+    assert sorted(_faults(claims, *_PROVEN_BY_READERS)) == [
+        "DL-DV-02 (reader) is an exception, and no row",
+        "DL-XX-01 is claimed for writers, and no row or area of theirs",
+        "ICE-TRF is claimed for writers, and no row or area of theirs",
+    ]
+
+
+def test_runs_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(requirements, "load_requirements", lambda: _ROWS)
+    files = [tmp_path / "native.json", tmp_path / "python.json"]
+    write_proofs(files[0], _PROVEN_BY_READERS[:1])
+    write_proofs(files[1], _PROVEN_BY_READERS[1:])
+    given = [option for file in files for option in ("--results", str(file))]
+    # The claims of this project name rows that the document of this test lacks.
+    monkeypatch.setattr(requirements, "find_faults", lambda known, unproven: find_faults(known, unproven, _NONE))
+    assert requirements.main(given[:2]) == 1
+    assert "ICE-TRF-01 (reader) is claimed" in capsys.readouterr().out
+    assert requirements.main(given) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "DL-DV: DL-DV-01 (writer), DL-DV-02",
+        "2 of 4 halves are proven; 0 faults of the claims",
+    ]
+    assert requirements.main([*given, "--half", "reader"]) == 0
+    assert requirements.main([*given, "--quiet"]) == 0
+    assert set(capsys.readouterr().out.splitlines()) == {"2 of 4 halves are proven; 0 faults of the claims"}
+
+
+def test_the_claims_of_this_project_name_rows() -> None:
+    known = load_requirements()
+    if not known:
+        pytest.skip("the shared folder is missing")
+    nothing = find_faults(known, find_unproven(known, []))
+    assert nothing
+    assert all(" is claimed, but no test proves it" in fault for fault in nothing)
+    assert all(CLAIMS.exceptions.values())

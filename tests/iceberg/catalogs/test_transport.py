@@ -1,0 +1,129 @@
+"""Which requests are sent again, and what is said of one whose answer is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from deltaberg.errors import CommitUnknownError, StorageError
+from deltaberg.iceberg.catalogs import transport
+from deltaberg.iceberg.catalogs.transport import Transport
+from tests.iceberg.catalogs.rest_server import RestServer
+from tests.support import faulty_proxy
+from tests.support.faulty_proxy import Fault, FaultyProxy
+
+pytestmark = pytest.mark.one_backend
+
+_PATH = "/v1/namespaces/sales/tables/orders"
+_CHANGES = ("POST", "DELETE", "PUT")
+
+
+@pytest.fixture
+def proxy(server: RestServer) -> Iterator[FaultyProxy]:
+    """A gateway before the catalog."""
+    with faulty_proxy.running(server.uri) as found:
+        yield found
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits between attempts, which do not pass."""
+    found: list[float] = []
+    monkeypatch.setattr(transport, "_wait", found.append)
+    return found
+
+
+def _send(proxy: FaultyProxy, method: str, *, repeatable: bool | None = None) -> int:
+    body = None if method in ("GET", "HEAD") else b"{}"
+    sender = Transport(timeout=2.0, retries=3)
+    return sender.send(method, f"{proxy.endpoint}{_PATH}", {}, body, repeatable=repeatable).status
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("method", ["GET", "HEAD", *_CHANGES])
+def test_what_changes_something_is_sent_once(method: str, status: int, proxy: FaultyProxy, waits: list[float]) -> None:
+    proxy.faults.append(Fault(times=2, forwards=0, answer=status))
+    if method in _CHANGES:
+        # Whoever sent it has to find out whether it took effect.
+        assert _send(proxy, method) == status
+        assert (len(proxy.seen), waits) == (1, [])
+    else:
+        assert _send(proxy, method) == 404
+        assert (len(proxy.seen), len(waits)) == (3, 2)
+
+
+def test_what_is_harmless_is_sent_again(proxy: FaultyProxy, server: RestServer, waits: list[float]) -> None:
+    proxy.faults.append(Fault(times=2, forwards=0, answer=503))
+    server.scripted[_PATH] = [(200, {}, {})]
+    assert _send(proxy, "POST", repeatable=True) == 200
+    assert len(proxy.seen) == 3
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(answer="none"), Fault(answer="cut"), Fault(after=3.0), Fault(forwards=0, answer="none")], ids=repr
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_answer_that_is_lost(method: str, fault: Fault, proxy: FaultyProxy, server: RestServer) -> None:
+    fault.times = 1
+    proxy.faults.append(fault)
+    server.scripted[_PATH] = [(200, {}, b"x" * 100)]
+    wanted = CommitUnknownError if method == "POST" else StorageError
+    with pytest.raises(wanted) as caught:
+        _send(proxy, method)
+    assert caught.value.context["server"] == proxy.endpoint
+    assert len(proxy.seen) == 1
+    # Code that cleans up after a failure must not take this one for such.
+    assert isinstance(caught.value, StorageError) == (method == "GET")
+
+
+def test_an_answer_that_is_too_long(proxy: FaultyProxy, server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_MOST_BYTES", 50)
+    for method, wanted in (("GET", StorageError), ("POST", CommitUnknownError)):
+        server.scripted[_PATH] = [(200, {}, b"x" * 100)]
+        with pytest.raises(wanted, match="answered with more than"):
+            _send(proxy, method)
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNREFUSED, errno.ETIMEDOUT])
+@pytest.mark.parametrize("step", ["getresponse", "endheaders"])
+def test_a_route_that_is_lost_after_the_request(
+    number: int, step: str, proxy: FaultyProxy, server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error proves that nothing was sent only if it comes from the attempt to connect."""
+    work = getattr(HTTPConnection, step)
+
+    def lost(self: HTTPConnection, *values: Any, **named: Any) -> Any:
+        work(self, *values, **named)
+        raise OSError(number, os.strerror(number))
+
+    server.scripted[_PATH] = [(200, {}, {})]
+    with monkeypatch.context() as patch:
+        patch.setattr(HTTPConnection, step, lost)
+        with pytest.raises(CommitUnknownError, match=os.strerror(number)):
+            _send(proxy, "POST")
+    if step == "getresponse":
+        assert len(proxy.seen) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ECONNREFUSED, errno.ETIMEDOUT])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_connection_that_is_never_made(number: int, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with pytest.raises(StorageError, match=f"cannot be reached: .*{os.strerror(number)}"):
+        Transport(timeout=5.0).send("POST", f"{scheme}://127.0.0.1:1/x", {}, b"{}")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://nowhere.invalid/x"])
+def test_a_request_that_reached_nobody_is_a_plain_failure(method: str, url: str) -> None:
+    with pytest.raises(StorageError, match="cannot be reached"):
+        Transport(timeout=5.0).send(method, url, {}, None if method == "GET" else b"{}")

@@ -1,0 +1,133 @@
+"""The halves of REQUIREMENTS.md that this project claims to obey, and whether tests prove them.
+
+The reading half of every row is claimed. Writing halves are claimed area by area, as writing is built. What is claimed
+but not proven yet is listed with a reason, and that list only shrinks: a half that a test proves must leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tests.support.proofs import Proof
+from tests.support.requirements import Requirement
+
+__all__ = ["CLAIMS", "Claims", "Unproven", "find_faults", "find_unproven"]
+
+
+class Claims(NamedTuple):
+    """What is claimed.
+
+    Parameters
+    ----------
+    writer
+        Areas (``"ICE-TRF"``) and rows (``"DL-DV-11"``) whose writing halves are claimed.
+    exceptions
+        The reasons for claimed halves that no test proves, by row and half.
+    """
+
+    writer: frozenset[str]
+    exceptions: Mapping[tuple[str, str], str]
+
+    def claim(self, row: Requirement, half: str) -> bool:
+        """Return whether a half of a row is claimed."""
+        return half == "reader" or row.id in self.writer or row.area in self.writer
+
+
+class Unproven(NamedTuple):
+    """A half of a row that no test proves; ``failed`` are the tests that should, and fail."""
+
+    row: Requirement
+    half: str
+    failed: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        tests = self.failed or self.skipped
+        state = "failed" if self.failed else "skipped"
+        return f"{', '.join(tests[:3])} {state}" if tests else "no test proves it"
+
+
+CLAIMS = Claims(
+    writer=frozenset(
+        (
+            # The hash, the transforms, the bitmaps and the checksum are the same code for readers and for writers.
+            *(f"ICE-HASH-{number:02}" for number in range(1, 13)),
+            "ICE-TRF",
+            "BEY-45",
+            *(f"DL-DV-{number:02}" for number in (9, 11, 13, 15, 16, 17, 18, 19, 22)),
+            "DL-CKPT",
+            *(f"DL-LOG-{number}" for number in (14, 15, 16)),
+            *(f"DL-CLEAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
+            "BEY-08",
+            "BEY-17",
+            "BEY-24",
+            "DL-LAST",
+            # Delta tables that are created, appended to and overwritten.
+            *(f"DL-ACT-{number:02}" for number in (7, 9, 10, 11, 13, 18, 19, 20, 22, 23, 25, 26)),
+            *(f"DL-CLU-{number:02}" for number in (1, 2, 3, 4, 5, 8)),
+            *(f"DL-CM-{number:02}" for number in (*range(2, 14), 18)),
+            *(f"DL-FEAT-{number:02}" for number in (2, 3, 4, 5, 6, 7, 9, 14, 15, 16, 19, 20)),
+            *(f"DL-PART-{number:02}" for number in (1, 2, 3, 4, 7, 8, 9, 10, 11)),
+            *(f"DL-SCHEMA-{number:02}" for number in (*range(1, 13), 14, 17)),
+            *(f"DL-STAT-{number:02}" for number in (2, 6, 7, 10, 12, 13)),
+            *("DL-FILE-01", "BEY-20"),
+            # Transactions and their commits.
+            *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 5, 6, 7, 8, 9)),
+            *(f"DL-DOM-{number:02}" for number in (2, 5, 6, 7, 8, 10)),
+            *(f"DL-RT-{number:02}" for number in (2, 9, 10, 11, 12, 13, 15, 23)),
+            *("BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-04"),
+            # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
+            *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
+        )
+    ),
+    exceptions={
+        (
+            "ICE-DEL-18",
+            "reader",
+        ): "optional: the changelog reads deleted rows from the data files, which are always there",
+    },
+)
+
+
+def find_unproven(known: Mapping[str, Requirement], proofs: Iterable[Proof]) -> list[Unproven]:
+    """Return the halves that no passing test proves, in the order of the rows.
+
+    The proofs may be those of several runs. A failing test takes back what others prove.
+    """
+    tests: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for proof in proofs:
+        outcomes = tests.setdefault((proof.requirement, proof.half), {})
+        outcomes.setdefault(proof.outcome, []).append(proof.test)
+    found = []
+    for row in known.values():
+        for half in row.halves:
+            outcomes = tests.get((row.id, half), {})
+            if "passed" not in outcomes or "failed" in outcomes:
+                failed, skipped = outcomes.get("failed", []), outcomes.get("skipped", [])
+                found.append(Unproven(row, half, tuple(failed), tuple(skipped)))
+    return found
+
+
+def find_faults(known: Mapping[str, Requirement], unproven: Iterable[Unproven], claims: Claims = CLAIMS) -> list[str]:
+    """Return what is wrong: claims that no test proves, exceptions and halves without a claim that a test proves."""
+    missing = {(one.row.id, one.half): one for one in unproven}
+    faults = []
+    for row in known.values():
+        for half in row.halves:
+            name, excepted = f"{row.id} ({half})", (row.id, half) in claims.exceptions
+            if not claims.claim(row, half):
+                if excepted:
+                    faults.append(f"{name} is an exception, and is not claimed: remove it from the exceptions")
+                elif (row.id, half) not in missing:
+                    faults.append(f"{name} is proven, and is not claimed: add it to the claims")
+            elif (row.id, half) not in missing:
+                if excepted:
+                    faults.append(f"{name} is proven: remove it from the exceptions")
+            elif not excepted:
+                faults.append(f"{name} is claimed, but {missing[row.id, half]}")
+    halves = {(row.id, half) for row in known.values() for half in row.halves}
+    writers = {name for row in known.values() if "writer" in row.halves for name in (row.id, row.area)}
+    faults += [f"{name} ({half}) is an exception, and no row" for name, half in claims.exceptions.keys() - halves]
+    faults += [f"{name} is claimed for writers, and no row or area of theirs" for name in claims.writer - writers]
+    return faults

@@ -1,0 +1,220 @@
+"""Columns, properties, features and clustering that are changed without rewriting rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, create_table, write_table
+from deltaberg.errors import InvalidArgumentError, MetadataChangedError, SchemaError, UnsupportedFeatureError
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+_MAPPED = {"delta.columnMapping.mode": "name"}
+_COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string()), ("s", pa.struct([("x", pa.int64())]))])
+_ROW = pa.table({"id": [1], "p": ["a"], "s": [{"x": 1}]}, schema=_COLUMNS)
+
+
+def _actions(root: Path, version: int) -> dict[str, Any]:
+    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
+    return {name: action for line in text.splitlines() for name, action in json.loads(line).items()}
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_columns_are_added(tmp_path: Path, mode: str) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, properties={"delta.columnMapping.mode": mode})
+    table.append(_ROW)
+    result = table.alter().add("day", pa.date32(), comment="when").add("s.y", pa.timestamp("us")).commit()
+    assert result.version == 2
+    table.append(pa.table({"id": [2], "s": [{"y": None, "x": 5}]}))
+    found = sorted(DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert found == [
+        {"id": 1, "p": "a", "s": {"x": 1, "y": None}, "day": None},
+        {"id": 2, "p": None, "s": {"x": 5, "y": None}, "day": None},
+    ]
+    assert table.schema.fields[3].metadata["comment"] == "when"
+    assert "timestampNtz" in table.features
+    if mode == "name":
+        assert table.properties["delta.columnMapping.maxColumnId"] == "6"
+
+
+@pytest.mark.req("DL-CM-12", "DL-CM-13", "DL-CM-09", "DL-CM-10", half="writer")
+def test_columns_are_renamed_and_dropped(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, partition_by="p", properties=_MAPPED)
+    table.append(_ROW)
+    before = {field.name: field for field in table.schema}
+    table.alter().rename("P", "region").rename("s.x", "z").commit()
+    assert set(_actions(tmp_path / "t", 2)) == {"commitInfo", "metaData"}
+    assert table.partition_columns == ["region"]
+    assert table.scan("region = 'a' AND s.z = 1").to_arrow().to_pylist() == [{"id": 1, "region": "a", "s": {"z": 1}}]
+    renamed = table.schema.get("region")
+    assert renamed is not None
+    assert (renamed.id, renamed.physical_name) == (before["p"].id, before["p"].physical_name)
+    table.alter().drop("id").commit()
+    assert set(_actions(tmp_path / "t", 3)) == {"commitInfo", "metaData"}
+    assert table.properties["delta.columnMapping.maxColumnId"] == "4"
+    table.alter().add("id", pa.int64()).commit()
+    again = table.schema.get("id")
+    assert again is not None
+    assert (again.id, table.properties["delta.columnMapping.maxColumnId"]) == (5, "5")
+    assert again.physical_name != before["id"].physical_name
+    assert re.fullmatch("col-[0-9a-f-]{36}", again.physical_name)
+    assert table.scan().to_arrow().to_pylist() == [{"region": "a", "s": {"z": 1}, "id": None}]
+    table.append(pa.table({"region": ["b"], "s": [{"z": 2}], "id": [7]}))
+    assert table.scan("id = 7").count() == 1
+
+
+@pytest.mark.req("DL-CM-03", "DL-CM-04", half="writer")
+@pytest.mark.parametrize(
+    ("properties", "versions", "lists"),
+    [
+        ({}, (2, 5), None),
+        ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, (2, 5), None),
+        ({"delta.enableInCommitTimestamps": "true"}, (3, 7), ("columnMapping",)),
+        ({"delta.enableDeletionVectors": "true"}, (3, 7), ("columnMapping", "deletionVectors")),
+    ],
+)
+def test_column_mapping_is_enabled(
+    tmp_path: Path, properties: dict[str, str], versions: tuple[int, int], lists: Any
+) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, partition_by="p", properties=properties)
+    table.append(_ROW)
+    had = table.features
+    before = table.protocol
+    table.alter().set(_MAPPED).commit()
+    assert ("protocol" in _actions(tmp_path / "t", 2)) == (before.min_writer_version != 5)
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == versions
+    assert table.protocol.reader_features == lists
+    assert had <= table.features
+    assert [(field.id, field.physical_name) for field in table.schema] == [(1, "id"), (2, "p"), (3, "s")]
+    assert table.schema.fields[2].type.fields[0].id == 4  # type: ignore[attr-defined]
+    assert table.properties["delta.columnMapping.maxColumnId"] == "4"
+    table.append(_ROW)
+    table.alter().rename("s", "t").commit()
+    assert DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist() == [{"id": 1, "p": "a", "t": {"x": 1}}] * 2
+
+
+@pytest.mark.req("DL-FEAT-19", half="writer")
+def test_a_feature_raises_the_protocol_and_keeps_what_it_implied(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID)
+    table.alter().set({"delta.enableDeletionVectors": "true", "owner": "ada"}).commit()
+    assert {"protocol", "metaData"} <= set(_actions(tmp_path / "t", 1))
+    found = table.protocol
+    assert (found.min_reader_version, found.min_writer_version) == (3, 7)
+    assert found.reader_features == ("deletionVectors",)
+    assert found.writer_features == ("appendOnly", "deletionVectors", "invariants")
+    table.alter().set({"delta.feature.vacuumProtocolCheck": "supported"}).commit()
+    assert "metaData" not in _actions(tmp_path / "t", 2)
+    assert table.properties == {"delta.enableDeletionVectors": "true", "owner": "ada"}
+    table.alter().unset("owner").commit()
+    assert table.properties == {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.mark.req("DL-FEAT-14", half="writer")
+def test_an_upgrade_keeps_whatever_history_may_have_used(builder: DeltaBuilder) -> None:
+    builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(1, 4))
+    table = DeltaTable(builder.root)
+    table.alter().set({"delta.enableDeletionVectors": "true"}).commit()
+    assert set(table.protocol.writer_features or ()) == {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "changeDataFeed",
+        "generatedColumns",
+        "deletionVectors",
+    }
+
+
+@pytest.mark.req("DL-SCHEMA-02", half="writer")
+def test_what_the_schema_says_of_others_survives(builder: DeltaBuilder) -> None:
+    metadata = {"comment": "hi", "x.y": 1}
+    column = {"name": "id", "type": "long", "nullable": True, "metadata": metadata, "extra": [1]}
+    builder.create([column], builder.add(ids(1)))
+    DeltaTable(builder.root).alter().add("x", pa.int8()).commit()
+    (first, second) = json.loads(_actions(builder.root, 1)["metaData"]["schemaString"])["fields"]
+    assert first == column
+    assert second == {"name": "x", "type": "byte", "nullable": True, "metadata": {}}
+
+
+@pytest.mark.req("DL-CLU-05", half="writer")
+def test_clustering_columns(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
+    table = create_table(tmp_path / "t", columns, properties={"delta.dataSkippingNumIndexedCols": 2})
+    table.append(pa.table({"id": [1], "a": [1], "b": [1]}))
+    table.alter().cluster_by("id", "a").commit()
+    assert table.clustering_columns == [("id",), ("a",)]
+    with pytest.raises(UnsupportedFeatureError, match="no statistics of a column to cluster by"):
+        table.alter().cluster_by("b")
+    table.alter().cluster_by().commit()
+    assert table.clustering_columns == []
+    partitioned = create_table(tmp_path / "p", columns, partition_by="b")
+    with pytest.raises(InvalidArgumentError, match="partitioned table cannot be clustered"):
+        partitioned.alter().cluster_by("id")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda alter: alter.add("ID", pa.int8()), SchemaError, "'id' already"),
+        (lambda alter: alter.add("s.X", pa.int8()), SchemaError, "'x' already"),
+        (lambda alter: alter.add("id.x", pa.int8()), SchemaError, "only be added to a struct"),
+        (lambda alter: alter.add("nope.x", pa.int8()), SchemaError, "no column 'nope'"),
+        (lambda alter: alter.add("d", pa.duration("s")), SchemaError, "duration"),
+        (lambda alter: alter.rename("id", "P"), SchemaError, "'p' already"),
+        (lambda alter: alter.rename("id", ""), SchemaError, "name of a column is empty"),
+        (lambda alter: alter.rename("nope", "x"), SchemaError, "no column 'nope'"),
+        (lambda alter: alter.drop("p"), SchemaError, "partitions the table"),
+        (lambda alter: alter.drop("s.x"), SchemaError, "last"),
+        (lambda alter: alter.drop("s").drop("id"), SchemaError, "last"),
+        (lambda alter: alter.set({"delta.nope": "1"}), InvalidArgumentError, "no property"),
+        (
+            lambda alter: alter.set({"delta.columnMapping.maxColumnId": "1"}),
+            InvalidArgumentError,
+            "kept by the library",
+        ),
+        (lambda alter: alter.set({"delta.columnMapping.mode": "id"}), UnsupportedFeatureError, "from name to id"),
+        (lambda alter: alter.set({"delta.columnMapping.mode": "none"}), UnsupportedFeatureError, "from name to none"),
+        (lambda alter: alter.set({"delta.enableRowTracking": "true"}), UnsupportedFeatureError, "row tracking"),
+        (lambda alter: alter.set({"delta.constraints.c": "id > 0"}), UnsupportedFeatureError, "CHECK constraints"),
+        (lambda alter: alter.unset("nope"), InvalidArgumentError, "no property nope"),
+        (lambda alter: alter.unset("delta.columnMapping.maxColumnId"), InvalidArgumentError, "kept by the library"),
+        (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "cannot be taken back"),
+        (lambda alter: alter.commit(), InvalidArgumentError, "nothing is altered"),
+    ],
+)
+def test_changes_that_are_refused(tmp_path: Path, change: Any, error: type[Exception], message: str) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, partition_by="p", properties=_MAPPED)
+    with pytest.raises(error, match=message):
+        change(table.alter())
+    assert DeltaTable(tmp_path / "t").version == 0
+
+
+@pytest.mark.parametrize("change", [lambda alter: alter.rename("id", "x"), lambda alter: alter.drop("id")])
+def test_files_without_column_mapping_have_the_names(tmp_path: Path, change: Any) -> None:
+    write_table(tmp_path / "t", _ROW)
+    with pytest.raises(UnsupportedFeatureError, match="without column mapping"):
+        change(DeltaTable(tmp_path / "t").alter())
+
+
+def test_a_clustering_column_is_not_dropped(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, cluster_by="s.x", properties=_MAPPED)
+    for name in ("s", "s.x"):
+        with pytest.raises(SchemaError, match="clustered by"):
+            table.alter().drop(name)
+
+
+def test_two_changes_at_once(tmp_path: Path) -> None:
+    one = create_table(tmp_path / "t", ID)
+    other = DeltaTable(tmp_path / "t").alter().add("x", pa.int8())
+    one.append(ids(1))
+    other.commit()
+    late = one.alter().add("y", pa.int8())
+    with pytest.raises(MetadataChangedError):
+        late.commit()
+    table = DeltaTable(tmp_path / "t")
+    assert (table.schema.names, ids_of(table)) == (["id", "x"], [1])

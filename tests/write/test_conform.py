@@ -1,0 +1,278 @@
+"""Rows are conformed to the columns of a table without any loss, or refused with the name of the field."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal as PyDecimal
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema.conform import Conformer, ConformOptions
+from deltaberg.table.write import open_stream
+
+pytestmark = pytest.mark.one_backend
+
+
+def P(name: str) -> Primitive:  # noqa: N802 - as short as a literal
+    return Primitive(name)
+
+
+def conformed(array: pa.Array, want: DataType, **options: Any) -> list[Any]:
+    """Return the values of an array as those of a column ``c``."""
+    batch = pa.record_batch([array], ["c"])
+    made = Conformer(batch.schema, Struct((Field("c", want),)), ConformOptions(**options)).apply(batch)
+    made.validate(full=True)
+    assert made.schema.field("c").type == arrow_type(want)
+    values: list[Any] = made.column(0).to_pylist()
+    return values
+
+
+def struct(**children: DataType) -> Struct:
+    return Struct(tuple(Field(name, kind) for name, kind in children.items()))
+
+
+def array_of(kind: DataType, nullable: bool = True) -> List:
+    return List(Field("element", kind, nullable))
+
+
+def map_of(value: DataType, nullable: bool = True) -> Map:
+    return Map(Field("key", P("string"), nullable=False), Field("value", value, nullable))
+
+
+def entries(value: pa.DataType) -> pa.DataType:
+    return pa.map_(pa.string(), value)
+
+
+_US, _NS = pa.timestamp("us"), pa.timestamp("ns")
+_UTC = dt.timezone.utc
+_NOON = dt.datetime(2024, 5, 6, 12, 0, 0, 7)
+_BEFORE_1677 = dt.datetime(1500, 1, 1)
+
+_KEPT = [
+    (pa.array([1, None], pa.int64()), P("byte"), [1, None]),
+    (pa.array([127, -128], pa.int64()), P("byte"), [127, -128]),
+    (pa.array([(1 << 63) - 1], pa.uint64()), P("long"), [(1 << 63) - 1]),
+    (pa.array([1 << 53], pa.int64()), P("double"), [float(1 << 53)]),
+    (pa.array([1.5, math.inf, None]), P("float"), [1.5, math.inf, None]),
+    (pa.array([0.1], pa.float32()), P("double"), [0.10000000149011612]),
+    (pa.array([1, 2], pa.int8()), Decimal(3, 1), [PyDecimal("1.0"), PyDecimal("2.0")]),
+    (pa.array([PyDecimal("1.50")]), Decimal(10, 1), [PyDecimal("1.5")]),
+    (pa.array([PyDecimal("1.5")], pa.decimal256(40, 2)), Decimal(38, 37), [PyDecimal("1.5") + PyDecimal(0)]),
+    (pa.array(["é", None], pa.large_string()), P("string"), ["é", None]),
+    (pa.array(["a" * 40, None, "b"], pa.string_view()), P("string"), ["a" * 40, None, "b"]),
+    (pa.array(["a", None, "a"]).dictionary_encode(), P("string"), ["a", None, "a"]),
+    (
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["x", None], pa.string_view())),
+        P("string"),
+        ["x", None],
+    ),
+    (pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([5, None])), P("integer"), [5, 5, None]),
+    (pa.array([b"a"], pa.large_binary()), P("binary"), [b"a"]),
+    (pa.array([b"abcd"], pa.binary_view()), Fixed(4), [b"abcd"]),
+    (pa.array([b"x" * 16], pa.binary(16)), P("uuid"), [b"x" * 16]),
+    (pa.array([dt.date(1, 1, 1)], pa.date64()), P("date"), [dt.date(1, 1, 1)]),
+    (pa.array([_NOON], _NS), P("timestamp_ntz"), [_NOON]),
+    (pa.array([_NOON], _US), P("timestamp_ntz_ns"), [pd.Timestamp(_NOON)]),
+    (pa.array([_BEFORE_1677], pa.timestamp("s")), P("timestamp_ntz"), [_BEFORE_1677]),
+    (pa.array([_NOON], pa.timestamp("us", "Asia/Tokyo")), P("timestamp"), [_NOON.replace(tzinfo=_UTC)]),
+    (pa.array([dt.time(1, 2, 3)], pa.time32("s")), P("time"), [dt.time(1, 2, 3)]),
+    (pa.array([None], pa.null()), struct(x=P("long")), [None]),
+    (pa.array([[1, None], None, []], pa.large_list(pa.int8())), array_of(P("long")), [[1, None], None, []]),
+    (pa.array([[1, 2], None], pa.list_(pa.int8(), 2)), array_of(P("long")), [[1, 2], None]),
+    (pa.array([[1, 2], None, []], pa.list_view(pa.int8())), array_of(P("long")), [[1, 2], None, []]),
+    (pa.array([{"Y": "a", "x": 1}, None]), struct(x=P("byte"), y=P("string"), z=P("date")), [
+        {"x": 1, "y": "a", "z": None},
+        None,
+    ]),
+    (pa.array([[("k", 1)], None, []], entries(pa.int8())), map_of(P("long")), [[("k", 1)], None, []]),
+    (pa.array([[{"key": "k", "value": 1}], None]), map_of(P("byte")), [[("k", 1)], None]),
+    (
+        pa.array([{"value": b"\x00", "metadata": b"\x01\x00\x00"}, None]),
+        P("variant"),
+        [{"metadata": b"\x01\x00\x00", "value": b"\x00"}, None],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "want", "values"), _KEPT, ids=lambda part: str(getattr(part, "type", part))[:40])
+def test_values_are_kept(array: pa.Array, want: DataType, values: list[Any]) -> None:
+    assert conformed(array, want) == values
+    # A slice has the values of a slice.
+    assert conformed(pa.concat_arrays([array, array]).slice(1, len(array)), want) == [*values[1:], values[0]]
+
+
+_REFUSED = [
+    (pa.array([300]), P("byte"), "c"),
+    (pa.array([1 << 63], pa.uint64()), P("long"), "c"),
+    (pa.array([(1 << 53) + 1]), P("double"), "c"),
+    (pa.array([(1 << 24) + 1], pa.int32()), P("float"), "c"),
+    (pa.array([0.1]), P("float"), "c"),
+    (pa.array([1.0]), P("long"), "c"),
+    (pa.array([1.0]), Decimal(10, 2), "c"),
+    (pa.array([PyDecimal("1.55")]), Decimal(10, 1), "c"),
+    (pa.array([1000]), Decimal(3, 1), "c"),
+    (pa.array([b"a"]), P("string"), "c"),
+    (pa.array(["a"]), P("binary"), "c"),
+    (pa.array(["1"]), P("long"), "c"),
+    (pa.array([1]), P("string"), "c"),
+    (pa.array([1]), P("boolean"), "c"),
+    (pa.array([b"abc"]), Fixed(4), "c"),
+    (pa.array([b"abc"], pa.binary(3)), P("uuid"), "c"),
+    (pa.array([1], pa.date64()), P("date"), "c"),
+    (pa.array([_NOON], _US), P("date"), "c"),
+    (pa.array([_NOON], _US), P("timestamp"), "c"),
+    (pa.array([_NOON], pa.timestamp("us", "UTC")), P("timestamp_ntz"), "c"),
+    (pa.array([1], _NS), P("timestamp_ntz"), "c"),
+    (pa.array([1 << 60], pa.timestamp("s")), P("timestamp_ntz"), "c"),
+    (pa.array([1], pa.time64("ns")), P("time"), "c"),
+    (pa.array([[1]]), struct(x=P("long")), "c"),
+    (pa.array([{"x": 1}]), array_of(P("long")), "c"),
+    (pa.array([[1]]), map_of(P("long")), "c"),
+    (pa.array([{"x": 1, "a.b": 2}]), struct(x=P("long")), "c.`a.b`"),
+    (pa.array([{"x": 1, "X": 2}]), struct(x=P("long")), "c.x"),
+    (pa.array([[{"x": 300}]]), array_of(struct(x=P("byte"))), "c.element.x"),
+    (pa.array([[("k", "v")]], entries(pa.string())), map_of(P("long")), "c.value"),
+    (pa.array([{"metadata": b"", "value": None}], VARIANT_LIKE := pa.struct([("metadata", pa.binary()), ("value", pa.binary())])), P("variant"), "c"),  # noqa: E501
+    (pa.array([{"metadata": b"", "value": b"", "x": 1}]), P("variant"), "c"),
+    (pa.array(["x"]), P("void"), "c"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "want", "column"), _REFUSED, ids=lambda part: str(getattr(part, "type", part))[:40])
+def test_what_would_change_is_refused(array: pa.Array, want: DataType, column: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        conformed(array, want)
+    assert caught.value.context["column"] == column
+
+
+@pytest.mark.req("DL-SCHEMA-05", half="writer")
+def test_text_must_be_utf8() -> None:
+    damaged = pa.array([b"\xff"]).view(pa.string())
+    for array in (damaged, damaged.cast(pa.large_string()), pa.DictionaryArray.from_arrays([0], damaged)):
+        with pytest.raises(SchemaError, match=r"does not fit the type string.*column: c"):
+            conformed(array, P("string"))
+    assert conformed(pa.array(["日本"]), P("string")) == ["日本"]
+
+
+@pytest.mark.req("DL-SCHEMA-06", half="writer")
+@pytest.mark.parametrize(("name", "bits"), [("byte", 8), ("short", 16), ("integer", 32), ("long", 64)])
+def test_integers_keep_to_their_range(name: str, bits: int) -> None:
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    assert conformed(pa.array([least, most]), P(name)) == [least, most]
+    beyond = [pa.array([most + 1], pa.uint64()), *([pa.array([least - 1])] if bits < 64 else [])]
+    for array in beyond:
+        with pytest.raises(SchemaError, match=f"does not fit the type {name}"):
+            conformed(array, P(name))
+
+
+def test_truncation_is_asked_for() -> None:
+    nanos = pa.array([-1, 1_999], _NS)
+    with pytest.raises(SchemaError, match="allow_truncation=True"):
+        conformed(nanos, P("timestamp_ntz"))
+    before, after = conformed(nanos, P("timestamp_ntz"), allow_truncation=True)
+    assert (before, after) == (dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(1970, 1, 1, 0, 0, 0, 1))
+
+
+def test_naive_timestamps_need_a_zone() -> None:
+    naive = pa.array([dt.datetime(2024, 7, 1, 12)], _US)
+    with pytest.raises(SchemaError, match="timezone="):
+        conformed(naive, P("timestamp"))
+    assert conformed(naive, P("timestamp"), timezone="Europe/Paris") == [dt.datetime(2024, 7, 1, 10, tzinfo=_UTC)]
+    skipped = pa.array([dt.datetime(2024, 3, 31, 2, 30)], _US)
+    with pytest.raises(SchemaError, match="does not fit the type timestamp"):
+        conformed(skipped, P("timestamp"), timezone="Europe/Paris")
+
+
+_REQUIRED = [
+    (pa.array([1, None]), P("long"), "c"),
+    (pa.array([{"x": 1}, {"x": None}]), Struct((Field("x", P("long"), nullable=False),)), "c.x"),
+    (pa.array([[1], [None]]), array_of(P("long"), nullable=False), "c.element"),
+    (pa.array([[("k", None)]], entries(pa.int64())), map_of(P("long"), nullable=False), "c.value"),
+    (pa.array([[{"key": None, "value": 1}]]), map_of(P("long")), "c.key"),
+]
+
+
+@pytest.mark.req("DL-SCHEMA-03", "DL-SCHEMA-04", half="writer")
+@pytest.mark.parametrize(("array", "want", "column"), _REQUIRED, ids=["column", "field", "element", "value", "key"])
+def test_required_fields_have_no_nulls(array: pa.Array, want: DataType, column: str) -> None:
+    batch = pa.record_batch([array], ["c"])
+    conformer = Conformer(batch.schema, Struct((Field("c", want, nullable=False),)))
+    with pytest.raises(ConstraintViolationError, match="has 1 null ") as caught:
+        conformer.apply(batch)
+    assert caught.value.context["column"] == column
+
+
+def test_nulls_below_null_parents_are_allowed() -> None:
+    """What a null struct or list hides is no value, whatever it holds."""
+    inner = pa.StructArray.from_arrays([pa.array([1, None, 999])], ["x"], mask=pa.array([False, True, True]))
+    want = Struct((Field("x", P("byte"), nullable=False),))
+    assert conformed(inner, want) == [{"x": 1}, None, None]
+    outer = pa.StructArray.from_arrays([inner], ["s"], mask=pa.array([False, True, True]))
+    assert conformed(outer, Struct((Field("s", want, nullable=False),))) == [{"s": {"x": 1}}, None, None]
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3], pa.int32()), pa.array([1, None, 999]), mask=pa.array([False, True])
+    )
+    assert hidden.flatten().to_pylist() == [1]
+    assert conformed(hidden, array_of(P("byte"), nullable=False)) == [[1], None]
+
+
+def test_columns_are_matched_by_name() -> None:
+    schema = Struct((Field("a", P("long"), nullable=False), Field("A", P("long")), Field("b", P("string"))))
+    rows = pa.record_batch({"B": ["x"], "A": [2], "a": [1]})
+    assert Conformer(rows.schema, schema).apply(rows).to_pylist() == [{"a": 1, "A": 2, "b": "x"}]
+    for columns, message in [
+        ({"a": [1], "c": [1], "d.e": [2]}, r"does not have: c, `d\.e`"),
+        ({"b": ["x"]}, r"lack a column that must not be null .*column: a"),
+        ({"a": [1], "b": ["x"], "B": ["y"]}, "two columns for 'b': 'b' and 'B'"),
+    ]:
+        with pytest.raises(SchemaError, match=message):
+            Conformer(pa.record_batch(columns).schema, schema)
+
+
+class Stream:
+    """Rows that are known by Arrow's interface alone."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+_ROWS = pa.table({"n": [3, 1, 2], "s": ["c", None, "b"]})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _ROWS,
+        _ROWS.to_batches()[0],
+        _ROWS.to_reader(),
+        ds.dataset(_ROWS),
+        Stream(_ROWS),
+        pl.from_arrow(_ROWS),
+        pl.from_arrow(_ROWS).with_columns(pl.col("s").cast(pl.Categorical)),  # type: ignore[union-attr]
+        pd.DataFrame({"n": [3, 1, 2], "s": ["c", None, "b"]}, index=[7, 8, 9]),
+    ],
+    ids=lambda data: f"{type(data).__module__.split('.')[0]}-{type(data).__name__}",
+)
+def test_rows_come_from_anything(data: Any) -> None:
+    reader = open_stream(data)
+    conformer = Conformer(reader.schema, struct(s=P("string"), n=P("integer")))
+    rows = [row for batch in reader for row in conformer.apply(batch).to_pylist()]
+    assert rows == [{"s": "c", "n": 3}, {"s": None, "n": 1}, {"s": "b", "n": 2}]
+
+
+@pytest.mark.parametrize("data", [None, 1, "rows", [{"n": 1}], {"n": [1]}, pl.LazyFrame({"n": [1]}), pa.array([1])])
+def test_other_data_is_refused(data: Any) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        open_stream(data)
+    assert caught.value.hint

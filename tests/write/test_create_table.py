@@ -1,0 +1,415 @@
+"""Tables that are created: their protocol, metadata and columns, and what becomes of a table that is there already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, create_table
+from deltaberg.errors import (
+    CorruptLogError,
+    InvalidArgumentError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from deltaberg.schema import Field, Primitive, Struct
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("score", pa.float64())])
+
+
+def _actions(root: Path, version: int = 0) -> list[dict[str, Any]]:
+    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _action(root: Path, name: str, version: int = 0) -> Any:
+    (found,) = (action[name] for action in _actions(root, version) if name in action)
+    return found
+
+
+def _protocol(table: DeltaTable) -> tuple[int, int, set[str] | None, set[str] | None]:
+    found = table.protocol
+    lists = (found.reader_features, found.writer_features)
+    readers, writers = (None if names is None else set(names) for names in lists)
+    return found.min_reader_version, found.min_writer_version, readers, writers
+
+
+@pytest.mark.req("DL-SCHEMA-01", "DL-SCHEMA-03", "DL-SCHEMA-04", half="writer")
+def test_the_schema_of_the_protocols_example(tmp_path: Path) -> None:
+    inner = pa.struct([pa.field("d", pa.int32(), nullable=False)])
+    columns = pa.schema(
+        [
+            pa.field("a", pa.int32(), nullable=False),
+            pa.field("b", inner),
+            pa.field("c", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+            pa.field("e", pa.list_(inner)),
+            pa.field("f", pa.map_(pa.string(), pa.string())),
+        ]
+    )
+    create_table(tmp_path / "t", columns)
+    d = {
+        "type": "struct",
+        "fields": [{"name": "d", "type": "integer", "nullable": False, "metadata": {}}],
+    }
+    f = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+    types = [
+        ("a", "integer", False),
+        ("b", d, True),
+        ("c", {"type": "array", "elementType": "integer", "containsNull": False}, True),
+        ("e", {"type": "array", "elementType": d, "containsNull": True}, True),
+        ("f", f, True),
+    ]
+    fields = [{"name": name, "type": kind, "nullable": null, "metadata": {}} for name, kind, null in types]
+    assert json.loads(_action(tmp_path / "t", "metaData")["schemaString"]) == {"type": "struct", "fields": fields}
+
+
+@pytest.mark.req("DL-SCHEMA-02", half="writer")
+def test_comments_stay_and_other_metadata_of_arrow_does_not(tmp_path: Path) -> None:
+    about = {"comment": "the number", "PARQUET:field_id": "7"}
+    table = create_table(tmp_path / "t", pa.schema([pa.field("id", pa.int64(), metadata=about)]))
+    assert table.schema.fields[0].metadata == {"comment": "the number"}
+    reserved = Struct((Field("id", Primitive("long"), metadata={"delta.foo": 1}),))
+    with pytest.raises(SchemaError, match=r"reserved key delta\.foo"):
+        create_table(tmp_path / "u", reserved)
+    default = Struct((Field("id", Primitive("long"), metadata={"CURRENT_DEFAULT": "1"}),))
+    with pytest.raises(UnsupportedFeatureError, match="default values of columns are not filled in yet"):
+        create_table(tmp_path / "u", default)
+
+
+def test_what_metadata_says(tmp_path: Path) -> None:
+    table = create_table(
+        tmp_path / "new" / "t",
+        _COLUMNS,
+        partition_by="REGION",
+        properties={"delta.appendOnly": True, "delta.checkpointInterval": 100, "owner": "ada"},
+        name="orders",
+        description="all of them",
+    )
+    assert table.version == 0
+    assert table.partition_columns == ["region"]
+    assert table.properties == {"delta.appendOnly": "true", "delta.checkpointInterval": "100", "owner": "ada"}
+    assert (table.metadata.name, table.metadata.description) == ("orders", "all of them")
+    assert table.is_append_only
+    info = table.history()[0].info
+    assert info["operation"] == "CREATE TABLE"
+    assert json.loads(info["operationParameters"]["partitionBy"]) == ["region"]
+    assert table.scan().to_arrow().schema.names == ["id", "region", "score"]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"id": pa.int64()}, "struct<id: long>"),
+        (pa.schema([("n", pa.uint32()), ("f", pa.float16())]), "struct<n: long, f: float>"),
+        (pa.schema([("at", pa.timestamp("ns", "Asia/Tokyo")), ("d", pa.date64())]), "struct<at: timestamp, d: date>"),
+        (pa.schema([("t", pa.dictionary(pa.int8(), pa.large_string()))]), "struct<t: string>"),
+        (pa.schema([("b", pa.binary(3)), ("x", pa.decimal256(10, 2))]), "struct<b: binary, x: decimal(10,2)>"),
+        (pa.schema([("l", pa.list_(pa.int8(), 2))]), "struct<l: array<byte>>"),
+    ],
+)
+def test_forms_of_a_schema(tmp_path: Path, given: Any, found: str) -> None:
+    assert str(create_table(tmp_path / "t", given).schema) == found
+    other = create_table(tmp_path / "u", DeltaTable(tmp_path / "t").schema)
+    assert str(other.schema) == found
+
+
+@pytest.mark.parametrize("given", ["id bigint", 3, None, ["id"]])
+def test_what_is_no_schema(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"schema .* describes no columns"):
+        create_table(tmp_path / "t", given)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "at least one column"),
+        ([("a", pa.int8()), ("A", pa.int8())], "same name when case is ignored"),
+        ([("a b", pa.int8())], r"contains ' '"),
+        ([("s", pa.struct([("x=y", pa.int8())]))], r"contains '='.*column: s\.x=y"),
+        ([("", pa.int8())], "empty name"),
+        ([("t", pa.time64("us"))], r"no type in tables|no type time"),
+        ([("d", pa.duration("s"))], "duration"),
+        ([("s", pa.struct([]))], "at least one field"),
+    ],
+)
+@pytest.mark.req("DL-SCHEMA-17", half="writer")
+def test_columns_that_are_refused(tmp_path: Path, columns: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        create_table(tmp_path / "t", pa.schema(columns))
+    assert not (tmp_path / "t").exists()
+
+
+# Protocol
+
+
+@pytest.mark.req("DL-FEAT-05", "DL-FEAT-03", half="writer")
+@pytest.mark.parametrize(
+    ("properties", "protocol"),
+    [
+        ({}, (1, 2, None, None)),
+        ({"delta.enableChangeDataFeed": "true"}, (1, 4, None, None)),
+        ({"delta.columnMapping.mode": "id"}, (2, 5, None, None)),
+        (
+            {"delta.enableDeletionVectors": "true"},
+            (3, 7, {"deletionVectors"}, {"deletionVectors", "appendOnly", "invariants"}),
+        ),
+        (
+            {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"},
+            (
+                3,
+                7,
+                {"deletionVectors", "columnMapping"},
+                {"deletionVectors", "columnMapping", "appendOnly", "invariants"},
+            ),
+        ),
+        (
+            {"delta.enableInCommitTimestamps": "true"},
+            (1, 7, None, {"inCommitTimestamp", "appendOnly", "invariants"}),
+        ),
+        (
+            {"delta.enableRowTracking": "true"},
+            (1, 7, None, {"rowTracking", "domainMetadata", "appendOnly", "invariants"}),
+        ),
+        (
+            {"delta.feature.vacuumProtocolCheck": "supported"},
+            (3, 7, {"vacuumProtocolCheck"}, {"vacuumProtocolCheck", "appendOnly", "invariants"}),
+        ),
+        ({"delta.checkpointPolicy": "v2"}, (3, 7, {"v2Checkpoint"}, {"v2Checkpoint", "appendOnly", "invariants"})),
+        ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "3"}, (1, 3, None, None)),
+    ],
+)
+def test_the_lowest_protocol(tmp_path: Path, properties: dict[str, str], protocol: Any) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, properties=properties)
+    assert _protocol(table) == protocol
+    requests = ("delta.feature.", "delta.minReader", "delta.minWriter")
+    assert {name for name in properties if not name.startswith(requests)} <= set(table.properties)
+    assert not any(name.startswith(requests) for name in table.properties)
+
+
+@pytest.mark.req("DL-SCHEMA-12", half="writer")
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us"), pa.struct([("x", pa.timestamp("us"))]), pa.list_(pa.timestamp("us"))]
+)
+def test_a_timestamp_without_zone_needs_its_feature(tmp_path: Path, kind: pa.DataType) -> None:
+    table = create_table(tmp_path / "t", pa.schema([("id", pa.int64()), ("at", kind)]))
+    assert _protocol(table)[2:] == ({"timestampNtz"}, {"timestampNtz", "appendOnly", "invariants"})
+
+
+@pytest.mark.req("DL-CLU-01", "DL-CLU-02", "DL-CLU-03", "DL-DOM-10", half="writer")
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_clustered_table(tmp_path: Path, mode: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))])
+    mapping = {"delta.columnMapping.mode": mode}
+    table = create_table(tmp_path / "t", columns, cluster_by=["id", "s.x"], properties=mapping)
+    assert {"clustering", "domainMetadata"} <= table.features
+    inner = table.schema.fields[1].type.fields[0]  # type: ignore[attr-defined]
+    physical = [(table.schema.fields[0].physical_name,), (table.schema.fields[1].physical_name, inner.physical_name)]
+    assert table.clustering_columns == physical
+    domain = _action(tmp_path / "t", "domainMetadata")
+    assert (domain["domain"], domain["removed"]) == ("delta.clustering", False)
+    assert json.loads(domain["configuration"]) == {"clusteringColumns": [list(path) for path in physical]}
+    assert (mode == "none") == (physical == [("id",), ("s", "x")])
+
+
+@pytest.mark.req("DL-CLU-08", half="writer")
+def test_clustering_excludes_partitioning(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="partitioned or clustered, not both"):
+        create_table(tmp_path / "t", _COLUMNS, partition_by="region", cluster_by="id")
+
+
+@pytest.mark.req("DL-CM-02", half="writer")
+def test_columns_get_ids_and_physical_names_at_every_depth(tmp_path: Path) -> None:
+    inner = pa.struct([("d", pa.int32())])
+    columns = pa.schema([("e", pa.list_(inner)), ("m", pa.map_(pa.string(), inner)), ("e2", inner)])
+    table = create_table(tmp_path / "t", columns, properties={"delta.columnMapping.mode": "name"})
+    text = _action(tmp_path / "t", "metaData")["schemaString"]
+    found = []
+
+    def collect(tree: Any) -> None:
+        for value in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else []:
+            collect(value)
+        if isinstance(tree, dict) and "nullable" in tree:
+            found.append(tree["metadata"])
+
+    collect(json.loads(text))
+    numbers = [one["delta.columnMapping.id"] for one in found]
+    names = [one["delta.columnMapping.physicalName"] for one in found]
+    assert sorted(numbers) == [1, 2, 3, 4, 5, 6]
+    assert len(set(names)) == 6
+    assert all(name.startswith("col-") and len(name) == 40 for name in names)
+    assert table.properties["delta.columnMapping.maxColumnId"] == "6"
+
+
+@pytest.mark.req("DL-CM-18", half="writer")
+def test_column_mapping_allows_every_name(tmp_path: Path) -> None:
+    columns = pa.schema([("a b;c=(x)", pa.int64()), ("t\tn\n{,}", pa.string())])
+    table = create_table(tmp_path / "t", columns, properties={"delta.columnMapping.mode": "name"})
+    table.append(pa.table([[1], ["x"]], schema=columns))
+    assert DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist() == [{"a b;c=(x)": 1, "t\tn\n{,}": "x"}]
+
+
+@pytest.mark.req("DL-RT-02", half="writer")
+def test_row_tracking_gets_names_for_its_hidden_columns(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, properties={"delta.enableRowTracking": "true"})
+    hidden = [
+        table.properties[f"delta.rowTracking.materialized{name}ColumnName"] for name in ("RowId", "RowCommitVersion")
+    ]
+    assert len(set(hidden)) == 2
+    table.append(ids(1, 2))
+    table.append(ids(3))
+    rows = table.scan(columns=["id", "_metadata"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["_metadata"]["row_id"]) for row in rows) == [(1, 0), (2, 1), (3, 2)]
+    assert table.row_id_high_water_mark == 2
+
+
+# Refused properties
+
+
+@pytest.mark.req("DL-CM-11", half="writer")
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"delta.columnMapping.maxColumnId": "9"}, "kept by the library itself"),
+        ({"delta.rowTracking.materializedRowIdColumnName": "x"}, "kept by the library itself"),
+        ({"delta.apendOnly": "true"}, "Delta has no property delta.apendOnly"),
+        ({"delta.appendOnly": "yes"}, "'yes'"),
+        ({"delta.columnMapping.mode": "foo"}, "'foo'"),
+        ({"delta.checkpointInterval": 0}, "'0'"),
+        ({"delta.logRetentionDuration": "2 months"}, "'2 months'"),
+        ({"delta.feature.deletionVectors": "maybe"}, "'maybe'"),
+        ({"delta.minWriterVersion": "8"}, "'8'"),
+        ({"owner": None}, "None"),
+        ({3: "x"}, "the name of a property is 3"),
+    ],
+)
+def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        create_table(tmp_path / "t", _COLUMNS, properties=properties)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.req("DL-FEAT-09", half="writer")
+@pytest.mark.parametrize(
+    ("properties", "feature"),
+    [
+        ({"delta.feature.fooFeature": "supported"}, "fooFeature"),
+        ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
+        ({"delta.constraints.positive": "id > 0"}, "checkConstraints"),
+        ({"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
+    ],
+)
+def test_features_that_are_refused_by_name(tmp_path: Path, properties: dict[str, str], feature: str) -> None:
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        create_table(tmp_path / "t", _COLUMNS, properties=properties)
+    assert caught.value.context["feature"] == feature
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["nope"], "no column 'nope'"),
+        (["id", "ID"], "given twice"),
+        (["id", "region", "score"], "all columns are partition columns"),
+        (["s.x"], "field of a struct"),
+        (["s"], "cannot be partitioned"),
+    ],
+)
+def test_partition_columns_that_are_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    columns = (
+        _COLUMNS
+        if "s" not in names and "s.x" not in names
+        else _COLUMNS.append(pa.field("s", pa.struct([("x", pa.int64())])))
+    )
+    with pytest.raises(SchemaError, match=message):
+        create_table(tmp_path / "t", columns, partition_by=names)
+    assert not (tmp_path / "t").exists()
+
+
+# A table that is there already
+
+
+def test_a_table_that_is_there_already(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID)
+    table.append(ids(1))
+    with pytest.raises(TableExistsError, match=r"there is a table already.*\n.*replace"):
+        create_table(tmp_path / "t", _COLUMNS)
+    found = create_table(tmp_path / "t", _COLUMNS, if_exists="ignore")
+    assert (found.version, ids_of(found)) == (1, [1])
+    with pytest.raises(InvalidArgumentError, match="if_exists is 'drop'"):
+        create_table(tmp_path / "t", _COLUMNS, if_exists="drop")  # type: ignore[arg-type]
+    assert table.refresh().version == 1
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_table_is_replaced(tmp_path: Path, mapped: bool) -> None:
+    mapping = {"delta.columnMapping.mode": "name"} if mapped else {}
+    old = create_table(tmp_path / "t", ID, properties={"delta.enableDeletionVectors": True, "owner": "ada", **mapping})
+    old.append(ids(1, 2))
+    new = create_table(
+        tmp_path / "t", _COLUMNS, partition_by="region", properties=mapping, if_exists="replace", description="new"
+    )
+    assert new.version == 2
+    assert new.scan().to_arrow().num_rows == 0
+    assert new.schema.names == ["id", "region", "score"]
+    assert (new.partition_columns, new.metadata.description) == (["region"], "new")
+    assert "owner" not in new.properties
+    assert new.metadata.id == old.metadata.id
+    assert "deletionVectors" in new.features
+    assert ids_of(DeltaTable(tmp_path / "t", version=1)) == [1, 2]
+    assert new.history()[0].operation == "REPLACE TABLE"
+    if mapped:
+        assert {field.id for field in new.schema} == {2, 3, 4}
+        assert new.properties["delta.columnMapping.maxColumnId"] == "4"
+
+
+def test_a_clustered_table_is_replaced_by_one_that_is_not(tmp_path: Path) -> None:
+    create_table(tmp_path / "t", ID, cluster_by="id")
+    new = create_table(tmp_path / "t", ID, if_exists="replace")
+    assert new.clustering_columns == []
+
+
+def test_iceberg_tables_are_not_created_yet(tmp_path: Path, iceberg_path: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be written yet"):
+        create_table(tmp_path / "t", ID, format="iceberg")
+    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be written yet"):
+        create_table(iceberg_path, ID)
+    with pytest.raises(InvalidArgumentError, match="format must be 'delta' or 'iceberg', not 'hudi'"):
+        create_table(tmp_path / "t", ID, format="hudi")
+    assert not (tmp_path / "t").exists()
+
+
+def test_replacing_what_is_no_table_creates_one(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        DeltaTable(tmp_path)
+    assert create_table(tmp_path, ID, if_exists="replace").version == 0
+
+
+@pytest.mark.req("DL-FEAT-02", half="writer")
+def test_the_protocol_as_it_is_written(tmp_path: Path) -> None:
+    create_table(
+        tmp_path / "t", ID, properties={"delta.feature.deletionVectors": "supported", "delta.appendOnly": "true"}
+    )
+    assert _action(tmp_path / "t", "protocol") == {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["appendOnly", "deletionVectors", "invariants"],
+    }
+
+
+def test_a_damaged_table_is_not_replaced(builder: DeltaBuilder) -> None:
+    """What cannot be read may still matter to somebody."""
+    builder.create(ID, builder.add(ids(1)))
+    (builder.log / f"{0:020d}.json").write_text("nonsense")
+    with pytest.raises(CorruptLogError):
+        create_table(builder.root, ID, if_exists="replace")

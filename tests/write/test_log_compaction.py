@@ -1,0 +1,104 @@
+"""Log compaction files that the package writes (DL-LOG-14 to DL-LOG-16)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from deltaberg import DeltaTable
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.recorder import Recorder
+from tests.support.rows import ID, ids, ids_of, numbered_commits
+from tests.support.written_checkpoints import actions_in, state_of
+
+_APP = "3ae45b72-24e1-865a-a211-34987ae02f2a"
+
+
+@pytest.mark.req("DL-LOG-15")
+@pytest.mark.req("DL-LOG-14", "DL-LOG-16", half="writer")
+def test_the_example_of_the_protocol(builder: DeltaBuilder, recorder: Recorder) -> None:
+    f1, f2, f3, f4 = (builder.add(ids(number), path=f"f{number}") for number in (1, 2, 3, 4))
+    builder.create(ID, f1)
+    for _ in range(3):
+        builder.commit()
+    builder.commit(f2, builder.remove(f1), info={"operation": "MERGE"})
+    builder.commit(f3, f4, {"txn": {"appId": _APP, "version": 4389}})
+    builder.commit(builder.remove(f3), {"txn": {"appId": _APP, "version": 4390}})
+    before = DeltaTable(builder.root)
+    name = before.compact_log(4, 6)
+    assert name == "00000000000000000004.00000000000000000006.compacted.json"
+    found = [(kind, members.get("path", members.get("version"))) for kind, members in actions_in(builder.log / name)]
+    assert found == [("txn", 4390), ("add", "f2"), ("add", "f4"), ("remove", "f1"), ("remove", "f3")]
+    recorder.clear()
+    table = DeltaTable(builder.root)
+    assert state_of(table) == state_of(before)
+    assert sorted(table.tombstones["path"].to_pylist()) == ["f1", "f3"]
+    assert set(recorder.commits).isdisjoint({4, 5, 6})
+    assert ids_of(table) == [2, 4]
+
+
+def test_what_overrides_older_commits_is_kept(builder: DeltaBuilder) -> None:
+    """Newer deletion vectors, removed domains, metadata, and members that are not understood."""
+    first, second = builder.vectors([[0], [1]])
+    plain = builder.add(ids(1, 2, 3), path="a.parquet")
+    masked = {"add": {**plain["add"], "deletionVector": first}}
+    again = {"add": {**plain["add"], "deletionVector": second, "fresh": {"x": None}}}
+    domain = {"domain": "mine", "configuration": "{}", "removed": False}
+    protocol = builder.features("deletionVectors", writer_only=["domainMetadata"])
+    builder.create(ID, plain, {"domainMetadata": domain}, protocol=protocol)
+    builder.commit(builder.remove(plain), masked)
+    builder.commit(builder.remove(masked), again, {"domainMetadata": {**domain, "removed": True}})
+    builder.commit(builder.metadata(ID, configuration={"own": "1"}))
+    builder.commit_text('{"add":{"path":"b","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}')
+    builder.commit_text('{"remove":{"path":"b","dataChange":true,"deletionTimestamp":5,"n":1.50}}')
+    before = DeltaTable(builder.root)
+    path = builder.log / before.compact_log(1, 5)
+    kept = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert {"domainMetadata": {**domain, "removed": True}} in kept
+    assert again in kept
+    assert '"n":1.50' in path.read_text("utf-8")
+    assert sorted(one["remove"]["path"] for one in kept if "remove" in one) == ["a.parquet", "a.parquet", "b"]
+    table = DeltaTable(builder.root)
+    assert state_of(table) == state_of(before)
+    assert table.domain_metadata == {}
+    assert ids_of(table, columns=["id"]) == [1, 3]
+
+
+@pytest.mark.parametrize("last", [9, 10])
+def test_a_checkpoint_is_made_from_one(builder: DeltaBuilder, last: int) -> None:
+    numbered_commits(builder, 10)
+    before = state_of(DeltaTable(builder.root))
+    DeltaTable(builder.root).compact_log(1, last)
+    DeltaTable(builder.root).checkpoint()
+    for version in range(10):
+        (builder.log / f"{version:020d}.json").unlink()
+    assert state_of(DeltaTable(builder.root)) == before
+
+
+@pytest.mark.req("DL-LOG-14", half="writer")
+@pytest.mark.parametrize(("first", "last"), [(2, 2), (3, 2), (-1, 2)])
+def test_ranges_that_are_refused(builder: DeltaBuilder, first: int, last: int) -> None:
+    numbered_commits(builder, 3)
+    with pytest.raises(InvalidArgumentError, match=rf"versions {first} to {last} cannot be compacted"):
+        DeltaTable(builder.root).compact_log(first, last)
+    assert not list(builder.log.glob("*.compacted.json"))
+
+
+def test_commits_that_are_not_there(builder: DeltaBuilder) -> None:
+    numbered_commits(builder, 3)
+    table = DeltaTable(builder.root)
+    with pytest.raises(VersionNotFoundError, match="version 3 is open, so 4 cannot be compacted"):
+        table.compact_log(2, 4)
+    (builder.log / f"{1:020d}.json").unlink()
+    with pytest.raises(VersionNotFoundError, match=r"the log does not hold the commit.*version: 1"):
+        table.compact_log(0, 3)
+    assert not list(builder.log.glob("*.compacted.json"))
+
+
+def test_an_unknown_writer_feature_is_refused(builder: DeltaBuilder) -> None:
+    builder.create(ID, protocol=builder.features(writer_only=["mystery"]))
+    builder.commit()
+    with pytest.raises(UnsupportedFeatureError, match="mystery"):
+        DeltaTable(builder.root).compact_log(0, 1)

@@ -1,0 +1,280 @@
+"""Rows that are replaced: all of them, those of a filter on partitions, or those of the partitions of the new rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, col, create_table, write_table
+from deltaberg.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConstraintViolationError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
+from tests.support.rows import ID, ids, ids_of
+from tests.support.typed_rows import HOSTILE_TEXTS
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.parquet"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A table of three partitions, the last of them null, with two rows each."""
+    rows = pa.table({"id": [1, 2, 3, 4, 5, 6], "p": ["a", "a", "b", "b", None, None]})
+    write_table(tmp_path / "t", rows, partition_by="p")
+    return tmp_path / "t"
+
+
+@pytest.mark.req("DL-ACT-18", "DL-ACT-19", half="writer")
+def test_all_rows(root: Path) -> None:
+    table = DeltaTable(root)
+    result = table.overwrite(pa.table({"id": [7], "p": ["c"]}))
+    assert (result.version, result.added_files, result.removed_files) == (1, 1, 3)
+    assert ids_of(table) == ids_of(DeltaTable(root)) == [7]
+    assert ids_of(DeltaTable(root, version=0)) == [1, 2, 3, 4, 5, 6]
+    text = (root / "_delta_log" / f"{1:020d}.json").read_text("utf-8")
+    removes = [action["remove"] for action in map(json.loads, text.splitlines()) if "remove" in action]
+    assert len(removes) == 3
+    for remove in removes:
+        assert remove["dataChange"] is True
+        assert remove["extendedFileMetadata"] is True
+        assert {"partitionValues", "size", "deletionTimestamp"} <= set(remove)
+    assert len(_files(root)) == 4
+    assert table.history()[0].info["operationParameters"] == {"mode": "Overwrite", "partitionBy": '["p"]'}
+
+
+@pytest.mark.parametrize(
+    ("where", "new", "left"),
+    [
+        ("p = 'a'", [(7, "a")], [3, 4, 5, 6, 7]),
+        (col("p").is_null(), [(7, None)], [1, 2, 3, 4, 7]),
+        ([("p", "in", ["a", "b"])], [(7, "b"), (8, "b")], [5, 6, 7, 8]),
+        ("p = 'nowhere'", [], [1, 2, 3, 4, 5, 6]),
+        ("p IS NOT NULL", [], [5, 6]),
+        ("P >= 'b'", [(7, "z")], [1, 2, 5, 6, 7]),
+    ],
+)
+def test_the_rows_of_a_filter(root: Path, where: Any, new: list[tuple[int, str | None]], left: list[int]) -> None:
+    table = DeltaTable(root)
+    rows = pa.table(
+        {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
+    )
+    table.overwrite(rows, where=where)
+    assert ids_of(DeltaTable(root)) == left
+
+
+def test_new_rows_must_match_the_filter(root: Path) -> None:
+    table = DeltaTable(root)
+    wrong = pa.table({"id": [7, 8], "p": ["a", "b"]})
+    before = _files(root)
+    with pytest.raises(ConstraintViolationError, match=r"partition \{'p': 'b'\}, which does not match p = 'a'"):
+        table.overwrite(wrong, where="p = 'a'")
+    assert _files(root) == before
+    assert DeltaTable(root).version == 0
+    table.overwrite(wrong, where="p = 'a'", check=False)
+    assert ids_of(table) == [3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("where", ["id = 1", "p = 'a' AND id > 1"])
+def test_filters_on_rows_are_refused(root: Path, where: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="filter on id, which does not partition the table"):
+        DeltaTable(root).overwrite(ids(1), where=where)
+
+
+@pytest.mark.parametrize(
+    ("new", "left"),
+    [
+        ([(7, "a")], [3, 4, 5, 6, 7]),
+        ([(7, None), (8, "z")], [1, 2, 3, 4, 7, 8]),
+        ([(7, "")], [1, 2, 3, 4, 7]),
+        ([], [1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_the_partitions_of_the_new_rows(root: Path, new: list[tuple[int, str | None]], left: list[int]) -> None:
+    table = DeltaTable(root)
+    rows = pa.table(
+        {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
+    )
+    table.overwrite(rows, dynamic=True)
+    assert ids_of(DeltaTable(root)) == left
+
+
+def test_partitions_with_hostile_values(tmp_path: Path) -> None:
+    """Each partition is replaced alone, whatever its value looks like."""
+    rows = pa.table({"id": list(range(len(HOSTILE_TEXTS))), "p": HOSTILE_TEXTS})
+    write_table(tmp_path / "t", rows, partition_by="p")
+    table = DeltaTable(tmp_path / "t")
+    for number, text in enumerate(HOSTILE_TEXTS):
+        one = pa.table({"id": [100 + number], "p": [text]})
+        if number % 2:
+            table.overwrite(one, dynamic=True)
+        else:
+            table.overwrite(one, where=[("p", "=", text)])
+    found = table.scan().to_arrow()
+    assert dict(zip(found["p"].to_pylist(), found["id"].to_pylist(), strict=True)) == {
+        text: 100 + number for number, text in enumerate(HOSTILE_TEXTS)
+    }
+
+
+def test_more_partitions_than_a_commit_names(tmp_path: Path) -> None:
+    rows = pa.table({"id": list(range(300)), "p": list(range(300))})
+    write_table(tmp_path / "t", rows, partition_by="p")
+    table = DeltaTable(tmp_path / "t")
+    result = table.overwrite(rows.slice(10), dynamic=True)
+    assert (result.added_files, result.removed_files) == (290, 290)
+    assert table.scan().count() == 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"where": "p = 'a'", "dynamic": True}, "exclude each other"),
+        ({"where": "p = 'a'", "schema_mode": "overwrite"}, "some rows of the table stay"),
+        ({"dynamic": True, "schema_mode": "overwrite"}, "some rows of the table stay"),
+        ({"partition_by": ["id"]}, "partitioned by p, not by id"),
+        ({"partition_by": []}, "partitioned by p, not by nothing"),
+    ],
+)
+def test_arguments_that_contradict(root: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        DeltaTable(root).overwrite(pa.table({"id": [1], "p": ["a"]}), **arguments)
+
+
+def test_dynamic_needs_partitions(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="no partitions"):
+        create_table(tmp_path / "t", ID).overwrite(ids(1), dynamic=True)
+
+
+@pytest.mark.req("DL-FEAT-16", half="writer")
+def test_rows_that_must_stay(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, properties={"delta.appendOnly": "true"})
+    table.append(ids(1))
+    with pytest.raises(ConstraintViolationError, match=r"delta\.appendOnly"):
+        table.overwrite(ids(2))
+    assert len(_files(tmp_path / "t")) == 1
+    listed = create_table(tmp_path / "u", ID, properties={"delta.feature.appendOnly": "supported"})
+    listed.append(ids(1))
+    listed.overwrite(ids(2))
+    assert ids_of(listed) == [2]
+
+
+# Other columns
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_columns_are_added(tmp_path: Path, mode: str) -> None:
+    inner = pa.struct([("x", pa.int64())])
+    columns = pa.schema([("id", pa.int64()), ("s", inner), ("l", pa.list_(inner))])
+    table = create_table(tmp_path / "t", columns, properties={"delta.columnMapping.mode": mode})
+    table.append(pa.table({"id": [1], "s": [{"x": 1}], "l": [[{"x": 1}]]}, schema=columns))
+    wider = pa.table(
+        {"id": [2], "s": [{"x": 2, "y": "b"}], "l": [[{"z": 1.5}]], "new": pa.array([dt_us()], pa.timestamp("us"))}
+    )
+    table.append(wider, schema_mode="merge")
+    found = sorted(DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert found == [
+        {"id": 1, "s": {"x": 1, "y": None}, "l": [{"x": 1, "z": None}], "new": None},
+        {"id": 2, "s": {"x": 2, "y": "b"}, "l": [{"x": None, "z": 1.5}], "new": dt_us()},
+    ]
+    assert "timestampNtz" in table.features
+    assert all(field.nullable for field in table.schema)
+    if mode == "name":
+        assert table.properties["delta.columnMapping.maxColumnId"] == "8"
+        assert all(field.physical_name.startswith("col-") for field in table.schema)
+
+
+def dt_us() -> Any:
+    import datetime as dt
+
+    return dt.datetime(2026, 1, 1, 0, 0, 0, 1)
+
+
+def test_nothing_new_leaves_the_metadata(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID)
+    table.append(ids(1), schema_mode="merge")
+    assert "metaData" not in (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").read_text("utf-8")
+
+
+def test_new_columns_of_required_rows_may_be_null(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID)
+    table.append(ids(1))
+    required = pa.schema([("id", pa.int64()), pa.field("x", pa.int64(), nullable=False)])
+    table.append(pa.table({"id": [2], "x": [2]}, schema=required), schema_mode="merge")
+    assert table.schema.fields[1].nullable
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_columns_are_replaced(root: Path, tmp_path: Path, mode: str) -> None:
+    mapping = {"delta.columnMapping.mode": mode, "owner": "ada"}
+    table = create_table(tmp_path / "u", pa.schema([("id", pa.int64()), ("p", pa.string())]), properties=mapping)
+    table.append(pa.table({"id": [1], "p": ["a"]}))
+    table.overwrite(pa.table({"id": ["one"], "q": [1.5]}), schema_mode="overwrite")
+    assert table.scan().to_arrow().to_pylist() == [{"id": "one", "q": 1.5}]
+    assert table.properties["owner"] == "ada"
+    assert DeltaTable(tmp_path / "u", version=1).scan().to_arrow().to_pylist() == [{"id": 1, "p": "a"}]
+    if mode == "name":
+        assert {field.id for field in table.schema} == {3, 4}
+
+
+def test_the_partitioning_changes_with_the_columns(root: Path) -> None:
+    table = DeltaTable(root)
+    with pytest.raises(SchemaError, match="no column 'p'"):
+        table.overwrite(pa.table({"id": [1], "q": ["x"]}), schema_mode="overwrite")
+    table.overwrite(pa.table({"id": [1], "q": ["x"]}), schema_mode="overwrite", partition_by="q")
+    assert (table.partition_columns, ids_of(table)) == (["q"], [1])
+    table.overwrite(pa.table({"id": [2], "q": ["x"]}), schema_mode="overwrite", partition_by=[])
+    assert (table.partition_columns, ids_of(table)) == ([], [2])
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_clustering_columns_keep_their_names(tmp_path: Path, mode: str) -> None:
+    columns = pa.schema([("id", pa.int64()), ("s", pa.struct([("x", pa.int64())]))])
+    table = create_table(tmp_path / "t", columns, cluster_by="s.x", properties={"delta.columnMapping.mode": mode})
+    table.overwrite(pa.table({"s": [{"y": 1, "x": "a"}]}), schema_mode="overwrite")
+    (s,) = table.schema
+    assert table.clustering_columns == [(s.physical_name, s.type.get("x").physical_name)]  # type: ignore[attr-defined]
+    with pytest.raises(SchemaError, match="lack the column x, by which the table is clustered"):
+        table.overwrite(pa.table({"s": [{"y": 1}]}), schema_mode="overwrite")
+
+
+def test_appends_do_not_replace_columns(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID)
+    with pytest.raises(InvalidArgumentError, match="would leave the rows"):
+        table.append(pa.table({"x": [1]}), schema_mode="overwrite")
+
+
+# Others at the same time
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_an_overwrite_does_not_wipe_what_it_has_not_seen(tmp_path: Path, level: str) -> None:
+    one = create_table(tmp_path / "t", ID, properties={"delta.isolationLevel": level})
+    one.append(ids(1))
+    other = DeltaTable(tmp_path / "t")
+    one.overwrite(ids(2))
+    with pytest.raises((ConcurrentDeleteDeleteError, ConcurrentDeleteReadError, ConcurrentAppendError)):
+        other.overwrite(ids(3))
+    assert ids_of(DeltaTable(tmp_path / "t")) == [2]
+    assert len(_files(tmp_path / "t")) == 2
+    other.refresh().overwrite(ids(3))
+    assert ids_of(other) == [3]
+
+
+def test_overwrites_of_different_partitions_both_land(root: Path) -> None:
+    one, other, third = DeltaTable(root), DeltaTable(root), DeltaTable(root)
+    one.overwrite(pa.table({"id": [7], "p": ["a"]}), where="p = 'a'")
+    other.overwrite(pa.table({"id": [8], "p": ["b"]}), dynamic=True)
+    assert ids_of(DeltaTable(root)) == [5, 6, 7, 8]
+    with pytest.raises((ConcurrentDeleteDeleteError, ConcurrentAppendError)):
+        third.overwrite(pa.table({"id": [9], "p": ["a"]}), dynamic=True)
+    assert ids_of(DeltaTable(root)) == [5, 6, 7, 8]

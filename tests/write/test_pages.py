@@ -1,0 +1,37 @@
+"""The examples of the pages about writing run as they are pasted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from deltaberg import DeltaTable
+from tests.support.rows import ids_of
+
+_ROOT = Path(__file__).parents[2]
+
+
+def _example(page: str, heading: str) -> str:
+    text = (_ROOT / page).read_text("utf-8").partition(f"{heading}\n")[2]
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("page", "heading"), [("README.md", "## Quickstart"), ("docs/write.md", "# Writing Delta tables")]
+)
+def test_the_example_runs(
+    page: str, heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = _example(page, heading)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    exec(compile(code, page, "exec"), {})
+    table = DeltaTable(tmp_path / "orders")
+    assert (table.version, table.schema.names, ids_of(table)) == (3, ["id", "region", "price"], [1, 3, 4])
+    if page == "README.md":
+        assert capsys.readouterr().out.rstrip().endswith("2")

@@ -1,0 +1,124 @@
+"""`write_table`: creates a table or writes to one, with the words of deltalake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, open_table, write_table
+from deltaberg.errors import (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    SchemaError,
+    TableExistsError,
+    UnsupportedFeatureError,
+)
+from tests.support.canon import canonical_lines
+from tests.support.rows import ids, ids_of
+
+_ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite", "ignore"])
+def test_a_new_table_holds_the_rows_from_its_first_version_on(tmp_path: Path, mode: Any) -> None:
+    result = write_table(
+        tmp_path / "t",
+        _ROWS.to_reader(),
+        mode=mode,
+        partition_by=["p"],
+        name="n",
+        description="d",
+        configuration={"x": "y"},
+    )
+    assert (result.version, result.added_rows, result.committed) == (0, 3, True)
+    table = open_table(tmp_path / "t", "delta")
+    assert (table.partition_columns, table.properties) == (["p"], {"x": "y"})
+    assert (table.metadata.name, table.metadata.description) == ("n", "d")
+    assert canonical_lines(table.scan().to_arrow()) == canonical_lines(_ROWS)
+    assert table.history()[0].operation == "WRITE"
+
+
+def test_modes_of_a_table_that_is_there(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", ids(1))
+    with pytest.raises(TableExistsError, match="there is a table already"):
+        write_table(tmp_path / "t", ids(2))
+    result = write_table(tmp_path / "t", ids(2), mode="ignore")
+    assert (result.committed, result.version, ids_of(DeltaTable(tmp_path / "t"))) == (False, 0, [1])
+    assert write_table(tmp_path / "t", ids(2), mode="append").version == 1
+    assert ids_of(DeltaTable(tmp_path / "t")) == [1, 2]
+    assert write_table(tmp_path / "t", ids(3), mode="overwrite").removed_files == 2
+    assert ids_of(DeltaTable(tmp_path / "t")) == [3]
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 3
+
+
+def test_an_open_table_moves_to_the_new_version(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", ids(1))
+    table = DeltaTable(tmp_path / "t")
+    write_table(table, ids(2), mode="append")
+    assert (table.version, ids_of(table)) == (1, [1, 2])
+
+
+def test_a_predicate(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", _ROWS, partition_by="p")
+    write_table(tmp_path / "t", pa.table({"id": [9], "p": ["a"]}), mode="overwrite", predicate="p = 'a'")
+    assert ids_of(DeltaTable(tmp_path / "t")) == [2, 3, 9]
+    with pytest.raises(InvalidArgumentError, match="predicate has no meaning if mode is append"):
+        write_table(tmp_path / "t", ids(1), mode="append", predicate="p = 'a'")
+    with pytest.raises(ConstraintViolationError, match="does not match"):
+        write_table(tmp_path / "new", _ROWS, mode="overwrite", predicate="p = 'a'", partition_by="p")
+    assert not list((tmp_path / "new").rglob("*.*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"mode": "upsert"}, InvalidArgumentError, "or 'ignore', not 'upsert'"),
+        ({"format": "hudi"}, InvalidArgumentError, "format must be 'delta' or 'iceberg', not 'hudi'"),
+        ({"format": "iceberg"}, UnsupportedFeatureError, "Iceberg tables cannot be written yet"),
+        ({"partition_by": "nope"}, SchemaError, "no column 'nope'"),
+        ({"configuration": {"delta.nope": "1"}}, InvalidArgumentError, "no property"),
+        ({"schema_mode": "widen"}, InvalidArgumentError, "schema_mode is 'widen'"),
+        ({"compression": "zip"}, InvalidArgumentError, "not a codec"),
+    ],
+)
+def test_arguments_that_are_refused(tmp_path: Path, arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        write_table(tmp_path / "t", _ROWS, **arguments)
+    assert not (tmp_path / "t").exists()
+
+
+def test_rows_that_make_no_table_leave_nothing(tmp_path: Path) -> None:
+    def broken() -> Any:
+        yield _ROWS.to_batches()[0]
+        raise OSError("the source is gone")
+
+    reader = pa.RecordBatchReader.from_batches(_ROWS.schema, broken())
+    with pytest.raises(OSError, match="the source is gone"):
+        write_table(tmp_path / "t", reader)
+    assert not list((tmp_path / "t").rglob("*.*"))
+
+
+@pytest.mark.parametrize("partition_by", [None, "p", ["p"]])
+def test_the_same_calls_as_deltalake(tmp_path: Path, partition_by: Any) -> None:
+    """Users of deltalake change one import: the tables hold the same rows at every version."""
+    calls: list[tuple[pa.Table, dict[str, Any]]] = [
+        (_ROWS, {"partition_by": partition_by, "name": "n", "configuration": {"delta.appendOnly": "false"}}),
+        (_ROWS, {"mode": "append"}),
+        (pa.table({"id": [7], "p": ["a"], "x": [1.5]}), {"mode": "append", "schema_mode": "merge"}),
+        (pa.table({"id": [8], "p": ["b"], "x": [2.5]}), {"mode": "overwrite"}),
+        (pa.table({"id": ["text"], "p": ["b"]}), {"mode": "overwrite", "schema_mode": "overwrite"}),
+        (_ROWS, {"mode": "ignore"}),
+    ]
+    for rows, arguments in calls:
+        write_table(tmp_path / "ours", rows, **arguments)
+        deltalake.write_deltalake(tmp_path / "theirs", rows, **arguments)
+    assert DeltaTable(tmp_path / "ours").version == deltalake.DeltaTable(tmp_path / "theirs").version()
+    for version in range(DeltaTable(tmp_path / "ours").version + 1):
+        ours = pa.table(deltalake.DeltaTable(tmp_path / "ours", version=version).to_pyarrow_table())
+        theirs = pa.table(deltalake.DeltaTable(tmp_path / "theirs", version=version).to_pyarrow_table())
+        assert ours.schema.names == theirs.schema.names
+        assert canonical_lines(ours) == canonical_lines(theirs)
