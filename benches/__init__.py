@@ -1,1 +1,1 @@
-"""deltaberg beside its peers, in one run: ``make bench``, ``python -m benches --help``."""
+"""Benchmarks that compare deltaberg with other libraries in one run: ``make bench``, ``python -m benches --help``."""

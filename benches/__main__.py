@@ -1,4 +1,4 @@
-"""Runs the cases, and prints medians, spreads and bytes."""
+"""Runs the cases and prints medians, spreads and bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _measure(case: str, scale: float, rounds: int) -> dict[str, list[dict[str, A
 
 
 def _check(case: str, results: dict[str, list[dict[str, Any]]]) -> None:
-    """Refuse a case whose sides, or rounds, found different things."""
+    """Fail a case if its sides or rounds found different results."""
     ours = results[OURS][0]["found"]
     for side, runs in results.items():
         wanted = ours[:1] if side in CASES[case].counting else ours
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Give the options, refused before anything is measured in vain."""
+    """Return the options, checked before anything is measured."""
     options = parser.parse_args()
     if options.rounds < 1 or options.scale <= 0:
         parser.error("--rounds and --scale must be positive")
@@ -88,7 +88,7 @@ def _checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def _to_resume(options: argparse.Namespace, conditions: dict[str, str]) -> dict[str, Any]:
-    """Give the cases that the run to be resumed has, which must be one of the same kind."""
+    """Return the cases of the run to be resumed, whose commit, machine and options must be the same."""
     if not options.resume or not options.json.exists():
         return {}
     before = json.loads(options.json.read_text())
@@ -102,7 +102,7 @@ def _to_resume(options: argparse.Namespace, conditions: dict[str, str]) -> dict[
 def _measure_all(
     chosen: list[str], options: argparse.Namespace, conditions: dict[str, str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Give what was measured, and the cases that failed."""
+    """Return the measurements, and the cases that failed."""
     everything = _to_resume(options, conditions)
     failed = []
     for name in chosen:
@@ -124,7 +124,7 @@ def _measure_all(
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the selected cases."""
     options = _checked(_parser())
     if options.side:
         case, side = options.side

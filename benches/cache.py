@@ -1,4 +1,4 @@
-"""Where the data of the benchmarks is kept: it is made once, and in memory when the sides start."""
+"""The data of the benchmarks, which is generated once and in the disk cache when the sides start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benches"
 
 
 def made(name: str, make: Callable[[Path], Any]) -> Path:
-    """Give a folder of this name, made by a function where it was not made whole before, or by older ones."""
+    """Return a folder of this name. A function fills it, unless its present version did so completely before."""
     root = Path(os.environ.get(FOLDER_VARIABLE, _FOLDER)) / name
     done = root / ".done"
     if not done.exists() or done.read_text("utf-8") != _VERSION:
@@ -29,9 +29,9 @@ def made(name: str, make: Callable[[Path], Any]) -> Path:
 
 
 def read_through(root: Path) -> int:
-    """Read all files of a folder, so that the system has them in memory as far as it will; give their bytes.
+    """Read all files of a folder, so that the system caches what it can, and return their size in bytes.
 
-    The side that comes first would read the disk for all others else.
+    Otherwise the first side would warm the cache for all others.
     """
     total = 0
     for path in root.rglob("*"):

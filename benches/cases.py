@@ -1,7 +1,7 @@
-"""All cases, by their subjects.
+"""All cases, by subject.
 
-A side of a case prepares (imports, data), then does its work between two looks at the clock, or at the counter of a
-server, and gives what it found, which all sides of a case must agree on before they are compared.
+A side of a case prepares (imports, data), and then does its work between two readings of the clock or of a server's
+counter. It returns what it found, and all sides of a case must agree on that before they are compared.
 """
 
 from __future__ import annotations

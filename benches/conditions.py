@@ -1,4 +1,4 @@
-"""What a run depends on: the machine, the versions of all that runs, and how it was measured."""
+"""The conditions of a run: the machine, the versions of the software, and the method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKAGES = ("deltalake", "polars", "pyarrow", "pyiceberg", "pyiceberg-core", "p
 
 
 def conditions_of(scale: float, rounds: int) -> dict[str, str]:
-    """Give a sentence for each: what was measured on which machine, the versions, and how."""
+    """Return sentences about what was measured on which machine, with which versions, and how."""
     times = "once" if rounds == 1 else f"{rounds} times"
     part = "" if scale == 1 else " (titles tell the sizes of scale 1)"
     return {
@@ -64,7 +64,7 @@ def _software() -> list[str]:
 
 
 def _connectors() -> list[str]:
-    """Give the versions of the jars, and of Java."""
+    """Return the versions of the jars, and of Java."""
     jars = [package.split(":")[1:] for package in ENGINES["spark.jars.packages"].split(",")]
     try:
         said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr

@@ -1,4 +1,4 @@
-"""The cost curves: the same rows in more files, with more of them deleted, under more delete files."""
+"""The cost curves: the same rows in more files, with more deleted rows, or with more delete files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAN_TIMES = 10
 
 
 def _window(scale: float) -> tuple[int, int]:
-    """Give the bounds of a tenth of the ids."""
+    """Return the bounds of a range with a tenth of the ids."""
     rows = int(data.SPREAD * scale)
     return rows // 2, rows // 2 + max(rows // 10, 1)
 

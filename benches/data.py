@@ -48,12 +48,12 @@ SCHEMA = pa.schema(
 
 
 def adds_of(scale: float) -> int:
-    """Give the adds of each commit of `log`."""
+    """Return the adds of each commit of `log`."""
     return max(int(5_000 * scale), 10)
 
 
 def log(scale: float) -> Path:
-    """Give a table of 200 commits with 5,000 adds and 1,000 removes each, with statistics of 6 columns."""
+    """Create a table of 200 commits, each with 5,000 adds and 1,000 removes, and with statistics of 6 columns."""
     adds = adds_of(scale)
     return made(f"log-{adds}", lambda root: _make_log(root, adds))
 
@@ -115,7 +115,7 @@ def _commit(rng: random.Random, live: list[tuple[str, str]], commit: int, adds: 
 
 
 def checkpoint(scale: float) -> Path:
-    """Give the same table with one checkpoint, which deltalake writes; the log before its version is gone."""
+    """Create the same table with a checkpoint that deltalake writes, and without the log before it."""
     source = log(scale)
     return made(source.name.replace("log", "checkpointed"), lambda root: _make_checkpoint(root, source))
 
@@ -130,12 +130,12 @@ def _make_checkpoint(root: Path, source: Path) -> None:
 
 
 def rows_of_file(scale: float) -> int:
-    """Give the rows of each of the 8 files that have 16,000,000 together."""
+    """Return the number of rows of each of 8 files, which have 16,000,000 together."""
     return max(int(2_000_000 * scale), 1000)
 
 
 def columns(rng: np.random.Generator, first: int, count: int) -> list[pa.Array]:
-    """Give rows of all columns; the ids are those from ``first`` on."""
+    """Return rows of all columns, with ids from ``first`` on."""
     ids = np.arange(first, first + count)
     return [
         pa.array(ids),
@@ -148,14 +148,14 @@ def columns(rng: np.random.Generator, first: int, count: int) -> list[pa.Array]:
 
 
 def rows(scale: float, deleted: bool) -> Path:
-    """Give a table of 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by deletion vectors."""
+    """Create a table of 16,000,000 rows of 6 columns in 8 files, optionally with 1 % deleted by deletion vectors."""
     count = rows_of_file(scale)
     name = f"rows-{count}-{'deleted' if deleted else 'whole'}"
     return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
 
 def spread(scale: float, files: int, percent: int = 0) -> Path:
-    """Give a table of 2,000,000 rows of 6 columns in some files; with some percent deleted by deletion vectors."""
+    """Create a table of 2,000,000 rows of 6 columns in some files, with some percent deleted by deletion vectors."""
     count = max(int(SPREAD * scale) // files, 1)
     return made(f"spread-{files}x{count}-{percent}", lambda root: _make_rows(root, files, count, percent))
 
@@ -181,7 +181,7 @@ def _make_rows(root: Path, files: int, count: int, percent: int) -> None:
 
 
 def commits(count: int, rows: int) -> Path:
-    """Give a table of some commits of a file each, with a checkpoint that leaves the last three out."""
+    """Create a table of some commits with a file each, and a checkpoint before the last three."""
     return made(f"commits-{count}x{rows}", lambda root: _make_commits(root, count, rows))
 
 

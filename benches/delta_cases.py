@@ -1,4 +1,4 @@
-"""The cases of Delta tables, beside deltalake and polars."""
+"""The cases of Delta tables, compared with deltalake and polars."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _deltalake_files(made: Made) -> Side:
 
 
 def _delta_spark_files(made: Made) -> Side:
-    """Do the same by delta-spark's own snapshot, on a warm JVM: `inputFiles` takes ten times as long."""
+    """Do the same with delta-spark's own snapshot on a warm JVM, because `inputFiles` takes ten times as long."""
 
     def run(scale: float) -> Outcome:
         from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ def _delta_spark_files(made: Made) -> Side:
 
 
 def _pyarrow_files(scale: float) -> Outcome:
-    """Read the column of paths out of the checkpoint: less than any library has to do."""
+    """Read the column of paths from the checkpoint, which is less than any library has to do."""
     import pyarrow.parquet as pq
 
     (file,) = (data.checkpoint(scale) / "_delta_log").glob("*.checkpoint.parquet")
@@ -108,7 +108,7 @@ def ours_plan(made: Made, window: _Window, partition: str | None = None, times: 
 
 
 def deltalake_plan(made: Made, window: _Window, partition: str | None = None, times: int = 1) -> Side:
-    """Do the same by the actions that deltalake gives with their statistics."""
+    """Do the same with the actions and statistics that deltalake returns."""
 
     def run(scale: float) -> Outcome:
         import deltalake

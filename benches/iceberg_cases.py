@@ -1,4 +1,4 @@
-"""The cases of Iceberg tables, beside pyiceberg."""
+"""The cases of Iceberg tables, compared with pyiceberg."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ours_plan(made: Made, condition: Callable[[float], str | None], times: int =
 
 
 def pyiceberg_plan(made: Made, condition: Callable[[float], str | None], times: int = 1) -> Side:
-    """Do the same by pyiceberg."""
+    """Do the same with pyiceberg."""
 
     def run(scale: float) -> Outcome:
         root, wanted, open_table = made(scale), condition(scale) or "true", _warm_pyiceberg()
@@ -49,7 +49,7 @@ def pyiceberg_plan(made: Made, condition: Callable[[float], str | None], times: 
 
 
 def _java_plan(condition: str | None) -> Side:
-    """Plan by Iceberg's own library, in the JVM of a Spark session."""
+    """Plan with Iceberg's own library, in the JVM of a Spark session."""
 
     def run(scale: float) -> Outcome:
         root = data.manifests(scale)
@@ -72,12 +72,12 @@ def _java_plan(condition: str | None) -> Side:
 
 
 def newest_metadata(root: Path) -> Path:
-    """Give the metadata file of a table's newest version."""
+    """Return the metadata file of a table's newest version."""
     return max((root / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name.split(".")[0][1:]))
 
 
 def _warm_pyiceberg() -> Callable[[Path], Any]:
-    """Import what the first call would import, and give what opens a table."""
+    """Import what the first call would import, and return the function that opens a table."""
     import pyiceberg.expressions.parser
     import pyiceberg.io.pyarrow  # noqa: F401 - the first call would import it
     from pyiceberg.table import StaticTable
@@ -102,7 +102,7 @@ def pyiceberg_scan(made: Made) -> Side:
 
 
 def spark_scan(made: Made) -> Side:
-    """Do the same by iceberg-spark, whose rows come to this process as Arrow."""
+    """Do the same with iceberg-spark, whose rows are fetched to this process as Arrow."""
 
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines=True)

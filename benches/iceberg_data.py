@@ -25,7 +25,7 @@ FILTER = "p-042"
 
 
 def manifests(scale: float) -> Path:
-    """Give a table of 100 manifests with 10,000 entries each, with bounds of 7 columns; there are no data files."""
+    """Create a table of 100 manifests with 10,000 entries each and bounds of 7 columns, but without data files."""
     count = max(int(10_000 * scale), 100)
     return made(f"manifests-{count}", lambda root: _make_manifests(root, count))
 
@@ -70,14 +70,14 @@ def _bytes(number: int, value: Any) -> bytes:
 
 
 def deleted_rows(scale: float, deleted: bool) -> Path:
-    """Give 16,000,000 rows of 6 columns in 8 files; with 1 % of the rows deleted by position deletes."""
+    """Create 16,000,000 rows of 6 columns in 8 files, optionally with 1 % deleted by position deletes."""
     count = rows_of_file(scale)
     name = f"iceberg-{count}-{'deleted' if deleted else 'whole'}"
     return made(name, lambda root: _make_rows(root, _FILES, count, 1 if deleted else 0))
 
 
 def spread(scale: float, files: int, percent: int = 0) -> Path:
-    """Give 2,000,000 rows of 6 columns in some files; with some percent deleted by position deletes."""
+    """Create 2,000,000 rows of 6 columns in some files, with some percent deleted by position deletes."""
     count = max(int(SPREAD * scale) // files, 1)
     return made(f"iceberg-spread-{files}x{count}-{percent}", lambda root: _make_rows(root, files, count, percent))
 
@@ -100,20 +100,20 @@ def _data(builder: IcebergBuilder, first: int, arrays: list[pa.Array]) -> Iceber
 
 
 def _table(builder: IcebergBuilder, arrays: Mapping[str, pa.Array]) -> pa.Table:
-    """Give columns with the ids of their fields."""
+    """Return columns with field ids."""
     ids = {child["name"]: str(child["id"]) for child in builder.fields}
     fields = [pa.field(name, found.type, metadata={b"PARQUET:field_id": ids[name]}) for name, found in arrays.items()]
     return pa.Table.from_arrays(list(arrays.values()), schema=pa.schema(fields))
 
 
 def keys(scale: float, count: int) -> Path:
-    """Give 4,000,000 rows of 6 columns, and an equality delete file with the keys of some of them, of two columns."""
+    """Create 4,000,000 rows of 6 columns, and an equality delete file with keys of two columns for some of them."""
     rows, count = max(int(4_000_000 * scale), 1000), int(count * scale)
     return made(f"keys-{rows}-{count}", lambda root: _make_keys(root, rows, count))
 
 
 def key_files(scale: float, files: int) -> Path:
-    """Give 2,000,000 rows of 6 columns in 10 files, and some equality delete files of 1,000 keys, a commit each."""
+    """Create 2,000,000 rows of 6 columns in 10 files, and equality delete files of 1,000 keys, one per commit."""
     rows, count = max(int(SPREAD * scale), 1000), max(int(1000 * scale), 10)
     return made(f"key-files-{rows}-{files}x{count}", lambda root: _make_keys(root, rows, count, files, parts=10))
 

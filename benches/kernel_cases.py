@@ -1,4 +1,4 @@
-"""The cases of kernels: what they compute from bytes and arrays, beside the libraries that do the same."""
+"""The cases of kernels, compared with libraries that compute the same."""
 
 from __future__ import annotations
 

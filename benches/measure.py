@@ -1,4 +1,4 @@
-"""What a case is, in what it is measured, and how one side of it runs."""
+"""Cases, their units, and how a side of a case runs."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ __all__ = [
 
 
 class Outcome(NamedTuple):
-    """What the work took each time, in the unit of its case, what it found, and the bytes that the unit has beside it.
+    """What the work took each time in the unit of its case, what it found, and how many bytes.
 
-    No bytes stand for the peak of memory of the side's process and of those that it started and that still run.
+    Without bytes, the peak memory of the side's process and of its running child processes is taken.
     """
 
     amounts: list[float]
@@ -62,7 +62,7 @@ Made = Callable[[float], Path]
 
 
 class Unit(NamedTuple):
-    """What a case counts: how an amount is written, and what the bytes beside it are."""
+    """What a case measures: how an amount is formatted, and what the bytes next to it are."""
 
     written: Callable[[float], str]
     bytes: str
@@ -73,9 +73,9 @@ REQUESTS = Unit(lambda count: f"{count:.0f} requests", "received")
 
 
 class Case(NamedTuple):
-    """A case: a sentence, the data that it needs, and its sides, ours first.
+    """A case: a description, the data that it needs, and its sides, ours first.
 
-    Sides in ``counting`` tell only how many there are, the first of what ours tells.
+    Sides in ``counting`` only find a number, which is compared with the first finding of ours.
     """
 
     title: str
@@ -86,20 +86,20 @@ class Case(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """Cases that belong together, all of one unit."""
+    """Cases that belong together, all with the same unit."""
 
     title: str
     cases: dict[str, Case]
 
 
 def take_turns() -> None:
-    """Let the process that started this one say when it goes on."""
+    """Let the process that started this one decide when it continues."""
     global _in_turns  # noqa: PLW0603 - it is a property of the process
     _in_turns = True
 
 
 def await_turn() -> None:
-    """Wait for the turn of this side, where others are measured beside it."""
+    """Wait for the turn of this side, if it takes turns with others."""
     if _in_turns:
         print(f"\n{TURN}", flush=True)
         sys.stdin.readline()
@@ -114,14 +114,14 @@ def timed(work: Callable[[], Any], describe: Callable[[Any], Any]) -> Outcome:
 
 
 def repeated(work: Callable[[], Any], describe: Callable[[Any], Any], times: int) -> Outcome:
-    """Time what is shorter than the noise, or runs on a warm engine, several times: the first half only warms up."""
+    """Time short work, or work on an engine that warms up, several times; the first half is for warming up."""
     outcomes = [timed(work, describe) for _ in range(times)]
     whole = joined(outcomes)
     return whole._replace(amounts=whole.amounts[times // 2 :])
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """Give the amounts of several outcomes of the same work as those of one, and the most bytes."""
+    """Merge several outcomes of the same work: all amounts and the peak bytes."""
     if any(outcome.found != outcomes[0].found for outcome in outcomes):
         raise ValueError(f"the same work found different things: {[outcome.found for outcome in outcomes]}")
     sizes = [outcome.bytes for outcome in outcomes if outcome.bytes is not None]
@@ -130,13 +130,13 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def names(paths: Iterable[str]) -> list[int]:
-    """Describe file paths whatever is in front of them."""
+    """Describe file paths by the names of the files."""
     sums = [zlib.crc32(str(path).rsplit("/", 1)[-1].encode()) for path in paths]
     return [len(sums), sum(sums)]
 
 
 def contents(table: pa.Table) -> list[list[str]]:
-    """Describe the values of each column, in whatever order the rows are."""
+    """Describe the values of each column, independently of the order of rows."""
     return [[name, *map(str, _values(table.column(name)))] for name in table.column_names]
 
 
@@ -153,7 +153,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def warm() -> Any:
-    """Import what the first call would import: pyarrow loads pandas, where it is installed, for its first scalar."""
+    """Import what the first call would import. For its first scalar, pyarrow loads pandas if it is installed."""
     import deltaberg
 
     pa.scalar(1)
@@ -161,18 +161,18 @@ def warm() -> Any:
 
 
 def session(engines: bool = False) -> Any:
-    """Start a Spark session of two cores; with the jars of delta-spark and iceberg-spark where they are measured."""
+    """Start a Spark session with two cores, and with the jars of delta-spark or iceberg-spark if they are measured."""
     from tests.support.engine_jars import ENGINES
     from tests.support.spark_session import start_session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {**ENGINES, "spark.sql.catalog.ice.warehouse": "/nowhere"} if engines else {}
-    return start_session(**settings, **{"spark.driver.memory": "6g"})
+    return start_session(True, **settings, **{"spark.driver.memory": "6g"})
 
 
 def peak_of_processes() -> int:
-    """Give the sum of the peaks of this process and of all below it: the JVM of Spark, and its Python workers.
+    """Return the sum of the peaks of this process and its descendants, such as the JVM of Spark and its workers.
 
-    Each had its peak at its own time, and pages that forked workers share count for each, so that it is a bound.
+    The sum is an upper bound: the peaks may not coincide, and pages shared by forked workers are counted repeatedly.
     """
     return peak_memory() + sum(peak_memory(child.pid) for child in psutil.Process().children(recursive=True))

@@ -1,4 +1,4 @@
-"""Writes what was measured: a page with a table for each subject, and a chart of how many times more each peer took."""
+"""Writes the results: a page with a table per subject, and a chart of how much more each library took."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Results = Mapping[str, Mapping[str, _Runs]]
 
 
 class Summary(NamedTuple):
-    """All that was measured of a side, in the unit of its case, and the most bytes."""
+    """All measurements of a side in the unit of its case, and the most bytes."""
 
     median: float
     best: float
@@ -68,7 +68,7 @@ def write_report(folder: Path, conditions: Mapping[str, str], results: _Results)
 
 
 def _by_subject(results: _Results) -> Iterator[tuple[Subject, _Results]]:
-    """Give the subjects of which something was measured, with that."""
+    """Return the subjects that have measurements, with these."""
     for subject in SUBJECTS.values():
         measured = {name: results[name] for name in subject.cases if name in results}
         if measured:
@@ -95,7 +95,7 @@ def size_written(count: int) -> str:
 
 
 def _chart(results: _Results) -> str:
-    """Draw a bar for each peer, on a scale of factors: to the left of 1 it took less than deltaberg."""
+    """Draw a bar per library on a scale of factors. Bars to the left of 1 took less than deltaberg."""
     groups = [(subject.title, list(_factors(measured))) for subject, measured in _by_subject(results)]
     groups = [(title, bars) for title, bars in groups if bars]
     factors = [factor for _, bars in groups for _, factor in bars]

@@ -1,6 +1,6 @@
-"""The requests of an operation on S3, counted by the server, so that they are counted alike for all sides.
+"""The S3 requests of an operation, counted by the server, so that all sides are counted alike.
 
-Every side runs against a server of its own, on loopback and in its process, and opens the table anew.
+Every side has its own server, on loopback and in its process, and opens the table afresh.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMMITS, _ROWS = 5, 100_000
 
 
 class _Counter:
-    """A WSGI application that counts the requests to another, and the bytes of its answers."""
+    """A WSGI application that counts the requests to another one, and the bytes of its responses."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
@@ -40,7 +40,7 @@ class _Counter:
 
 
 class _Bucket(NamedTuple):
-    """An empty bucket on a server that counts."""
+    """An empty bucket on a counting server."""
 
     counter: _Counter
     endpoint: str
@@ -48,7 +48,7 @@ class _Bucket(NamedTuple):
 
     @property
     def aws(self) -> dict[str, str]:
-        """The options as deltalake and polars spell them, which ours takes, too."""
+        """The options in the spelling of deltalake and polars, which deltaberg accepts too."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": moto_s3.REGION,
@@ -59,7 +59,7 @@ class _Bucket(NamedTuple):
 
     @property
     def iceberg(self) -> dict[str, str]:
-        """The options as pyiceberg spells them."""
+        """The options in the spelling of pyiceberg."""
         return {
             "s3.endpoint": self.endpoint,
             "s3.region": moto_s3.REGION,
@@ -105,7 +105,7 @@ def _delta_folder(scale: float) -> Path:
 
 
 def _iceberg_table(bucket: _Bucket, scale: float) -> str:
-    """Have pyiceberg write the table where it is read: Iceberg records where its files are."""
+    """Let pyiceberg write the table where it is read, because Iceberg records the locations of its files."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     catalog = SqlCatalog("bench", uri="sqlite:///:memory:", warehouse=f"s3://{bucket.name}", **bucket.iceberg)
@@ -182,7 +182,7 @@ _OPERATIONS = {"open": "open", "plan": "open and list the files of", "read": "op
 
 
 class _Kind(NamedTuple):
-    """How the table of a case is made, from what, and what is told of the list of its files."""
+    """How the table of a case is made, from what, and how the list of its files is described."""
 
     title: str
     made: Callable[[_Bucket, float], str]

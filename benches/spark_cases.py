@@ -1,4 +1,4 @@
-"""The cases on Spark, beside connectors with their jars: rows for the JVM, and Python functions over Arrow batches."""
+"""The cases on Spark, compared with connectors and their jars: rows for the JVM, and Python functions."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def _types(columns: Sequence[str]) -> Any:
 
 
 def _by_parquet(spark: Any, root: Path, columns: Sequence[str]) -> Any:
-    """Read the files by Spark alone, which is told their columns, as a format tells them."""
+    """Read the files with Spark alone, which is given their schema, as by a table format."""
     reader = spark.read.schema(_types(_ALL)).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
     return reader.parquet(str(root)).select(*columns)
 
 
 def _by_pyarrow(spark: Any, root: Path, columns: Sequence[str]) -> Any:
-    """Read the files by plain pyarrow in Python workers, as is done without a table format."""
+    """Read the files with plain pyarrow in Python workers, as without a table format."""
     names = list(columns)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,7 +70,7 @@ def _by_pyarrow(spark: Any, root: Path, columns: Sequence[str]) -> Any:
 
 
 def _aggregated(frame: Any) -> list[str]:
-    """Have the JVM look at every value: numbers are summed up, of the others the greatest is found."""
+    """Make the JVM look at every value: it sums numbers, and finds the maximum of others."""
     from pyspark.sql import functions as sf
 
     sums = [sf.sum(name) for name, kind in frame.dtypes if kind == "bigint"]
@@ -87,7 +87,7 @@ def _scan(made: Made, read: _Reader, columns: Sequence[str], engines: bool) -> S
 
 
 def _scan_case(format: str, made: Callable[[bool], Made], columns: Sequence[str], deleted: bool) -> Case:
-    """Compare our two roads with the connector and, where nothing is deleted, with Spark's own Parquet."""
+    """Compare our two roads with the connector and, if no rows are deleted, with Spark's own Parquet reader."""
     place = made(deleted)
     sides = {
         "deltaberg": _scan(place, _by_road("auto"), columns, engines=False),

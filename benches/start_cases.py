@@ -1,6 +1,6 @@
-"""The cases that begin with the start of Python: imports, the first row, and the command line.
+"""The cases that include the start of Python: imports, the first row, and the command line.
 
-Each takes a fresh interpreter that has imported nothing, which the process of the side starts.
+Each runs in a fresh interpreter that has imported nothing, started by the process of the side.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _HEAD = (
 
 
 def _python(code: str) -> tuple[float, str, int]:
-    """Run code in a fresh interpreter: the seconds of the whole process, its last line, and its peak of memory."""
+    """Run code in a fresh interpreter; return the seconds of the process, its last line, and its peak memory."""
     await_turn()
     start = time.perf_counter()
     finished = subprocess.run(
@@ -88,23 +88,23 @@ def _whole(code: str) -> Outcome:
 
 
 def _plain(value: Any) -> str:
-    """Spell a value as Python does, which spells an instant in another way than our command."""
+    """Format a value like Python, which formats an instant differently from our command."""
     text = str(value)
     return text.replace("T", " ").replace(".000000Z", "+00:00") if text.endswith("Z") else text
 
 
 def _first(run: Callable[[str], Outcome], place: Path, code: str) -> Outcome:
-    """Give the first row of a table some times: no order is asked for, so that each may be another one of its rows."""
+    """Return the first row of a table several times. Without an order, it may be a different row each time."""
     runs = [run(f"PLACE = {str(place)!r}\n{code}") for _ in range(_TIMES)]
     return joined([ran._replace(found=_columns_of(place, ran.found)) for ran in runs])
 
 
 def _columns_of(place: Path, row: Mapping[str, str]) -> list[str]:
-    """Give the columns of a row, which must be in the files of its table."""
+    """Return the columns of a row, after checking that the files of its table have it."""
     folder = place if place.is_dir() else place.parents[1]
     found = pq.read_table(sorted(folder.rglob("*.parquet")), filters=[("id", "==", int(row["id"]))]).to_pylist()
     if [{name: str(value) for name, value in each.items()} for each in found] != [row]:
-        raise ValueError(f"{row} is no row of {place}, which has {found}")
+        raise ValueError(f"{row} is not a row of {place}, which has {found}")
     return sorted(row)
 
 

@@ -1,4 +1,4 @@
-"""Runs the sides of a case, each in a process of its own, in turns: what slows the machine slows all of them."""
+"""Runs the sides of a case in turns, each in its own process, so that a slow machine affects all of them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _COMMAND = [sys.executable, "-m", "benches"]
 
 
 class CaseError(Exception):
-    """A case did not run, or its sides found different things."""
+    """A case did not run, or its sides found different results."""
 
 
 class _Side:
-    """A process that does one piece of its work at a time, when it is told to."""
+    """A process that does one piece of its work at a time, on request."""
 
     def __init__(self, case: str, side: str, scale: float) -> None:
         self._name = f"{case}, {side}"
@@ -43,19 +43,19 @@ class _Side:
         self.result: dict[str, Any] | None = None
 
     def go_on(self) -> None:
-        """Let it do the next piece; what ended while it waited is told by `wait`."""
+        """Let the process do the next piece. If it ended while it waited, `wait` raises."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write("\n")
             self._process.stdin.flush()
 
     def wait(self) -> None:
-        """Wait until it asks for its next turn, or is done.
+        """Wait until the process asks for its next turn, or is done.
 
         Raises
         ------
         CaseError
-            Where it failed.
+            If it failed.
         """
         assert self._process.stdout is not None
         line = ""
@@ -70,7 +70,7 @@ class _Side:
         self.result = json.loads(line)
 
     def close(self) -> None:
-        """End the process and those that it started, whatever they do."""
+        """End the process and its descendants, whatever they are doing."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -81,12 +81,12 @@ class _Side:
 
 
 def run_sides(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
-    """Give for each side its amounts, what it found, and the bytes beside them.
+    """Return the amounts, findings and bytes of each side.
 
     Raises
     ------
     CaseError
-        Where a side failed.
+        If a side failed.
     """
     with ExitStack() as stack:
         running = {side: stack.enter_context(closing(_Side(case, side, scale))) for side in sides}
