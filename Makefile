@@ -27,7 +27,7 @@ unexport SPARK_HOME PYTHONPATH
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop clean java
+.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof clean java
 
 help:  ## List the targets
 	@echo "Needs CPython 3.10 or newer, cargo 1.88 or newer, a JDK 17 or 21, and the registries of Python, Rust and npm"
@@ -111,6 +111,9 @@ grid: java setup  ## Spark tests on each release of PySpark, and with the lowest
 
 interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
 	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
+
+proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
+	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)
 
 requirements: java setup  ## Print the rules of the specifications that no test proves; fail if we claim one (options in ARGS)
 	$(RUN) -m tests.requirements $(ARGS)

@@ -20,7 +20,7 @@ from typing import Any
 from deltaberg import DeltaTable
 from deltaberg.storage import local
 from deltaberg.storage.local import LocalOutput, LocalStorage
-from tests.crash.operations import OPERATIONS
+from tests.crash.operations import OPERATIONS, Target
 
 __all__ = ["main"]
 
@@ -67,9 +67,8 @@ class _Killer:
 def _child(request: dict[str, Any]) -> None:
     killer = _Killer(request["number"], request["when"])
     killer.install()
-    root = Path(request["root"])
-    acknowledged = Path(request["acknowledged"])
-    OPERATIONS[request["operation"]](root, acknowledged.touch)
+    OPERATIONS[request["operation"]].run(Target(request["root"]))
+    Path(request["acknowledged"]).touch()
     Path(request["counted"]).write_text(json.dumps(killer.names))
 
 

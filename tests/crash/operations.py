@@ -1,88 +1,146 @@
-"""Operations that are killed at every point, each on a copy of a small table.
+"""The operations that the harness kills at every point, and whose every request it disturbs: an entry for each.
 
-An operation gets the folder of the table, and calls what it is given as soon as it is acknowledged.
+To add one, add an `Operation` to the list below.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
+import deltaberg
 from deltaberg import DeltaTable
-from deltaberg.delta.actions.log_action import LogAction
-from deltaberg.delta.actions.table_actions import Format, Metadata, Protocol
-from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.storage import StoreSpec, parse_location
+from tests.crash.starts import COLUMNS, PART_COLUMNS
 
-__all__ = ["OPERATIONS", "Operation"]
-
-#: The folder of the table, and what is told that the operation is done.
-Operation = Callable[[Path, Callable[[], None]], None]
-_SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+__all__ = ["BEFORE", "OPERATIONS", "Operation", "Target"]
 
 
-def _new_file(name: str) -> LogAction:
-    members = {
-        "path": name,
-        "partitionValues": {},
-        "size": 10,
-        "modificationTime": 1_700_000_000_000,
-        "dataChange": True,
-        "stats": '{"numRecords":1}',
-    }
-    return LogAction("add", members)
+@dataclass
+class Target:
+    """Where an operation happens."""
+
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def table(self) -> DeltaTable:
+        """The table, open."""
+        return DeltaTable(self.location, storage_options=dict(self.options))
 
 
-def _append(root: Path, done: Callable[[], None]) -> None:
-    with DeltaTable(root).transaction() as transaction:
-        transaction.add_actions([_new_file("new.parquet")])
-    done()
+#: The rows of every start, as the value by id.
+BEFORE = {one: 10 * one for one in range(1, 7)}
 
 
-def _replace(root: Path, done: Callable[[], None]) -> None:
-    with DeltaTable(root).transaction() as transaction:
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    Parameters
+    ----------
+    name
+        What the harness calls it.
+    run
+        What does it; it is acknowledged when this returns.
+    after
+        The rows that the table has then, as the value by id.
+    start
+        The table that it starts from, by its name in ``starts.STARTS``.
+    keeps_from
+        The first version that can be read before, after and in between. A clean-up takes the earlier ones.
+    versions
+        How many versions it makes; each of them may be what a crash leaves.
+    """
+
+    name: str
+    run: Callable[[Target], object]
+    after: Mapping[int, int] = field(default_factory=lambda: BEFORE)
+    start: str = "plain"
+    keeps_from: int = 0
+    versions: int = 1
+
+
+def _rows(*ids: int, part: str | None = None) -> pa.Table:
+    columns = {"id": list(ids), "value": [10 * one for one in ids]}
+    if part is None:
+        return pa.table(columns, COLUMNS)
+    return pa.table({**columns, "part": [part] * len(ids)}, PART_COLUMNS)
+
+
+def _values(*ids: int) -> dict[int, int]:
+    return {one: 10 * one for one in ids}
+
+
+def _several(at: Target) -> None:
+    """Change the description, remove a file and record progress in one transaction."""
+    with at.table.transaction() as transaction:
         transaction.read()
-        transaction.remove_files(transaction.snapshot.live.table)
-        transaction.add_actions([_new_file("new.parquet")])
+        live = transaction.snapshot.live.table
+        first = live.column("path").to_pylist().index("old-1.parquet")
+        transaction.remove_files(live.take([first]))
+        transaction.set_metadata(at.table.metadata.with_members({"description": "changed"}))
         transaction.set_transaction("app", 1)
-    done()
 
 
-def _change(root: Path, done: Callable[[], None]) -> None:
-    table = DeltaTable(root)
-    with table.transaction() as transaction:
-        transaction.set_metadata(table.metadata.with_members({"description": "changed"}))
-    done()
+def _append_often(at: Target) -> None:
+    """Append until a checkpoint follows by itself, and the clean-up of entries that are years old."""
+    for number in range(7, 10):
+        at.table.append(_rows(number))
 
 
-def _create(root: Path, done: Callable[[], None]) -> None:
-    transaction = Transaction(LogDirectory(parse_location(root / "other"), StoreSpec()), None)
-    transaction.set_protocol(Protocol(1, 2))
-    transaction.set_metadata(Metadata("b1b8b6b4", Format("parquet"), json.dumps(json.loads(_SCHEMA)), (), {}))
-    transaction.commit("CREATE TABLE")
-    done()
+_FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
+_APPENDED = _values(*range(1, 9))
 
-
-def _append_rows(root: Path, done: Callable[[], None]) -> None:
-    DeltaTable(root).append(pa.table({"id": [7, 8]}))
-    done()
-
-
-def _overwrite_rows(root: Path, done: Callable[[], None]) -> None:
-    DeltaTable(root).overwrite(pa.table({"id": [7, 8]}))
-    done()
-
-
+_ALL = [
+    Operation("create", lambda at: deltaberg.create_table(at.location, COLUMNS), {}, "nothing"),
+    Operation(
+        "create with rows",
+        lambda at: deltaberg.write_table(at.location, _rows(7, 8), storage_options=dict(at.options)),
+        _values(7, 8),
+        "nothing",
+    ),
+    Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED),
+    Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "parts"),
+    Operation("append by name mapping", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "mapped"),
+    Operation("append with progress", lambda at: at.table.append(_rows(7, 8), txn=("app", 1)), _APPENDED),
+    Operation(
+        "append a column",
+        lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
+        _APPENDED,
+    ),
+    Operation(
+        "append up to a checkpoint and a clean-up", _append_often, _values(*range(1, 10)), keeps_from=1, versions=3
+    ),
+    Operation("overwrite", lambda at: at.table.overwrite(_rows(7, 8)), _values(7, 8)),
+    Operation(
+        "overwrite with other columns",
+        lambda at: at.table.overwrite(_rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
+        _values(7),
+    ),
+    Operation(
+        "overwrite where",
+        lambda at: at.table.overwrite(_rows(7, part="a"), where="part = 'a'"),
+        _values(2, 4, 6, 7),
+        "parts",
+    ),
+    Operation(
+        "overwrite partitions",
+        lambda at: at.table.overwrite(_rows(8, part="b"), dynamic=True),
+        _values(1, 3, 5, 8),
+        "parts",
+    ),
+    Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
+    Operation(
+        "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"
+    ),
+    Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
+    Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
+    Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
+    Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),
+]
 #: Each operation by its name.
-OPERATIONS: dict[str, Operation] = {
-    "append rows": _append_rows,
-    "overwrite rows": _overwrite_rows,
-    "append": _append,
-    "replace all files": _replace,
-    "change metadata": _change,
-    "create a table": _create,
-}
+OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}

@@ -311,7 +311,11 @@ def test_redirects_are_not_followed(status: int, server: RestServer, orders: Any
         ({"uri": "http://h", "token": "hush\u0151"}, InvalidArgumentError, "property token cannot be sent"),
         ({"uri": "http://h", "header.x": "hush\n"}, InvalidArgumentError, r"header\.x cannot be sent"),
         ({"uri": "http://h", "header.x y": "hush"}, InvalidArgumentError, r"header\.x y cannot be sent"),
-        ({"uri": "http://h", "rest.client.max-retries": "many"}, InvalidArgumentError, "max-retries must be a whole number, not 'many'"),
+        (
+            {"uri": "http://h", "rest.client.max-retries": "many"},
+            InvalidArgumentError,
+            "max-retries must be a whole number, not 'many'",
+        ),
         ({"uri": "http://h", "rest.sigv4-enabled": "true"}, UnsupportedFeatureError, "SigV4"),
         ({"uri": "http://h", "auth.type": "google"}, UnsupportedFeatureError, "type 'google'"),
     ],

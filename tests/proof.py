@@ -1,0 +1,68 @@
+"""The whole harness, and the table of what was tried and what was lost: ``make proof``.
+
+The tests of ``tests/crash``, ``tests/races`` and ``tests/model`` run the same code for some seconds. Here nothing is
+left out: every crash point of every operation, every fault at every request, races and random operations at full size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.points import Nursery, kill_everywhere
+from tests.crash.starts import STARTS
+from tests.support.tally import Tally, table_of
+
+__all__ = ["main"]
+
+
+def _chosen(wanted: str) -> list[Operation]:
+    return [operation for operation in OPERATIONS.values() if wanted in operation.name]
+
+
+def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    STARTS["plain"](folder / "nursery")
+    with Nursery(folder / "nursery") as nursery:
+        for operation in _chosen(options.only):
+            place = folder / operation.name
+            place.mkdir()
+            yield kill_everywhere(operation, nursery, place, options.seconds, random.Random(options.seed))
+
+
+#: The parts by their names.
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {"crashes": _crashes}
+
+
+def main() -> int:
+    """Run the parts that are named, print the table, and return 1 if anything is not as it has to be."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"what runs, by default all: {', '.join(PARTS)}")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only scenarios with this text in their names")
+    parser.add_argument("--seconds", type=float, metavar="S", help="stop each scenario after S seconds")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    print(f"seed {options.seed}; repeat with --seed {options.seed}", flush=True)
+    tallies = []
+    with tempfile.TemporaryDirectory(prefix="deltaberg-proof-") as folder:
+        for name in options.parts or PARTS:
+            place = Path(folder, name)
+            place.mkdir()
+            for tally in PARTS[name](place, options):
+                print(tally, flush=True)
+                for sentence in tally.faults:
+                    print(f"    {sentence}", flush=True)
+                tallies.append(tally)
+    print(f"\n{table_of(tallies)}")
+    return 1 if any(tally.faults for tally in tallies) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
