@@ -1,7 +1,9 @@
-"""Sets of keys: both kernels find the rows that a comparison of all pairs finds."""
+"""Keys that rows are looked up by: both kernels find the rows that a comparison of all pairs finds."""
 
 from __future__ import annotations
 
+import math
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -68,3 +70,98 @@ def test_what_is_no_set() -> None:
         found = twins(call, messages=False)
         assert isinstance(found, Raised)
         assert found.kind is InvalidArgumentError
+
+
+# Keys of joins, which are compared as in Spark SQL.
+
+#: Two NaN whose bits differ.
+_OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000123))[0]
+_FLOATS = st.sampled_from([0.0, -0.0, 1.5, math.nan, _OTHER_NAN, math.inf])
+_NESTED = pa.struct([("f", pa.float64()), ("s", pa.string())])
+_JOINED: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    **_COLUMNS,
+    pa.int8(): st.integers(-2, 2),
+    pa.int16(): st.integers(-2, 2),
+    pa.float32(): _FLOATS,
+    pa.float64(): _FLOATS,
+    pa.list_(pa.float64()): st.lists(st.none() | _FLOATS, max_size=2),
+    pa.large_list(pa.date32()): st.lists(st.none() | st.integers(-(1 << 31), -(1 << 31) + 1), max_size=2),
+    pa.list_(pa.int64(), 2): st.lists(st.integers(0, 1), min_size=2, max_size=2),
+    _NESTED: st.fixed_dictionaries({"f": st.none() | _FLOATS, "s": st.sampled_from([None, "", "a"])}),
+    pa.list_(_NESTED): st.lists(st.none() | st.just({"f": -0.0, "s": "a"}) | st.just({"f": 0.0, "s": "a"}), max_size=2),
+}
+
+
+@st.composite
+def _joined(draw: st.DrawFn) -> tuple[pa.RecordBatch, pa.RecordBatch, list[bool]]:
+    types = draw(st.lists(st.sampled_from(list(_JOINED)), min_size=1, max_size=3))
+    made = []
+    for _ in range(2):
+        count = draw(st.integers(0, 12))
+        columns = [
+            pa.array(draw(st.lists(st.none() | _JOINED[kind], min_size=count, max_size=count)), kind) for kind in types
+        ]
+        made.append(pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))]))
+    return made[0], made[1], draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Return whether two values that are not null are equal in Spark SQL."""
+    if isinstance(left, float):
+        return left == right or (math.isnan(left) and math.isnan(right))
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(_same(*pair) for pair in zip(left, right, strict=True))
+    if isinstance(left, dict):
+        return _equal(list(left.values()), list(right.values()))
+    return bool(left == right)
+
+
+def _same(left: Any, right: Any) -> bool:
+    return left is right if left is None or right is None else _equal(left, right)
+
+
+def _values(batch: pa.RecordBatch) -> list[list[Any]]:
+    """Return the rows of a batch; Python has no dates before the year 1."""
+    columns = []
+    for column in batch.columns:
+        plain = pa.large_list(pa.int32()) if column.type == pa.large_list(pa.date32()) else column.type
+        columns.append(column.cast(plain).to_pylist())
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+@given(_joined())
+@examples(300)
+def test_rows_join_as_in_sql(found: tuple[pa.RecordBatch, pa.RecordBatch, list[bool]]) -> None:
+    keys, rows, null_safe = found
+    places = twins(lambda kernels: kernels.find_keys(kernels.index_keys(keys, null_safe), rows))
+    known = _values(keys)
+
+    def joins(row: list[Any], key: list[Any]) -> bool:
+        cells = zip(row, key, null_safe, strict=True)
+        return all(_same(a, b) if safe else a is not None and b is not None and _equal(a, b) for a, b, safe in cells)
+
+    expected = [next((place for place, key in enumerate(known) if joins(row, key)), None) for row in _values(rows)]
+    assert places.to_pylist() == expected
+    mask = twins(lambda kernels: kernels.contains_keys(kernels.index_keys(keys, null_safe), rows))
+    assert mask.to_pylist() == [place is not None for place in expected]
+
+
+def test_many_joined_rows() -> None:
+    """More rows than are encoded at a time, on several threads; the first of equal keys is found."""
+    keys = pa.record_batch({"n": pa.array([n % 20_000 for n in range(30_000)])}).slice(5)
+    rows = pa.record_batch({"n": pa.array(range(-10, 40_000))}).slice(3)
+    places = twins(lambda kernels: kernels.find_keys(kernels.index_keys(keys, [False]), rows, threads=3))
+    first = {n % 20_000: n - 5 for n in reversed(range(5, 30_000))}
+    assert places.to_pylist() == [first.get(n) for n in range(-7, 40_000)]
+
+
+def test_keys_that_cannot_be_joined() -> None:
+    keys = pa.record_batch({"n": pa.array([1])})
+    maps = pa.record_batch({"m": pa.array([[[("a", 1)]]], pa.list_(pa.map_(pa.string(), pa.int64())))})
+    for call, expected in (
+        (lambda kernels: kernels.index_keys(keys, []), "null_safe needs one value for each column of the keys"),
+        (lambda kernels: kernels.index_keys(maps, [True]), "a map cannot be part of a key"),
+    ):
+        found = twins(call)
+        assert isinstance(found, Raised)
+        assert found.message == expected

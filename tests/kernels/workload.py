@@ -74,6 +74,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
         "index_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs), pairs),
         "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),
+        "find_keys": lambda kernels: kernels.find_keys(kernels.index_keys(pairs.slice(3), [False, True]), pairs),
         "decode_avro": lambda kernels: kernels.decode_avro(avro, [(0, len(avro), files)], "null", node, row),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),

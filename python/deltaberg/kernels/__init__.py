@@ -25,6 +25,7 @@ __all__ = [
     "contains_keys",
     "decode_avro",
     "encode_bitmap",
+    "find_keys",
     "hash32",
     "index_keys",
     "keep_mask",

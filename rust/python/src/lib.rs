@@ -41,6 +41,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bounds::parse_counts, module)?)?;
     module.add_function(wrap_pyfunction!(keys::index_keys, module)?)?;
     module.add_function(wrap_pyfunction!(keys::contains_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(keys::find_keys, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
     Ok(())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from deltaberg.kernels.pure.avro import decode_avro
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
-from deltaberg.kernels.pure.key_index import contains_keys, index_keys
+from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys
 from deltaberg.kernels.pure.murmur import bucket, hash32
 from deltaberg.kernels.pure.partition import parse_partition_values
 from deltaberg.kernels.pure.reconcile import reconcile
@@ -23,6 +23,7 @@ __all__ = [
     "contains_keys",
     "decode_avro",
     "encode_bitmap",
+    "find_keys",
     "hash32",
     "index_keys",
     "keep_mask",
