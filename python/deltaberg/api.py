@@ -241,7 +241,7 @@ def write_table(  # noqa: PLR0913
         new version.
     data
         Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
-        frame, or a scan.
+        frame, or a scan. A Spark DataFrame is written by Spark.
     format
         ``delta``, which is also the default. Iceberg tables cannot be written yet.
     mode
@@ -309,11 +309,11 @@ def write_table(  # noqa: PLR0913
         try:
             table = open_delta_table(target, options)
         except TableNotFoundError:
-            stream = create.open_stream(data)
-            new = _new_table(stream.schema, partition_by, None, configuration, name, description)
+            found = create.open_rows(data)
+            new = _new_table(found.schema, partition_by, None, configuration, name, description)
             log = create.log_of(root, options)
             return create.create_with_rows(
-                log, new, stream, create.RowOptions(**rows), mode=mode, where=predicate, **commit
+                log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, **commit
             )
     if mode == "append":
         return table.append(data, partition_by=partition_by, **rows, **commit)

@@ -62,15 +62,18 @@ _ROOMS = {
         {"table"},
         {"catalogs"},
     ],
-    "spark": [{"arrays", "hashes", "session", "types"}, {"native"}, {"read"}, {"source"}],
+    "spark": [{"arrays", "hashes", "session", "types"}, {"native"}, {"read"}, {"write"}, {"source"}],
 }
 _LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
 
 #: Folders of which other modules import only the names that `__all__` of the folder lists.
 _PRIVATE_FOLDERS = ("spark/native",)
 
-# A scan goes to Spark by these methods, which import the layer above when they are called.
-_UPWARD = {("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"}}
+# Rows go to Spark, and come from it, by these functions, which import the layer above when they are called.
+_UPWARD = {
+    ("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"},
+    ("table/write/rows.py", "spark"): {"open_rows"},
+}
 
 # Packages that are imported in some layers only.
 _OWNERS = {

@@ -129,7 +129,7 @@ class WritableTable:
         ----------
         data
             Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
-            frame, or a scan.
+            frame, or a scan. A Spark DataFrame is written by Spark's tasks.
         schema_mode
             ``merge`` adds columns that the table lacks; by default they are refused.
         partition_by

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
 from deltaberg.spark.source.register import register
+from deltaberg.spark.write.frame_rows import FrameRows
 
-__all__ = ["explain_roads", "register", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["FrameRows", "explain_roads", "register", "scan_map_in_arrow", "scan_to_spark"]

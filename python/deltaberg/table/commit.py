@@ -123,6 +123,9 @@ class CommitResult:
         What failed after the commit, a sentence each. The commit stands all the same.
     metrics
         What the commit says that the operation did, in numbers.
+    road
+        How rows came into data files: ``local``, ``arrow`` or ``fused``; the latter two by Spark. Empty if the commit
+        wrote no rows.
     """
 
     version: int
@@ -138,6 +141,7 @@ class CommitResult:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
+    road: str = ""
 
 
 def commit_change(change: Change, policy: CommitPolicy) -> int:

@@ -26,9 +26,9 @@ from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, find_column
 from deltaberg.storage import Location
 from deltaberg.table import CommitResult, OpenOptions
-from deltaberg.table.write import open_stream
+from deltaberg.table.write import open_rows
 
-__all__ = ["NewTable", "RowOptions", "create_table", "create_with_rows", "log_of", "open_stream"]
+__all__ = ["NewTable", "RowOptions", "create_table", "create_with_rows", "log_of", "open_rows"]
 
 #: What may become of a table that is there already.
 _IF_EXISTS = ("error", "ignore", "replace")

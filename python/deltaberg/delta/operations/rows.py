@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +16,7 @@ from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table import zone_of
-from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from deltaberg.table.write import Rows, WriteSpec, partition_columns
 
 __all__ = ["RowOptions", "delete_files", "write_rows"]
 
@@ -71,15 +70,15 @@ class RowOptions:
             raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
 
 
-def write_rows(table: Snapshot, data: Any, options: RowOptions) -> pa.Table:
+def write_rows(table: Snapshot, rows: Rows, options: RowOptions) -> pa.Table:
     """Write rows to new data files that no commit names yet, and return a row for each file.
 
     Parameters
     ----------
     table
         The table as the commit will leave it, with the columns that the rows need.
-    data
-        The rows: an Arrow table or stream, a data frame, or a scan.
+    rows
+        The rows, from `open_rows`.
 
     Raises
     ------
@@ -89,7 +88,7 @@ def write_rows(table: Snapshot, data: Any, options: RowOptions) -> pa.Table:
         The store fails. After any exception the files that were written are deleted as far as the store allows it.
     """
     log = table.log
-    return write_files(data, _spec(table, options), log.storage, log.root.path)
+    return rows.write(_spec(table, options), log.store, log.root)
 
 
 def _spec(table: Snapshot, options: RowOptions) -> WriteSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ from deltaberg.expressions import (
 from deltaberg.schema import ColumnName, Field, Struct, as_array
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import CommitResult
-from deltaberg.table.write import open_stream
+from deltaberg.table.write import Rows, open_rows
 
 __all__ = ["WrittenRows", "append_rows", "commit_rows", "overwrite_rows", "write_parameters"]
 
@@ -54,10 +55,21 @@ _Names = ColumnName | Sequence[ColumnName] | None
 
 
 class WrittenRows(NamedTuple):
-    """Files that were written for a transaction: a row for each, and the table without them, with their columns."""
+    """Files that were written for a transaction.
+
+    Parameters
+    ----------
+    files
+        A row for each file.
+    table
+        The table without them, with their columns.
+    road
+        The road that the rows took to the files.
+    """
 
     files: pa.Table
     table: Snapshot
+    road: str
 
 
 def append_rows(transaction: Transaction, data: Any, options: RowOptions, partition_by: _Names = None) -> WrittenRows:
@@ -76,7 +88,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
             hint='append with schema_mode="merge", or overwrite the table',
         )
     _check_partitioning(transaction.snapshot, partition_by, options)
-    rows = open_stream(data)
+    rows = open_rows(data)
     if options.schema_mode == "merge":
         _merge_schema(transaction, rows.schema)
     return _add_rows(transaction, rows, options, lambda _: None)
@@ -125,7 +137,7 @@ def overwrite_rows(
     old = before.live.table
     if bound is not None:
         old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
-    rows = open_stream(data)
+    rows = open_rows(data)
     if options.schema_mode == "merge":
         _merge_schema(transaction, rows.schema)
     elif options.schema_mode == "overwrite":
@@ -158,7 +170,7 @@ def _check_replacement(table: Snapshot, options: RowOptions, *, where: Filter | 
 
 
 def _add_rows(
-    transaction: Transaction, rows: pa.RecordBatchReader, options: RowOptions, settle: Callable[[pa.Table], None]
+    transaction: Transaction, rows: Rows, options: RowOptions, settle: Callable[[pa.Table], None]
 ) -> WrittenRows:
     """Write rows to new files, look at these, and add them; delete them if that fails."""
     table = transaction.snapshot
@@ -169,7 +181,7 @@ def _add_rows(
     except BaseException:
         delete_files(table, written)
         raise
-    return WrittenRows(written, table)
+    return WrittenRows(written, table, rows.road(bool(table.partition_fields)))
 
 
 def _check_partitioning(table: Snapshot, partition_by: _Names, options: RowOptions) -> None:
@@ -222,9 +234,11 @@ def commit_rows(
         if transaction.result is None and written is not None:
             delete_files(written.table, written.files)
         raise
-    if not result.committed and written is not None:
+    if written is None:
+        return result
+    if not result.committed:
         delete_files(written.table, written.files)
-    return result
+    return replace(result, road=written.road)
 
 
 def _merge_schema(transaction: Transaction, found: pa.Schema) -> None:

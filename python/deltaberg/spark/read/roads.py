@@ -16,6 +16,7 @@ from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.native import NativePlan, plan_native
+from deltaberg.spark.read.fused_frames import note_fused
 from deltaberg.spark.read.planning import plan_tasks
 from deltaberg.spark.read.tasks import MARK_COLUMN, BatchFunction, FusedTask, mark_rows
 from deltaberg.spark.session import SessionFacts
@@ -80,7 +81,7 @@ def scan_map_in_arrow(scan: Scan, spark: object, function: BatchFunction, schema
     if planned is None:
         return facts.session.createDataFrame([], wanted)
     fused = FusedTask(planned.reading(bound), function, arrow_types(wanted))
-    return planned.tasks.mapInArrow(fused, wanted)
+    return note_fused(planned.tasks.mapInArrow(fused, wanted), planned.tasks, fused)
 
 
 def _by_arrow(scan: BoundScan, facts: SessionFacts, pieces: pa.Table | None) -> DataFrame:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import open_stream
 from deltaberg.table.write.write import write_files
 
-__all__ = ["PartitionField", "WriteSpec", "open_stream", "partition_columns", "write_files"]
+__all__ = ["PartitionField", "Rows", "WriteSpec", "open_rows", "open_stream", "partition_columns", "write_files"]

@@ -1,0 +1,127 @@
+"""The rows of a Spark DataFrame, written by Spark's Python workers: the *arrow* and the *fused* road.
+
+*Arrow*: rows leave the JVM in `mapInArrow`, which writes them. *Fused*: the rows of a frame that `Scan.map_in_arrow`
+returned are written in the very task that reads the files and runs the function, so that no row enters the JVM.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col
+
+from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.files.write import written_schema
+from deltaberg.schema.conform import Conformer
+from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
+from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.types import arrow_types
+from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, written_of_replies
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.write import WriteSpec
+
+__all__ = ["FrameRows"]
+
+#: Bytes of rows that wait in each worker, of which several run on a machine.
+_MEMORY = 128 << 20
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+
+
+class FrameRows:
+    """The rows of a Spark DataFrame.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If a column has a type that cannot be written.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+        self._facts = SessionFacts.of(frame.sparkSession)
+        self._schema = _arrow_schema(frame)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows, of which all may be null."""
+        return self._schema
+
+    def road(self, is_partitioned: bool) -> str:
+        """Return ``fused`` or ``arrow``."""
+        return "arrow" if self._fused(is_partitioned) is None else "fused"
+
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
+        """Write the rows in Spark's tasks, and return a row for each file.
+
+        Rows of partitioned tables are brought together by partition first. Otherwise, each task of the frame writes
+        its own files.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table is in memory, where executors cannot write to it.
+        SchemaError
+            The rows do not fit the columns of the table.
+        StorageError
+            The store fails. Files of tasks that had succeeded may be left behind; no version names them.
+        """
+        if root.scheme == "memory":
+            raise InvalidArgumentError(
+                "a table in memory exists only in this process",
+                hint="create the table where the executors can write to it",
+                table=str(root),
+            )
+        # What does not fit at all is known before Spark starts.
+        Conformer(self._schema, spec.schema, spec.conform)
+        names = tuple(self._schema.names)
+        task = WriteTask(replace(spec, memory=min(spec.memory, _MEMORY)), store, root, names)
+        fused = self._fused(bool(spec.partition))
+        if fused is None:
+            replies = self._distributed(spec).mapInArrow(task, REPLY_SCHEMA)
+        else:
+            replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), REPLY_SCHEMA)
+        tables, errors = written_of_replies((row["files"], row["error"]) for row in replies.collect())
+        if errors:
+            with suppress(StorageError):
+                storage = store.open(root)
+                storage.delete_many(root.join(path).path for table in tables for path in table["path"].to_pylist())
+            raise errors[0]
+        empty = written_schema(spec.schema, [part.field for part in spec.partition]).empty_table()
+        return pa.concat_tables([empty, *tables])
+
+    def _fused(self, is_partitioned: bool) -> FusedFrame | None:
+        """Return how the frame was made, unless its rows must be brought together by partition first."""
+        return None if is_partitioned else fused_frame(self._frame)
+
+    def _distributed(self, spec: WriteSpec) -> DataFrame:
+        """Bring the rows of a partition together, so that few tasks write files of it.
+
+        The columns of the result have names of our own, since `mapInArrow` fails at names with dots and backticks.
+        """
+        plain = {name.lower(): f"c{number}" for number, name in enumerate(self._frame.columns)}
+        frame = self._frame.toDF(*plain.values())
+        sources = dict.fromkeys(part.source[0].lower() for part in spec.partition)
+        columns = [col(plain[name]) for name in sources if name in plain]
+        if not columns:
+            return frame
+        if self._facts.setting(_ADAPTIVE) == "false":
+            return frame.repartition(*columns)
+        # Spark splits partitions that are too large for a task, and puts small ones together.
+        return frame.hint("rebalance", *columns)
+
+
+def _arrow_schema(frame: DataFrame) -> pa.Schema:
+    kinds = arrow_types(frame.schema)
+    for field in frame.schema:
+        if kinds[field.name] is None:
+            raise UnsupportedFeatureError(
+                f"a column of Spark's type {field.dataType.simpleString()} cannot be written",
+                hint="cast or drop the column",
+                column=field.name,
+            )
+    if len(kinds) != len(frame.schema):
+        raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
+    return pa.schema(list(kinds.items()))

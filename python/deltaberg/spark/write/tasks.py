@@ -1,0 +1,102 @@
+"""The code that writes rows in Spark's Python workers: batches arrive, and descriptions of written files leave.
+
+A task that is retried, or runs twice, writes files of its own names. Only those that the driver hears of are committed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.spark.read.tasks import FusedTask
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.write import WriteSpec, write_files
+
+__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "written_of_replies"]
+
+#: What a task replies, as DDL: the rows that describe its files as an Arrow stream, or the error that it met.
+REPLY_SCHEMA = "files binary, error binary"
+_REPLY = pa.schema([("files", pa.binary()), ("error", pa.binary())])
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes the rows of a task to data files inside `mapInArrow`.
+
+    Parameters
+    ----------
+    spec
+        What the table asks for.
+    store
+        Opens the store of the table.
+    root
+        The directory of the table.
+    names
+        The names of the columns, in the order in which they arrive.
+    """
+
+    spec: WriteSpec
+    store: StoreSpec
+    root: Location
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows, and reply which files hold them. Without rows there is no reply.
+
+        Errors that another attempt would meet again are part of the reply, so that Spark does not try again, and the
+        driver can raise them as they are. If the store fails, the task fails, and Spark tries again.
+        """
+        rows = (batch.rename_columns(list(self.names)) for batch in batches)
+        try:
+            first = next((batch for batch in rows if batch.num_rows), None)
+            if first is None:
+                return
+            reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], rows))
+            files = write_files(reader, self.spec, self.store.open(self.root), self.root.path, threads=1)
+        except StorageError:
+            raise
+        except DeltabergError as error:
+            yield _reply(error=pickle.dumps(error))
+            return
+        yield _reply(files=_stream(files))
+
+
+@dataclass(frozen=True)
+class FusedWriteTask:
+    """Reads tasks of a scan, runs a user's function over their rows, and writes what it yields, in one `mapInArrow`."""
+
+    read: FusedTask
+    write: WriteTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write what the function yields, and reply which files hold it."""
+        yield from self.write(self.read(batches))
+
+
+def written_of_replies(replies: Iterable[tuple[bytes | None, bytes | None]]) -> tuple[list[pa.Table], list[Exception]]:
+    """Return the files of all replies, a table for each task that wrote some, and the errors that tasks met."""
+    tables, errors = [], []
+    for files, error in replies:
+        if error is not None:
+            # Our own workers sent it.
+            errors.append(pickle.loads(error))  # noqa: S301
+        elif files is not None:
+            tables.append(pa.ipc.open_stream(files).read_all())
+    return tables, errors
+
+
+def _reply(files: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([files], pa.binary()), pa.array([error], pa.binary())], schema=_REPLY)
+
+
+def _stream(files: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, files.schema) as writer:
+        writer.write_table(files)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found

@@ -1,0 +1,93 @@
+"""Rows to be written: those that this process reads, and those of a Spark DataFrame, which Spark writes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.write.spec import WriteSpec
+from deltaberg.table.write.stream import open_stream
+from deltaberg.table.write.write import write_files
+
+__all__ = ["Rows", "open_rows"]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """Rows that can be written once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        ...
+
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
+        """Write the rows to new data files, and return a row for each file; see `write_files`.
+
+        Parameters
+        ----------
+        spec
+            What the table asks for.
+        store
+            Opens the store of the table.
+        root
+            The directory of the table.
+        """
+        ...
+
+    def road(self, is_partitioned: bool) -> str:
+        """Return the name of the road that the rows take to the files of a table."""
+        ...
+
+
+class _LocalRows:
+    """Rows of a stream, which are written by this process."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self._reader.schema
+
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
+        """Write the rows to new data files."""
+        return write_files(self._reader, spec, store.open(root), root.path)
+
+    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002 - a stream has one road
+        """Return ``local``."""
+        return "local"
+
+
+def open_rows(data: Any) -> Rows:
+    """Return the rows of some data: a Spark DataFrame, or anything that `open_stream` takes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is nothing of this kind.
+    UnsupportedFeatureError
+        If a column of a Spark DataFrame has a type that cannot be written.
+
+    Examples
+    --------
+    >>> open_rows(pa.table({"x": [1]})).schema.names
+    ['x']
+    """
+    if isinstance(data, Rows):
+        return data
+    if _is_spark_frame(data):
+        from deltaberg.spark import FrameRows
+
+        return FrameRows(data)
+    return _LocalRows(open_stream(data))
+
+
+def _is_spark_frame(data: Any) -> bool:
+    """Return whether data is a DataFrame of PySpark, classic or of Spark Connect, without importing PySpark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql.") for base in type(data).__mro__
+    )
