@@ -84,7 +84,7 @@ def _cells(array: pa.Array, *, as_sql: bool) -> list[Any]:
         values = _cells(array.values, as_sql=as_sql)
         bounds = zip(array.offsets.to_pylist(), array.offsets.to_pylist()[1:], strict=False)
         valid = array.is_valid().to_pylist()
-        return [tuple(values[start:stop]) if there else None for (start, stop), there in zip(bounds, valid, strict=True)]
+        return [tuple(values[start:stop]) if ok else None for (start, stop), ok in zip(bounds, valid, strict=True)]
     return list(_plain(array, as_sql=as_sql).to_pylist())
 
 
