@@ -34,7 +34,7 @@ _LAYERS = [
 _ROOMS = {
     "expressions": [{"instants"}, {"predicates"}],
     "files": [{"avro"}, {"read", "write"}],
-    "table": [{"arguments", "commit"}, {"opening"}, {"read"}, {"write"}],
+    "table": [{"arguments", "commit"}, {"opening"}, {"read"}, {"write"}, {"rewrite"}],
     "delta": [
         {"actions"},
         {"features"},

@@ -7,6 +7,7 @@ from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.operations.delete import delete_rows
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, commit_rows, overwrite_rows, write_parameters
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -260,3 +261,60 @@ class WritableTable:
         table = written.table if written else self._snapshot
         parameters = write_parameters(table, "Overwrite", where=where, dynamic=dynamic)
         return commit_rows(transaction, written, parameters, user_metadata)
+
+    def delete(
+        self,
+        where: Filter | None,
+        *,
+        strategy: str | None = None,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> CommitResult:
+        """Delete the rows that match a filter.
+
+        Files in which every row matches are removed without being read. In others the rows are hidden by deletion
+        vectors if the property ``delta.enableDeletionVectors`` is true, and else the files are written anew without
+        them. If the property ``delta.enableChangeDataFeed`` is true, the deleted rows are written to change data files
+        as well. If nothing matches, there is no new version.
+
+        Parameters
+        ----------
+        where
+            The filter; None for all rows.
+        strategy
+            ``copy-on-write`` writes files anew, although the table allows deletion vectors. ``merge-on-read`` is
+            refused if it does not.
+        txn, user_metadata, unsafe_single_writer
+            As for `append`.
+
+        Returns
+        -------
+        CommitResult
+            The version; ``metrics`` has the number of deleted rows (``numDeletedRows``).
+
+        Raises
+        ------
+        ConstraintViolationError
+            Rows of the table must not be removed (``delta.appendOnly``).
+        ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError
+            Another commit changed rows that match, or files that hold such rows.
+        ExpressionError, ColumnNotFoundError
+            The filter is not valid.
+
+        Examples
+        --------
+        >>> table.delete("id = 3").metrics["numDeletedRows"]
+        1
+        >>> table.scan("id = 3").count()
+        0
+        """
+        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
+        return delete_rows(
+            transaction,
+            where,
+            RowOptions(),
+            strategy=strategy,
+            timezone=self._options.timezone,
+            user_metadata=user_metadata,
+        )

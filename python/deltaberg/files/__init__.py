@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltaberg.files.read.bitmaps import RowSelection, load_bitmap
+from deltaberg.files.read.formats import open_data_file
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.metadata import (
     DELETED,
@@ -50,6 +51,7 @@ __all__ = [
     "load_bitmap",
     "materialized_fields",
     "metadata_field",
+    "open_data_file",
     "pack_tasks",
     "read_task",
     "task_schema",

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from deltaberg.lossless_json import integer_of, read_json, write_json
 from deltaberg.schema import DataType, List, Map, Struct, as_array
 
-__all__ = ["statistics_texts"]
+__all__ = ["loosened_statistics", "statistics_texts"]
 
 #: Dates outside of the years 1 to 9999 have no text that every reader knows. In days since 1970.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
@@ -164,3 +165,39 @@ def _in_range(numbers: pa.Array, bound: pa.Array, per_day: int) -> pa.Array:
 
 def _quoted(texts: pa.StringArray, suffix: str) -> pa.StringArray:
     return pc.binary_join_element_wise(pa.scalar('"'), texts, pa.scalar(f'{suffix}"'), "")
+
+
+def loosened_statistics(text: str | None, rows: int | None = None) -> str:
+    """Return the statistics of a file of which rows are deleted by a deletion vector.
+
+    Bounds and counts stay as they are, but need not be those of the remaining rows (``tightBounds``).
+
+    Parameters
+    ----------
+    text
+        The statistics as they were recorded; None if there were none.
+    rows
+        The number of rows in the file, deleted ones included, where the text is not to be believed.
+
+    Raises
+    ------
+    ValueError
+        The number of rows is not given, and the text does not tell it.
+
+    Examples
+    --------
+    >>> loosened_statistics('{"numRecords":3,"minValues":{"x":1.50}}')
+    '{"numRecords":3,"minValues":{"x":1.50},"tightBounds":false}'
+    >>> loosened_statistics(None, 3)
+    '{"numRecords":3,"tightBounds":false}'
+    """
+    try:
+        found = read_json(text or "{}")
+    except (ValueError, RecursionError):
+        found = {}
+    members = found if isinstance(found, dict) else {}
+    if rows is not None:
+        members = {**members, "numRecords": rows}
+    if integer_of(members.get("numRecords")) is None:
+        raise ValueError("the number of rows is not known")
+    return write_json({**members, "tightBounds": False})

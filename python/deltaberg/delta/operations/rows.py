@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,14 +12,23 @@ from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
+from deltaberg.delta.transaction.commit_info import Provenance
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import (
+    CommitConflictError,
+    ConstraintViolationError,
+    InvalidArgumentError,
+    StorageError,
+    TableExistsError,
+    UnsupportedFeatureError,
+)
 from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table import zone_of
+from deltaberg.table import CommitResult, zone_of
 from deltaberg.table.write import Rows, WriteSpec, partition_columns
 
-__all__ = ["RowOptions", "delete_files", "write_rows"]
+__all__ = ["RowOptions", "commit_files", "delete_files", "row_spec", "write_rows"]
 
 _CODEC = "delta.parquet.compression.codec"
 _TARGET = "delta.targetFileSize"
@@ -88,10 +98,17 @@ def write_rows(table: Snapshot, rows: Rows, options: RowOptions) -> pa.Table:
         The store fails. After any exception the files that were written are deleted as far as the store allows it.
     """
     log = table.log
-    return rows.write(_spec(table, options), log.store, log.root)
+    return rows.write(row_spec(table, options), log.store, log.root)
 
 
-def _spec(table: Snapshot, options: RowOptions) -> WriteSpec:
+def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
+    """Return what a table asks of the files that rows are written to.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The table asks for what is not supported.
+    """
     configuration = table.metadata.configuration
     if table.is_enabled(_RANDOM_PREFIXES):
         raise UnsupportedFeatureError(f"{_RANDOM_PREFIXES} is not supported yet", feature=_RANDOM_PREFIXES)
@@ -139,8 +156,39 @@ def _physical(path: tuple[Field, ...]) -> tuple[str, ...]:
     return tuple(part.physical_name for part in path)
 
 
-def delete_files(table: Snapshot, files: pa.Table) -> None:
-    """Delete written files that no commit names, as far as the store allows it."""
+def delete_files(table: Snapshot, paths: Iterable[str]) -> None:
+    """Delete written files that no commit names, by their paths in the table, as far as the store allows it."""
     log = table.log
     with suppress(StorageError):
-        log.storage.delete_many(log.root.join(path).path for path in files.column("path").to_pylist())
+        log.storage.delete_many(log.root.join(path).path for path in paths)
+
+
+def commit_files(
+    transaction: Transaction, table: Snapshot, paths: Sequence[str], provenance: Provenance
+) -> CommitResult:
+    """Commit a transaction for which files were written; delete these if it surely did not land.
+
+    Parameters
+    ----------
+    table
+        The table that the files were written for.
+    paths
+        The paths of the files, relative to the table.
+    provenance
+        What the history records.
+    """
+    try:
+        result = transaction.commit(
+            provenance.operation,
+            provenance.parameters,
+            metrics=provenance.metrics,
+            user_metadata=provenance.user_metadata,
+        )
+    except (CommitConflictError, ConstraintViolationError, StorageError, TableExistsError):
+        # Any other exception may come after the commit.
+        if transaction.result is None:
+            delete_files(table, paths)
+        raise
+    if not result.committed:
+        delete_files(table, paths)
+    return result

@@ -13,21 +13,14 @@ import pyarrow.compute as pc
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
-from deltaberg.delta.operations.rows import RowOptions, delete_files, write_rows
+from deltaberg.delta.operations.rows import RowOptions, commit_files, delete_files, write_rows
 from deltaberg.delta.schema.evolve import merged_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.commit_info import Provenance
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import (
-    CommitConflictError,
-    ConstraintViolationError,
-    InvalidArgumentError,
-    SchemaError,
-    StorageError,
-    TableExistsError,
-    UnsupportedFeatureError,
-)
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import (
     Bound,
     Expression,
@@ -179,7 +172,7 @@ def _add_rows(
         settle(written)
         transaction.add_files(written)
     except BaseException:
-        delete_files(table, written)
+        delete_files(table, written.column("path").to_pylist())
         raise
     return WrittenRows(written, table, rows.road(bool(table.partition_fields)))
 
@@ -227,17 +220,10 @@ def commit_rows(
     text
         Text of the user that the history keeps.
     """
-    try:
-        result = transaction.commit("WRITE", parameters, user_metadata=text)
-    except (CommitConflictError, ConstraintViolationError, StorageError, TableExistsError):
-        # Any other exception may come after the commit.
-        if transaction.result is None and written is not None:
-            delete_files(written.table, written.files)
-        raise
     if written is None:
-        return result
-    if not result.committed:
-        delete_files(written.table, written.files)
+        return commit_files(transaction, transaction.snapshot, [], Provenance("WRITE", parameters, {}, text))
+    paths = written.files.column("path").to_pylist()
+    result = commit_files(transaction, written.table, paths, Provenance("WRITE", parameters, {}, text))
     return replace(result, road=written.road)
 
 

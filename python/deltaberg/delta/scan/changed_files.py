@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.delta.actions.log_action import read_actions
+from deltaberg.delta.data.change_files import CHANGE_TYPE
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import CorruptLogError
 from deltaberg.kernels.results import ADDED_FILES, DELETION_VECTOR
 from deltaberg.lossless_json import Number
 
-__all__ = ["CHANGED_FILES", "CHANGE_TYPE", "ChangedFiles", "exchanged_vectors", "recorded_changes"]
+__all__ = ["CHANGED_FILES", "ChangedFiles", "exchanged_vectors", "recorded_changes"]
 
-#: The column of a change data file, and of a changed file, that says what happened.
-CHANGE_TYPE = "_change_type"
 #: The columns of changed files.
 CHANGED_FILES = pa.schema(
     [

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.delta.actions.table_actions import read_metadata
+from deltaberg.delta.data.change_files import CHANGE_TYPE, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.scan.changed_files import (
-    CHANGE_TYPE,
     CHANGED_FILES,
     ChangedFiles,
     exchanged_vectors,
@@ -40,7 +40,7 @@ __all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
 
 #: The columns that a scan of changes has in addition to the table's.
 CHANGE_COLUMNS = (
-    Field(CHANGE_TYPE, Primitive("string")),
+    CHANGE_TYPE_COLUMN,
     Field("_commit_version", Primitive("long")),
     Field("_commit_timestamp", Primitive("timestamp")),
 )

@@ -30,6 +30,10 @@ class Changes:
     ----------
     adds, removes
         Files by their recorded paths: at most one of each kind.
+    change_files
+        The members of ``cdc`` actions as JSON, without the braces.
+    loses_row_ids
+        Whether rows moved to other files without their ids.
     transactions
         The progress of applications: the version, by application.
     domains
@@ -40,8 +44,20 @@ class Changes:
     metadata: Metadata | None = None
     adds: dict[str, AddedFile] = field(default_factory=dict)
     removes: dict[str, RemovedFile] = field(default_factory=dict)
+    change_files: list[str] = field(default_factory=list)
+    loses_row_ids: bool = False
     transactions: dict[str, int] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def new_files(self) -> list[AddedFile]:
+        """The files that are added, but for those that only get another deletion vector."""
+        return [file for path, file in self.adds.items() if path not in self.removes]
+
+    @property
+    def gone_files(self) -> list[RemovedFile]:
+        """The files that are removed, but for those that only get another deletion vector."""
+        return [file for path, file in self.removes.items() if path not in self.adds]
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +111,7 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
     row_ids = _assign_row_ids(changes, state, domains) if tracks_rows else {}
-    info = provenance.action(attempt, time, {_PRESERVED: "true"} if tracks_rows else {})
+    info = provenance.action(attempt, time, {_PRESERVED: json.dumps(not changes.loses_row_ids)} if tracks_rows else {})
     # The in-commit timestamp is looked for in the first line.
     actions = [info]
     actions += [] if changes.protocol is None else [changes.protocol.action]
@@ -111,6 +127,7 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     lines = [action.to_json() for action in actions]
     lines += _remove_lines(changes, now)
     lines += _add_lines(changes, row_ids, version)
+    lines += [f'{{"cdc":{{{text}}}}}' for text in changes.change_files]
     return Entry(version, encode_lines(lines), new_metadata)
 
 

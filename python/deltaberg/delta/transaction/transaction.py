@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.data.change_files import change_file_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
@@ -20,7 +21,14 @@ from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.conflict import Claims, files_of_filter
 from deltaberg.delta.transaction.entry import Changes, build_entry
-from deltaberg.delta.transaction.file_changes import AddedFile, new_adds, recorded_add, removes_of, total_rows
+from deltaberg.delta.transaction.file_changes import (
+    AddedFile,
+    encode_path,
+    new_adds,
+    recorded_add,
+    removes_of,
+    total_rows,
+)
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
 from deltaberg.delta.transaction.writable import check_protocol_change, check_writable
@@ -132,6 +140,11 @@ class Transaction:
         known = self._base.transactions.get(application)
         return known is not None and known.version >= version
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the transaction changes nothing so far."""
+        return self._changes.is_empty
+
     # What it reads
 
     def read(self, condition: Filter | None = None) -> None:
@@ -229,6 +242,28 @@ class Transaction:
             if file.path in removes:
                 raise InvalidArgumentError("a transaction removes a file only once", path=file.path)
             removes[file.path] = file
+        self._changed()
+
+    def add_change_files(self, files: pa.Table) -> None:
+        """Add change data files: readers of changes take these rows, and not the files that are added and removed.
+
+        Parameters
+        ----------
+        files
+            A row for each file, as for `add_files`; its rows have ``_change_type`` as well.
+
+        Raises
+        ------
+        InvalidPartitionValueError
+            A partition value cannot be recorded.
+        """
+        paths = [encode_path(path) for path in files.column("path").to_pylist()]
+        self._changes.change_files += change_file_texts(paths, files, self.snapshot.partition_fields)
+        self._changed()
+
+    def lose_row_ids(self) -> None:
+        """Record that rows moved to other files without their ids, so that these are not stable."""
+        self._changes.loses_row_ids = True
         self._changed()
 
     def set_metadata(self, metadata: Metadata) -> None:
@@ -336,16 +371,9 @@ class Transaction:
         level = isolation_level(
             metadata.configuration if metadata else {}, self._isolation, changes_data=changes.changes_data
         )
-        counted = {"numFiles": len(changes.adds), "numOutputBytes": sum(file.size for file in changes.adds.values())}
-        rows = total_rows(changes.adds.values())
-        if rows is not None:
-            counted["numOutputRows"] = rows
-        if changes.removes:
-            counted["numRemovedFiles"] = len(changes.removes)
-            counted["numRemovedBytes"] = sum(file.size for file in changes.removes.values())
-        if not changes.adds and not changes.removes:
-            counted = {}
-        provenance = replace(self.provenance, metrics={**counted, **self.provenance.metrics})
+        provenance = self.provenance
+        if "numAddedFiles" not in provenance.metrics:
+            provenance = replace(provenance, metrics={**_counted(changes), **provenance.metrics})
         return LogChange(
             self._log, self._base, changes, claims, level, provenance, self.token, self._once, self._policy.now
         )
@@ -361,15 +389,16 @@ class Transaction:
         after = Snapshot.first(self._log, entry.data) if state is None else state.after(entry.version, entry.data)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
+        added, removed = changes.new_files, changes.gone_files
         return CommitResult(
             entry.version,
             self.token,
             self.provenance.operation,
-            added_files=len(changes.adds),
-            removed_files=len(changes.removes),
-            added_bytes=sum(file.size for file in changes.adds.values()),
-            removed_bytes=sum(file.size for file in changes.removes.values()),
-            added_rows=total_rows(changes.adds.values()),
+            added_files=len(added),
+            removed_files=len(removed),
+            added_bytes=sum(file.size for file in added),
+            removed_bytes=sum(file.size for file in removed),
+            added_rows=total_rows(added),
             retries=retries,
             seconds=time.monotonic() - begun,
             warnings=tuple(warnings),
@@ -389,3 +418,18 @@ class Transaction:
     ) -> None:
         if kind is None and self.result is None and not self._changes.is_empty:
             self.commit()
+
+
+def _counted(changes: Changes) -> dict[str, int]:
+    """Return what a commit says that it did, as far as its files tell."""
+    added, removed = changes.new_files, changes.gone_files
+    if not added and not removed:
+        return {}
+    counted = {"numFiles": len(added), "numOutputBytes": sum(file.size for file in added)}
+    rows = total_rows(added)
+    if rows is not None:
+        counted["numOutputRows"] = rows
+    if removed:
+        counted["numRemovedFiles"] = len(removed)
+        counted["numRemovedBytes"] = sum(file.size for file in removed)
+    return counted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.expressions import TRUE, Bound, bound_paths
-from deltaberg.files import DELETED, FileLayout, ReadSpec, constant_column
+from deltaberg.files import DELETED, FileLayout, ReadCounters, ReadSpec, constant_column, tasks_of
 from deltaberg.schema import ColumnName, Field, Primitive, Struct, select_columns
+from deltaberg.table.read.execute import read_in_order
 from deltaberg.table.read.options import ScanOptions
-from deltaberg.table.read.plan import Plan, make_plan
+from deltaberg.table.read.plan import Plan, make_plan, split_files
 from deltaberg.table.read.source import FILE_NUMBER, ScanSource
 
-__all__ = ["BoundScan", "RowAddress"]
+__all__ = ["SPLIT", "BoundScan", "RowAddress"]
+
+#: Bytes of a data file that are read as one task on this machine.
+SPLIT = 64 << 20
 
 _ADDRESS_NAMES = ("_file_number", "_row_position")
 _LONG = Primitive("long")
@@ -139,6 +143,22 @@ class BoundScan:
     def of_files(self, mask: pa.BooleanArray) -> BoundScan:
         """Return the scan of some of the planned files, without the limit."""
         return replace(self, given=self.plan.chosen(mask), limit=None)
+
+    def batches(self, counters: ReadCounters | None = None) -> Iterator[pa.RecordBatch]:
+        """Return the rows in non-empty batches, in the order of the planned files. The limit is up to the caller.
+
+        No batch has rows of two files.
+
+        Parameters
+        ----------
+        counters
+            What counts how much is read.
+        """
+        options = self.options
+        tasks = list(tasks_of(split_files(self.plan, options.split_size or SPLIT, self.constants)))
+        yield from read_in_order(
+            self.read_spec, tasks, options.readers, options.memory // 2, counters or ReadCounters()
+        )
 
     def with_columns(self, columns: Sequence[ColumnName]) -> BoundScan:
         """Return the scan of the same rows of the same files with other columns.

@@ -95,6 +95,18 @@ class Plan:
             self._located = self.source.locate(self.files)
         return self._located
 
+    def with_only(self, bitmaps: pa.StructArray) -> Plan:
+        """Return the plan of the rows that bitmaps name, one for each file; of files without one, of all rows.
+
+        Parameters
+        ----------
+        bitmaps
+            The bitmaps, with the fields of `BITMAP`.
+        """
+        located = self.located
+        index = located.column_names.index("only_in_vector")
+        return replace(self, _located=located.set_column(index, located.field(index), bitmaps))
+
     def chosen(self, mask: pa.BooleanArray) -> Plan:
         """Return the plan of some of the files."""
         files, filtered = self.files.filter(mask), self.filtered.filter(mask)

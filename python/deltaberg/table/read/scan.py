@@ -11,16 +11,15 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import Filter, as_expression, bind
-from deltaberg.files import ReadCounters, tasks_of
+from deltaberg.files import ReadCounters
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.arguments import checked_flag, checked_limit
-from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.execute import read_in_order
+from deltaberg.table.read.bound import SPLIT, BoundScan
 from deltaberg.table.read.explain import Explanation, explain_plan
 from deltaberg.table.read.listing import list_files
 from deltaberg.table.read.min_max import MinMax
 from deltaberg.table.read.options import ScanOptions
-from deltaberg.table.read.plan import Plan, split_files
+from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.source import ScanSource
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Scan", "ScanMetrics"]
 
-_SPLIT = 64 << 20
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -167,7 +165,7 @@ class Scan:
         >>> table.scan("id > 3").explanation().steps[-1]
         PruneStep(name='statistics', files=0, size=0)
         """
-        split_size = self.options.split_size or _SPLIT
+        split_size = self.options.split_size or SPLIT
         found = explain_plan(self.plan, self.output, self._bound.constants, self.limit, split_size)
         if spark is None:
             return found
@@ -188,11 +186,10 @@ class Scan:
 
     def _batches(self, bound: BoundScan) -> Generator[pa.RecordBatch, None, None]:
         """Read a bound scan, and keep its metrics."""
-        options, left = bound.options, bound.limit
-        tasks = list(tasks_of(split_files(bound.plan, options.split_size or _SPLIT, bound.constants)))
+        left = bound.limit
         counters = ReadCounters()
         try:
-            for batch in read_in_order(bound.read_spec, tasks, options.readers, options.memory // 2, counters):
+            for batch in bound.batches(counters):
                 if left is None:
                     yield batch
                     continue

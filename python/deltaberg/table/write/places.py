@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write import CODECS, ParquetOptions
+from deltaberg.files.write import CODECS
 from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["file_path", "partition_directory"]
@@ -37,11 +37,11 @@ def file_path(spec: WriteSpec, values: Iterable[tuple[str, pa.Scalar]], number: 
     parts = [spec.directory] if spec.directory else []
     if spec.partition_directories:
         parts.extend(partition_directory(name, value) for name, value in values)
-    return "/".join([*(part for part in parts if part), _name(spec.parquet, number)])
+    return "/".join([*(part for part in parts if part), _name(spec, number)])
 
 
-def _name(options: ParquetOptions, number: int) -> str:
-    return f"part-{number:05d}-{uuid.uuid4()}.c000{CODECS[options.main_codec]}.parquet"
+def _name(spec: WriteSpec, number: int) -> str:
+    return f"{spec.prefix}-{number:05d}-{uuid.uuid4()}.c000{CODECS[spec.parquet.main_codec]}.parquet"
 
 
 def partition_directory(name: str, value: pa.Scalar) -> str:

@@ -61,6 +61,8 @@ class WriteSpec:
         Whether fields that are not nullable are required in the files.
     directory
         The directory of the files, relative to the table; empty for the table itself.
+    prefix
+        What the names of files begin with.
     partition_directories
         Whether files of a partition are in a directory that shows its values.
     open_files
@@ -81,6 +83,7 @@ class WriteSpec:
     stores_partition_columns: bool = False
     required: bool = False
     directory: str = ""
+    prefix: str = "part"
     partition_directories: bool = True
     open_files: int = 32
     memory: int = 512 << 20

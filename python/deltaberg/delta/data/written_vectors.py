@@ -1,0 +1,137 @@
+"""Writing deletion vectors: small ones into the log, others several to a file.
+
+Delta protocol, "Deletion Vectors", "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg import kernels
+from deltaberg.errors import StorageError
+from deltaberg.storage import Location, OutputFile, Storage
+
+__all__ = ["VectorWriter"]
+
+_FORMAT_VERSION = b"\x01"
+#: Bytes of a vector that the log holds itself, and of all vectors of an operation that it holds.
+_INLINE, _ALL_INLINE = 256, 16 << 10
+#: Bytes of a file after which another one is begun. Offsets have 31 bits.
+_FILE = 64 << 20
+_Z85_GROUP = 4
+_LENGTH_AND_CHECKSUM = 8
+
+
+class VectorWriter:
+    """Writes the deletion vectors of one operation.
+
+    Parameters
+    ----------
+    store
+        Where the table is.
+    root
+        The directory of the table.
+    inline
+        Bytes of a vector that the log holds itself.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from deltaberg.storage import open_store, parse_location
+    >>> root = parse_location(tempfile.mkdtemp())
+    >>> with VectorWriter(open_store(root), root) as writer:
+    ...     descriptor = writer.add(pa.array([3, 4, 7, 11, 18, 29], pa.uint64()))
+    >>> descriptor["storageType"], descriptor["sizeInBytes"], descriptor["cardinality"]
+    ('i', 44, 6)
+    """
+
+    def __init__(self, store: Storage, root: Location, *, inline: int = _INLINE) -> None:
+        self._store = store
+        self._root = root
+        self._most = inline
+        self._inline = 0
+        self._output: OutputFile | None = None
+        self._name = ""
+        self._encoded_id = ""
+        #: The files that were begun, relative to the table.
+        self.paths: list[str] = []
+
+    def add(self, positions: pa.UInt64Array) -> dict[str, Any]:
+        """Write a vector, and return its descriptor as the log records it.
+
+        Parameters
+        ----------
+        positions
+            The physical positions of the deleted rows, ascending. They include those of the vector before.
+
+        Raises
+        ------
+        StorageError
+            If the store fails.
+        """
+        body = kernels.encode_bitmap(positions, "delta-inline")
+        size, cardinality = len(body), len(positions)
+        if size <= self._most and self._inline + size <= _ALL_INLINE:
+            self._inline += size
+            padded = body.ljust(-(-size // _Z85_GROUP) * _Z85_GROUP, b"\0")
+            return {
+                "storageType": "i",
+                "pathOrInlineDv": kernels.z85_encode(padded),
+                "sizeInBytes": size,
+                "cardinality": cardinality,
+            }
+        output = self._open(size)
+        offset = output.tell()
+        output.write(kernels.encode_bitmap(positions, "delta-file"))
+        return {
+            "storageType": "u",
+            "pathOrInlineDv": self._encoded_id,
+            "offset": offset,
+            "sizeInBytes": size,
+            "cardinality": cardinality,
+        }
+
+    def _open(self, size: int) -> OutputFile:
+        if self._output is not None and self._output.tell() + size + _LENGTH_AND_CHECKSUM > _FILE:
+            self.close()
+        if self._output is None:
+            identity = uuid.uuid4()
+            self._encoded_id = kernels.z85_encode(identity.bytes)
+            name = f"deletion_vector_{identity}.bin"
+            self.paths.append(name)
+            self._output = self._store.open_output(self._root.join(name).path)
+            self._output.write(_FORMAT_VERSION)
+        return self._output
+
+    def close(self) -> None:
+        """Finish the file that is being written.
+
+        Raises
+        ------
+        StorageError
+            If the store fails.
+        """
+        if self._output is not None:
+            self._output.close()
+            self._output = None
+
+    def discard(self) -> None:
+        """Delete what was written, as far as the store allows it."""
+        if self._output is not None:
+            self._output.abort()
+            self._output = None
+        with suppress(StorageError):
+            self._store.delete_many(self._root.join(name).path for name in self.paths)
+
+    def __enter__(self) -> VectorWriter:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()

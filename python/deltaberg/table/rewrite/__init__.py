@@ -1,0 +1,19 @@
+"""Changing rows of a table of any format: which rows, and what the files hold without them or with others."""
+
+from __future__ import annotations
+
+from deltaberg.table.rewrite.match import MatchedRows, count_rows, find_rows
+from deltaberg.table.rewrite.positions import RowPositions, positions_of
+from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
+
+__all__ = [
+    "Change",
+    "MatchedRows",
+    "Replacement",
+    "RowPositions",
+    "count_rows",
+    "find_rows",
+    "matched_rows",
+    "positions_of",
+    "rewritten_rows",
+]

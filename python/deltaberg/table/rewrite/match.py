@@ -1,0 +1,135 @@
+"""Finding the rows that an operation changes: by metadata where that proves it, and else by reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.files import open_data_file
+from deltaberg.schema import ColumnName, as_array
+from deltaberg.storage import parse_location
+from deltaberg.table.read.bound import BoundScan, RowAddress
+from deltaberg.table.read.plan import Plan, file_formats, file_numbers
+from deltaberg.table.rewrite.positions import RowPositions
+
+__all__ = ["MatchedRows", "RowTest", "count_rows", "find_rows"]
+
+#: Which rows of a batch match. Nulls do not.
+RowTest = Callable[[pa.RecordBatch], pa.BooleanArray]
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """Rows of some files of a plan.
+
+    Parameters
+    ----------
+    bound
+        The scan that the rows were looked for with. It has addresses, and its plan has all of the files.
+    whole
+        The numbers of the files in which every row matches, which metadata has proven.
+    rows
+        The rows of the other files.
+    """
+
+    bound: BoundScan
+    whole: frozenset[int]
+    rows: RowPositions
+
+    @property
+    def address(self) -> RowAddress:
+        """The columns of row addresses."""
+        if self.bound.address is None:
+            raise AssertionError("rows are found by a scan with addresses")
+        return self.bound.address
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row matches."""
+        return not self.whole and not self.rows.numbers
+
+    @cached_property
+    def files(self) -> BoundScan:
+        """The scan of the files that hold matched rows, ``whole`` ones included."""
+        return self.of({*self.whole, *self.rows.numbers})
+
+    def of(self, numbers: set[int] | frozenset[int]) -> BoundScan:
+        """Return the scan of some of the files, by their numbers."""
+        wanted = pa.array(sorted(numbers), pa.int64())
+        return self.bound.of_files(pc.is_in(file_numbers(self.bound.plan.files), value_set=wanted))
+
+    def with_whole(self, numbers: set[int]) -> MatchedRows:
+        """Return the rows where more files are known to match as a whole."""
+        rows = RowPositions()
+        for number in self.rows.numbers:
+            if number not in numbers:
+                positions = self.rows.positions(number)
+                rows.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
+        return replace(self, whole=self.whole | numbers, rows=rows)
+
+
+def find_rows(
+    bound: BoundScan, test: RowTest | None = None, columns: Sequence[ColumnName] | None = None
+) -> MatchedRows:
+    """Return the rows of a scan for which its filter is true, and a test, if there is one.
+
+    Files in which no row can match are left out by metadata, and those in which every row must match are not read,
+    either. Of the others only the columns are read that the filter or the test needs. Memory is bounded by the batches
+    that are read, and by the bitmaps of what is found.
+
+    Parameters
+    ----------
+    bound
+        The scan; its limit does not count.
+    test
+        What says which rows of a batch match that the filter lets through. The batch has ``columns``, in this order.
+    columns
+        The columns that the test needs.
+
+    Raises
+    ------
+    CorruptDataFileError, DataFileNotFoundError
+        A data file is damaged, or gone.
+    """
+    wanted = list(columns or ()) if test is not None else []
+    found = bound.with_columns(wanted).with_addresses()
+    address = found.address
+    if address is None:
+        raise AssertionError("the scan has addresses")
+    plan = found.plan
+    # What metadata proves of the filter says nothing about the test.
+    undecided = plan.filtered if test is None else pa.repeat(True, len(plan.files))
+    whole = frozenset(file_numbers(plan.files).filter(pc.invert(undecided)).to_pylist())
+    rows = RowPositions()
+    for batch in found.of_files(undecided).batches():
+        numbers, positions = (batch.column(child.name) for child in address)
+        if test is not None:
+            matches = test(batch.select(range(len(wanted))))
+            numbers, positions = numbers.filter(matches), positions.filter(matches)
+        rows.add(numbers, positions)
+    return MatchedRows(found, whole, rows)
+
+
+def count_rows(plan: Plan, numbers: set[int]) -> dict[int, int]:
+    """Return how many rows some files of a plan hold, deleted ones included, by reading the ends of the files."""
+    counts = {}
+    located = as_array(plan.located.column("location")).to_pylist()
+    facts = zip(
+        file_numbers(plan.files).to_pylist(),
+        located,
+        file_formats(plan.files).to_pylist(),
+        plan.files.column("size").to_pylist(),
+        strict=True,
+    )
+    for number, place, kind, size in facts:
+        if number in numbers:
+            source = open_data_file(kind, parse_location(place), plan.source.store, size or None)
+            try:
+                counts[number] = sum(group.rows for group in source.row_groups(0, (1 << 63) - 1))
+            finally:
+                source.close()
+    return counts
