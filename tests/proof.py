@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.points import Nursery, kill_everywhere
-from tests.crash.starts import STARTS
+from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
+from tests.support import faulty_proxy, moto_s3
 from tests.support.tally import Tally, table_of
+from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = ["main"]
 
@@ -26,16 +28,39 @@ def _chosen(wanted: str) -> list[Operation]:
 
 
 def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
-    STARTS["plain"](folder / "nursery")
-    with Nursery(folder / "nursery") as nursery:
+    with Nursery() as nursery:
         for operation in _chosen(options.only):
             place = folder / operation.name
             place.mkdir()
             yield kill_everywhere(operation, nursery, place, options.seconds, random.Random(options.seed))
 
 
+def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    if options.only in "race on this machine":
+        yield race_on_disk(_made(folder / "disk"), Race(options.turns, options.seed))
+    with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
+        for name, share, more in (("race on S3", 4, {}), ("race over a bad network", 8, PATIENT)):
+            if options.only not in name:
+                continue
+            if more:
+                bad_network(proxy, options.seed)
+            bucket = VersionedBucket(endpoint)
+            race = Race(options.turns // share, options.seed)
+            access = {**moto_s3.options(proxy.endpoint), **more}
+            yield race_in_bucket(_made(folder / bucket.name), bucket, access, race, name)
+            bucket.close()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
 #: The parts by their names.
-PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {"crashes": _crashes}
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
+    "crashes": _crashes,
+    "races": _races,
+}
 
 
 def main() -> int:
@@ -44,6 +69,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", help=f"what runs, by default all: {', '.join(PARTS)}")
     parser.add_argument("--only", default="", metavar="TEXT", help="only scenarios with this text in their names")
     parser.add_argument("--seconds", type=float, metavar="S", help="stop each scenario after S seconds")
+    parser.add_argument("--turns", type=int, default=500, metavar="N", help="how often each process of a race acts")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)

@@ -1,7 +1,7 @@
 """Starts children that are killed at a chosen point of an operation.
 
-It has imported everything and has read a table, so that a child starts by a fork in milliseconds. It has never used an
-object store, whose client does not survive a fork. Requests and answers are lines of JSON on its standard streams.
+It has imported and used everything, so that a child starts by a fork in milliseconds. It has never used an object
+store, whose client does not survive a fork. Requests and answers are lines of JSON on its standard streams.
 
 The points are the calls of the store, and the steps by which a local file appears: before each of them, and after it.
 """
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deltaberg import DeltaTable
 from deltaberg.storage import local
 from deltaberg.storage.local import LocalOutput, LocalStorage
 from tests.crash.operations import OPERATIONS, Target
+from tests.support.warm import warm_up
 
 __all__ = ["main"]
 
@@ -89,7 +89,7 @@ def _fork(request: dict[str, Any]) -> int:
 
 def main() -> None:
     """Serve requests until the end of the input."""
-    DeltaTable(sys.argv[1]).scan().to_arrow()
+    warm_up()
     for line in sys.stdin:
         print(json.dumps({"ended": _fork(json.loads(line))}), flush=True)
 

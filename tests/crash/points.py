@@ -35,9 +35,9 @@ _DATA = ("part-", "deletion_vector_", "cdc-", "old-")
 class Nursery:
     """A process that starts the children; see ``tests.crash.nursery``."""
 
-    def __init__(self, table: Path) -> None:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.nursery", str(table)],
+            [sys.executable, "-m", "tests.crash.nursery"],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

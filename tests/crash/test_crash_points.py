@@ -13,7 +13,6 @@ import pytest
 
 from tests.crash.operations import OPERATIONS
 from tests.crash.points import Nursery, kill_everywhere
-from tests.crash.starts import STARTS
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
@@ -21,11 +20,9 @@ _SECONDS = 2.5
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+def nursery() -> Iterator[Nursery]:
     """What starts the writers."""
-    table = tmp_path_factory.mktemp("nursery") / "table"
-    STARTS["plain"](table)
-    with Nursery(table) as found:
+    with Nursery() as found:
         yield found
 
 

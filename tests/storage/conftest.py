@@ -53,13 +53,7 @@ def s3_endpoint() -> Iterator[str]:
 def s3(s3_endpoint: str) -> Bucket:
     """An empty bucket of the S3 server."""
     name = moto_s3.make_bucket(s3_endpoint)
-    options = {
-        "AWS_ENDPOINT_URL": s3_endpoint,
-        "AWS_REGION": moto_s3.REGION,
-        "AWS_ACCESS_KEY_ID": moto_s3.KEY,
-        "AWS_SECRET_ACCESS_KEY": moto_s3.SECRET,
-    }
-    return Bucket(f"s3://{name}", options)
+    return Bucket(f"s3://{name}", moto_s3.options(s3_endpoint))
 
 
 @pytest.fixture(scope="session")

@@ -44,9 +44,9 @@ class History:
     faults: list[str] = field(default_factory=list)
 
 
-def read_folder(root: Path) -> dict[int, bytes]:
+def read_folder(root: Path, log: str = "_delta_log") -> dict[int, bytes]:
     """Read the commits of a table in a local folder."""
-    found = ((_COMMIT.fullmatch(path.name), path) for path in (root / "_delta_log").iterdir())
+    found = ((_COMMIT.fullmatch(path.name), path) for path in (root / log).iterdir())
     return {int(match[1]): path.read_bytes() for match, path in found if match}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap64
 
-__all__ = ["bitmap_bytes", "dv_file", "relative_descriptor", "z85"]
+__all__ = ["bitmap_bytes", "dv_file", "relative_descriptor", "z85", "z85_bytes"]
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
@@ -22,6 +22,17 @@ def z85(data: bytes) -> str:
     for (word,) in struct.iter_unpack(">I", data):
         text += "".join(_ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
     return text
+
+
+def z85_bytes(text: str) -> bytes:
+    """Decode Z85 text."""
+    words = []
+    for at in range(0, len(text), 5):
+        word = 0
+        for letter in text[at : at + 5]:
+            word = 85 * word + _ALPHABET.index(letter)
+        words.append(struct.pack(">I", word))
+    return b"".join(words)
 
 
 def bitmap_bytes(positions: Iterable[int]) -> bytes:

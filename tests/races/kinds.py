@@ -1,0 +1,181 @@
+"""What the processes of the races do, an entry for each.
+
+To add one, write a function that does it and returns what it claims, and list it below.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from deltaberg import DeltaTable
+from deltaberg.errors import VersionNotFoundError
+from deltaberg.table import CommitResult
+
+__all__ = ["COLUMNS", "KINDS", "PARTS", "Claim", "Kind", "Racer", "Row"]
+
+#: Where rows go.
+PARTS = ["a", "b", "c", "d"]
+COLUMNS = pa.schema([("id", pa.int64()), ("value", pa.int64()), ("part", pa.string())])
+#: An id, a value and a part.
+Row = tuple[int, int, str]
+
+
+@dataclass
+class Claim:
+    """What a commit did, so that the checker can do the same to rows in plain Python.
+
+    Parameters
+    ----------
+    removes
+        The rows that went: ``{"all": True}``, ``{"parts": [...]}`` or ``{"ids": [...]}``. Ids that are not there are no
+        fault.
+    adds
+        The rows that came.
+    changes
+        The new values by id of rows that stayed, where they were there.
+    """
+
+    removes: dict[str, Any] = field(default_factory=dict)
+    adds: list[Row] = field(default_factory=list)
+    changes: dict[int, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the members."""
+        return asdict(self)
+
+
+class Racer:
+    """One process: its table, and ids that nobody else gives."""
+
+    def __init__(self, table: DeltaTable, number: int, seed: int) -> None:
+        self.table = table
+        self.number = number
+        self.generator = random.Random(seed)
+        self._given = 0
+        #: What the step claims, known before it commits.
+        self.claim = Claim()
+
+    def fresh(self, count: int | None = None, part: str | None = None) -> list[Row]:
+        """Return rows with new ids, all of one part if one is named."""
+        rows = []
+        for _ in range(count or self.generator.randrange(1, 6)):
+            self._given += 1
+            place = part or self.generator.choice(PARTS)
+            rows.append((self.number * 1_000_000 + self._given, self.generator.randrange(1000), place))
+        return rows
+
+    def part(self) -> str:
+        """Return a part by chance."""
+        return self.generator.choice(PARTS)
+
+    def known(self, most: int) -> list[Row]:
+        """Return some rows that the table object sees."""
+        rows = [tuple(row.values()) for row in self.table.scan(columns=COLUMNS.names).to_arrow().to_pylist()]
+        return self.generator.sample(rows, min(most, len(rows)))
+
+
+def as_arrow(rows: list[Row]) -> pa.Table:
+    """Return rows as a table."""
+    return pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in rows], COLUMNS)
+
+
+class Kind(NamedTuple):
+    """Something that a process does.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    weight
+        How often it is done, beside the others.
+    run
+        What does it. It sets ``racer.claim`` before it commits, and returns the result; None where it commits nothing.
+    """
+
+    name: str
+    weight: int
+    run: Callable[[Racer], CommitResult | None]
+
+
+def _append(racer: Racer) -> CommitResult:
+    rows = racer.fresh()
+    racer.claim = Claim(adds=rows)
+    return racer.table.append(as_arrow(rows))
+
+
+def _append_once(racer: Racer) -> CommitResult:
+    """Append with progress, and once more with the same progress, which does nothing."""
+    rows = racer.fresh()
+    racer.claim = Claim(adds=rows)
+    # Each number is larger than all before.
+    progress = (f"app-{racer.number}", rows[0][0])
+    result = racer.table.append(as_arrow(rows), txn=progress)
+    again = racer.table.append(as_arrow(rows), txn=progress)
+    if again.committed:
+        raise AssertionError("the same progress was committed twice")
+    return result
+
+
+def _overwrite_part(racer: Racer) -> CommitResult:
+    part = racer.part()
+    rows = racer.fresh(part=part)
+    racer.claim = Claim({"parts": [part]}, rows)
+    return racer.table.overwrite(as_arrow(rows), where=f"part = '{part}'")
+
+
+def _overwrite_parts(racer: Racer) -> CommitResult:
+    rows = racer.fresh(2)
+    racer.claim = Claim({"parts": sorted({row[2] for row in rows})}, rows)
+    return racer.table.overwrite(as_arrow(rows), dynamic=True)
+
+
+def _overwrite_all(racer: Racer) -> CommitResult:
+    rows = racer.fresh(8)
+    racer.claim = Claim({"all": True}, rows)
+    return racer.table.overwrite(as_arrow(rows))
+
+
+def _alter(racer: Racer) -> CommitResult:
+    racer.claim = Claim()
+    return racer.table.alter().set({"racer": str(racer.fresh(1)[0][0])}).commit()
+
+
+def _checkpoint(racer: Racer) -> None:
+    racer.table.refresh()
+    racer.table.checkpoint()
+
+
+def _compact_log(racer: Racer) -> None:
+    racer.table.refresh()
+    last = racer.table.version
+    if last == 0:
+        return
+    try:
+        racer.table.compact_log(max(0, last - 5), last)
+    except VersionNotFoundError:
+        # The clean-up of another process took the first of them.
+        return
+
+
+def _clean_up(racer: Racer) -> None:
+    racer.table.cleanup_metadata()
+
+
+_ALL = [
+    Kind("append", 40, _append),
+    Kind("append once", 10, _append_once),
+    Kind("overwrite where", 10, _overwrite_part),
+    Kind("overwrite partitions", 10, _overwrite_parts),
+    Kind("overwrite all", 2, _overwrite_all),
+    Kind("alter", 1, _alter),
+    Kind("checkpoint", 3, _checkpoint),
+    Kind("compact the log", 4, _compact_log),
+    Kind("clean up the log", 4, _clean_up),
+]
+#: Each kind by its name.
+KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -1,0 +1,180 @@
+"""Starts the processes of a race: they fork from one that has imported everything and never used an object store.
+
+Run with a JSON object on standard input. Each process writes a line of JSON to a file of its own for each thing that it
+did, at once.
+
+The clock of a race runs faster, so that the log outlives its retention while the race is on: a second of ours is a day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deltaberg import DeltaTable
+from deltaberg.errors import CommitConflictError, CommitUnknownError
+from deltaberg.storage.local import LocalStorage
+from tests.races.kinds import COLUMNS, KINDS, Claim, Racer
+from tests.support.warm import warm_up
+
+__all__ = ["digest", "main"]
+
+_DAY = 86_400
+#: What a race takes for the time at which it began, in milliseconds since 1970.
+_BEGIN = 1_750_000_000_000
+#: For so many seconds a reader goes back to a version that it has read; the retention is longer.
+_BACK = 2.5
+
+
+def _race_clock(begun: int) -> Callable[[], int]:
+    real = time.time_ns
+
+    def fast() -> int:
+        return _BEGIN * 1_000_000 + (real() - begun) * _DAY
+
+    return fast
+
+
+def _keep_log_entries(archive: Path) -> None:
+    """Have whatever a clean-up of the log deletes linked elsewhere first, where the checker finds it."""
+    delete = LocalStorage.delete_many
+
+    def deleting(self: LocalStorage, paths: Any) -> Any:
+        names = list(paths)
+        for path in names:
+            if path.endswith(".json") and "/_delta_log/" in path:
+                try:
+                    os.link(path, archive / os.path.basename(path))
+                except (FileNotFoundError, FileExistsError):
+                    # Another process was faster.
+                    continue
+        return delete(self, names)
+
+    LocalStorage.delete_many = deleting  # type: ignore[method-assign]
+
+
+class _Notes:
+    """The file of one process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, **members: Any) -> None:
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(members) + "\n")
+
+
+def digest(rows: Any) -> str:
+    """Return what tells rows from others."""
+    text = "\n".join(f"{one} {value} {part}" for one, value, part in sorted(rows))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
+    table = DeltaTable(told["location"], storage_options=told["options"])
+    racer = Racer(table, number + 1, told["seed"] + number)
+    names = [name for name in KINDS if name not in told["without"]]
+    weights = [KINDS[name].weight for name in names]
+    for _ in range(told["turns"]):
+        name = racer.generator.choices(names, weights)[0]
+        racer.claim = Claim()
+        if racer.generator.random() < 0.5:
+            racer.table.refresh()
+        try:
+            result = KINDS[name].run(racer)
+        except CommitConflictError as error:
+            notes.write(kind=name, refused=type(error).__name__)
+            racer.table.refresh()
+        except CommitUnknownError as error:
+            notes.write(kind=name, unknown=error.context["token"], claim=racer.claim.to_json())
+        except Exception as error:  # noqa: BLE001 - whatever fails is a finding
+            notes.write(kind=name, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        else:
+            if result is not None and result.committed:
+                notes.write(
+                    kind=name,
+                    token=result.token,
+                    version=result.version,
+                    retries=result.retries,
+                    warnings=result.warnings,
+                    claim=racer.claim.to_json(),
+                )
+            else:
+                notes.write(kind=name)
+
+
+def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
+    """Read until the race is over: the newest version, one that was read before, and by old table objects."""
+    generator = random.Random(told["seed"] - number)
+    location, options = told["location"], told["options"]
+    stop = Path(told["stop"])
+    seen: list[tuple[float, DeltaTable]] = []
+    slow = DeltaTable(location, storage_options=options)
+    turn = 0
+    while not stop.exists():
+        turn += 1
+        at, how = time.monotonic(), "the newest"
+        try:
+            seen = [one for one in seen if at - one[0] < _BACK]
+            table = None
+            if turn % 3 == 0 and seen:
+                how, table = "a held table", generator.choice(seen)[1]
+            elif turn % 3 == 1 and seen:
+                how = "time travel"
+                table = DeltaTable(location, version=generator.choice(seen)[1].version, storage_options=options)
+            elif turn % 20 == 2:
+                how, table = "a refresh after a while", slow.refresh()
+            if table is None:
+                table = DeltaTable(location, storage_options=options)
+                seen.append((at, table))
+            rows = table.scan(columns=COLUMNS.names).to_arrow().to_pylist()
+            notes.write(how=how, read=table.version, digest=digest(tuple(row.values()) for row in rows))
+        except Exception as error:  # noqa: BLE001 - whatever fails is a finding
+            # A process that was held up for so long may be beyond the retention itself.
+            if time.monotonic() - at > _BACK:
+                notes.write(late=how)
+                continue
+            notes.write(how=how, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+        time.sleep(0.01)
+
+
+def _fork(work: Callable[[dict[str, Any], int, _Notes], None], told: dict[str, Any], number: int) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work(told, number, _Notes(Path(told["notes"], f"{work.__name__}-{number}.jsonl")))
+            code = 0
+        except BaseException:  # noqa: BLE001 - the end of a process says what it was
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return child
+
+
+def main() -> int:
+    """Run the processes, and end the readers when the racers are done."""
+    told: dict[str, Any] = json.load(sys.stdin)
+    warm_up()
+    time.time_ns = _race_clock(time.time_ns())
+    if told["archive"]:
+        _keep_log_entries(Path(told["archive"]))
+    racers = [_fork(_race, told, number) for number in range(told["processes"])]
+    readers = [_fork(_read, told, number) for number in range(told["readers"])]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in racers]
+    Path(told["stop"]).touch()
+    codes += [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in readers]
+    return 1 if any(codes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

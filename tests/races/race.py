@@ -1,0 +1,182 @@
+"""Runs a race on one table, and has it checked."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.races.kinds import COLUMNS
+from tests.races.replay import check_race
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
+from tests.support.serial_log import read_folder
+from tests.support.tally import Budget, Tally
+from tests.support.versioned_bucket import VersionedBucket
+
+__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_on_disk"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: The processes that change the table; and those that read it meanwhile.
+_PROCESSES, _READERS = 8, 2
+#: The retention of the log, in seconds of ours; readers go back for less than half of it.
+_RETENTION = 8
+
+
+@dataclass(frozen=True)
+class Race:
+    """How long a race is.
+
+    Parameters
+    ----------
+    turns
+        How often each process does something.
+    seed
+        What its decisions come from.
+    without
+        The kinds that are left out.
+    """
+
+    turns: int
+    seed: int
+    without: tuple[str, ...] = ()
+    processes: int = _PROCESSES
+    readers: int = _READERS
+    patience: float = field(default=1800, repr=False)
+
+
+def _create(root: Path) -> None:
+    """Make an empty table whose rows get ids, and whose commits record their time."""
+    builder = DeltaBuilder(root)
+    properties = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.logRetentionDuration": f"interval {_RETENTION} days",
+        "delta.checkpointInterval": "7",
+    }
+    protocol = builder.features(writer_only=["rowTracking", "domainMetadata", "inCommitTimestamp"])
+    first = [protocol, builder.metadata(COLUMNS, ["part"], properties)]
+    builder.commit({"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}}, *first)
+
+
+def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -> Tally:
+    """Race on a table in a folder."""
+    root, archive = folder / "table", folder / "archive"
+    archive.mkdir()
+    _create(root)
+    tally, notes, budget = _run(name, str(root), {}, race, folder, archive)
+    commits = {**read_folder(archive, ""), **read_folder(root)}
+    check_race(tally, commits, notes, lambda path: (root / path).read_bytes())
+    return _summed(tally, notes, commits, budget)
+
+
+def race_in_bucket(
+    folder: Path, bucket: VersionedBucket, options: Mapping[str, str], race: Race, name: str = "race on S3"
+) -> Tally:
+    """Race on a table in a bucket of which no version of an object is ever lost.
+
+    Parameters
+    ----------
+    bucket
+        The bucket, as the checker sees it.
+    options
+        What the processes open it by.
+    """
+    _create(folder / "table")
+    bucket.upload(folder / "table", "t")
+    tally, notes, budget = _run(name, f"s3://{bucket.name}/t", options, race, folder, None)
+    commits = {}
+    for version, found in bucket.log_entries("t").items():
+        commits[version] = found[0]
+        if len(found) > 1:
+            tally.doubled.append(f"version {version} was written {len(found)} times")
+    check_race(tally, commits, notes, lambda path: bucket.get(f"t/{path}"))
+    return _summed(tally, notes, commits, budget)
+
+
+def bad_network(proxy: FaultyProxy, seed: int) -> None:
+    """Lose, delay, repeat and cut requests and answers by chance, also those of conditional puts.
+
+    A delayed put lands seconds after it was given up, behind the commits of others. The probe of the store is spared:
+    nothing is begun without its answer.
+    """
+    generator = random.Random(seed)
+    puts = [
+        Fault(answer="none"),
+        Fault(answer="cut"),
+        Fault(forwards=0, answer="none"),
+        Fault(forwards=2),
+        Fault(before=_TIMEOUT + 1),
+        Fault(after=_TIMEOUT + 1),
+        *(Fault(answer=status) for status in (408, 409, 412, 500, 503)),
+        Fault(forwards=0, answer=503),
+    ]
+    others = [Fault(answer="none"), Fault(forwards=0, answer=503), Fault(forwards=2), Fault(after=0.05)]
+
+    def trouble(seen: Seen) -> Fault | None:
+        """Threads ask in any order, so that a seed repeats the faults, but not where they hit."""
+        if ".deltaberg-probe-" in seen.target:
+            return None
+        if conditional_put(seen):
+            return generator.choice(puts) if generator.random() < 0.3 else None
+        return generator.choice(others) if seen.method != "POST" and generator.random() < 0.05 else None
+
+    proxy.trouble = trouble
+
+
+#: How long a client waits for an answer over a bad network, in seconds.
+_TIMEOUT = 3
+#: Options of a client that gets over a bad network.
+PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "10"}
+
+
+def _run(
+    name: str, location: str, options: Mapping[str, str], race: Race, folder: Path, archive: Path | None
+) -> tuple[Tally, list[dict[str, Any]], Budget]:
+    notes = folder / "notes"
+    notes.mkdir()
+    told = {
+        "location": location,
+        "options": dict(options),
+        "turns": race.turns,
+        "seed": race.seed,
+        "without": race.without,
+        "processes": race.processes,
+        "readers": race.readers,
+        "notes": str(notes),
+        "stop": str(folder / "stop"),
+        "archive": "" if archive is None else str(archive),
+    }
+    tally, budget = Tally(name, "commits"), Budget(None)
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.races.pack"],
+        cwd=_ROOT,
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        timeout=race.patience,
+        check=False,
+    )
+    if ended.returncode:
+        tally.wrong.append(f"a process ended badly: {ended.stderr[-2000:]}")
+    lines = [json.loads(line) for path in sorted(notes.iterdir()) for line in path.read_text().splitlines()]
+    return tally, lines, budget
+
+
+def _summed(tally: Tally, notes: list[dict[str, Any]], commits: Mapping[int, bytes], budget: Budget) -> Tally:
+    tally.tried = tally.planned = len(commits) - 1
+    count = Counter[str]()
+    for note in notes:
+        count["reads"] += "read" in note
+        count["retries"] += note.get("retries", 0)
+        count["conflicts"] += "refused" in note
+        count["unknown"] += "unknown" in note
+        count["late reads"] += "late" in note
+    tally.note = ", ".join(f"{number} {what}" for what, number in count.items() if number)
+    tally.seconds = budget.passed
+    return tally

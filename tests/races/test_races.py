@@ -1,0 +1,172 @@
+"""Eight processes change one table at once while its log is cleaned up: nothing that was acknowledged is lost.
+
+``make proof`` runs the same races with thousands of commits.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.races.kinds import COLUMNS
+from tests.races.pack import digest
+from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
+from tests.races.replay import check_race
+from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
+from tests.support import moto_s3
+from tests.support.faulty_proxy import FaultyProxy
+from tests.support.serial_log import check_history
+from tests.support.tally import Tally
+from tests.support.versioned_bucket import VersionedBucket
+
+__all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def versioned(s3_endpoint: str) -> Iterator[VersionedBucket]:
+    """A bucket that forgets nothing."""
+    bucket = VersionedBucket(s3_endpoint)
+    yield bucket
+    bucket.close()
+
+
+def _check(tally: Tally, commits: int) -> None:
+    print(tally)
+    assert tally.faults == []
+    # It was a race, and it came to something.
+    assert tally.tried >= commits
+    assert "retries" in tally.note
+
+
+@pytest.mark.req("DL-LOG-05", "DL-LOG-07", half="writer")
+@pytest.mark.req("DL-GEN-01", half="writer")
+@pytest.mark.req("DL-RT-13")
+@pytest.mark.slow
+def test_on_this_machine(tmp_path: Path, seed: int) -> None:
+    _check(race_on_disk(tmp_path, Race(30, seed)), 60)
+
+
+@pytest.mark.req("DL-LOG-05", half="writer")
+@pytest.mark.slow
+def test_on_s3(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int) -> None:
+    _check(race_in_bucket(tmp_path, versioned, moto_s3.options(s3_proxy.endpoint), Race(6, seed)), 10)
+
+
+@pytest.mark.req("DL-LOG-05", half="writer")
+@pytest.mark.slow
+def test_over_a_bad_network(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int) -> None:
+    bad_network(s3_proxy, seed)
+    _check(race_in_bucket(tmp_path, versioned, {**moto_s3.options(s3_proxy.endpoint), **PATIENT}, Race(3, seed)), 4)
+
+
+def test_the_checker_of_logs_finds_faults() -> None:
+    """What it does not complain about was looked at."""
+    add = {"path": "a", "baseRowId": 0, "stats": '{"numRecords":5}'}
+
+    def entry(*actions: dict[str, Any], **info: Any) -> bytes:
+        return b"\n".join(json.dumps(action).encode() for action in ({"commitInfo": info}, *actions))
+
+    good = {
+        0: entry({"metaData": {}}, txnId="0", inCommitTimestamp=5),
+        1: entry({"add": add}, txnId="1", readVersion=0, inCommitTimestamp=6),
+        2: entry({"add": {**add, "path": "b", "baseRowId": 5}}, txnId="2", readVersion=1, inCommitTimestamp=7),
+    }
+    assert check_history(good).faults == []
+    bad = {
+        "the versions are": {0: good[0], 2: good[2]},
+        "not one action": {**good, 2: b'{"add":{"path":"x"},"txn":{}}'},
+        "read version 3": {**good, 2: entry(readVersion=3)},
+        "not later than": {**good, 2: entry(inCommitTimestamp=6)},
+        "more than once": {**good, 2: entry(txnId="1")},
+        "added b twice": {**good, 2: entry({"add": {"path": "b"}}, {"add": {"path": "b"}})},
+        "removed a twice": {**good, 2: entry({"remove": {"path": "a"}}, {"remove": {"path": "a"}})},
+        "not live": {**good, 2: entry({"remove": {"path": "b"}})},
+        "given twice": {**good, 2: entry({"add": {**add, "path": "b", "baseRowId": 4}})},
+    }
+    for fault, commits in bad.items():
+        found = check_history(commits).faults
+        assert any(fault in sentence for sentence in found), (fault, found)
+
+
+_Rows = list[tuple[int, int, str]]
+
+
+def _file(rows: _Rows) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in rows], COLUMNS), out)
+    return out.getvalue()
+
+
+def _entry(token: str, *actions: dict[str, Any]) -> bytes:
+    return b"\n".join(json.dumps(action).encode() for action in ({"commitInfo": {"txnId": token}}, *actions))
+
+
+def _add(path: str, count: int) -> dict[str, Any]:
+    return {"add": {"path": path, "partitionValues": {"part": "a"}, "stats": json.dumps({"numRecords": count})}}
+
+
+_ONE, _TWO, _NEW = [(1, 1, "a"), (2, 2, "a")], [(3, 3, "a")], [(4, 4, "b")]
+_FILES = {"one": _file(_ONE), "two": _file(_TWO), "new": _file(_NEW), "again": _file([*_TWO, (1, 1, "a")])}
+_COMMITS = {
+    0: b'{"metaData":{}}',
+    1: _entry("1", _add("one", 2)),
+    2: _entry("2", _add("two", 1)),
+    3: _entry("3", {"remove": {"path": "one"}}, {"remove": {"path": "two"}}, _add("new", 1)),
+}
+
+
+def _note(number: int, adds: _Rows, **removes: Any) -> dict[str, Any]:
+    claim = {"removes": removes, "adds": adds, "changes": {}}
+    return {"kind": "write", "token": str(number), "version": number, "claim": claim}
+
+
+_NOTES = [_note(1, _ONE), _note(2, _TWO), _note(3, _NEW, parts=["a"])]
+
+
+def _found(commits: dict[int, bytes], notes: list[dict[str, Any]]) -> Tally:
+    tally = Tally("checker", "commits")
+    check_race(tally, commits, notes, _FILES.__getitem__)
+    return tally
+
+
+def test_the_checker_of_races_is_content_with_a_serial_history() -> None:
+    reads = [{"how": "time travel", "read": 2, "digest": digest([*_ONE, *_TWO])}]
+    assert _found(_COMMITS, _NOTES + reads).faults == []
+
+
+@pytest.mark.parametrize(
+    ("commits", "notes", "kind", "sentence"),
+    [
+        ({**_COMMITS, 3: _entry("x")}, _NOTES, "lost", "write of version 3 is gone"),
+        ({**_COMMITS, 2: _entry("2")}, _NOTES, "lost", "version 2, write: 1 rows are missing, such as 3"),
+        ({**_COMMITS, 2: _entry("2", _add("again", 2))}, _NOTES, "doubled", "version 2 adds the row 1 again"),
+        ({**_COMMITS, 3: _entry("2")}, _NOTES, "doubled", "the commit 2 is there more than once"),
+        (
+            {**_COMMITS, 3: _entry("3", {"remove": {"path": "one"}}, _add("new", 1))},
+            _NOTES,
+            "doubled",
+            "version 3, write: 1 rows are there that must not be, such as 3",
+        ),
+        ({**_COMMITS, 2: _entry("2", _add("two", 7))}, _NOTES, "wrong", "version 2 counts 7 rows in two"),
+        (_COMMITS, _NOTES[:2], "wrong", "version 3, None, was committed by nobody"),
+        (_COMMITS, [*_NOTES[:2], {**_NOTES[2], "version": 2}], "wrong", "version 3 was acknowledged as 2"),
+        (_COMMITS, [*_NOTES[:1], _note(2, [(3, 9, "a")]), _NOTES[2]], "wrong", "1 rows have other values, such as 3"),
+        (_COMMITS, [*_NOTES, {"how": "x", "read": 2, "digest": ""}], "wrong", "a reader of x saw other rows in"),
+        (_COMMITS, [*_NOTES, {"how": "x", "error": "E"}], "wrong", "a reader of x failed: E"),
+        (_COMMITS, [*_NOTES, {"kind": "write", "error": "E"}], "wrong", "write failed: E"),
+    ],
+)
+def test_the_checker_of_races_finds_faults(
+    commits: dict[int, bytes], notes: list[dict[str, Any]], kind: str, sentence: str
+) -> None:
+    found = getattr(_found(commits, notes), kind)
+    assert any(sentence in one for one in found), found

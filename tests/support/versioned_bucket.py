@@ -1,0 +1,71 @@
+"""A bucket of moto that keeps every version of each object, so that what was deleted or replaced can still be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.support import moto_s3
+
+__all__ = ["VersionedBucket"]
+
+_COMMIT = re.compile(r".*/_delta_log/(\d{20})\.json")
+
+
+class VersionedBucket:
+    """A new bucket.
+
+    Parameters
+    ----------
+    endpoint
+        Where moto serves.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        import boto3
+
+        self.name = moto_s3.make_bucket(endpoint)
+        self._client: Any = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=moto_s3.REGION,
+            aws_access_key_id=moto_s3.KEY,
+            aws_secret_access_key=moto_s3.SECRET,
+        )
+        self._client.put_bucket_versioning(Bucket=self.name, VersioningConfiguration={"Status": "Enabled"})
+
+    def upload(self, folder: Path, prefix: str) -> None:
+        """Put the files of a folder below a prefix."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+                self._client.put_object(Bucket=self.name, Key=key, Body=path.read_bytes())
+
+    def get(self, key: str, version: str | None = None) -> bytes:
+        """Return an object, or one of its versions."""
+        chosen = {} if version is None else {"VersionId": version}
+        data: bytes = self._client.get_object(Bucket=self.name, Key=key, **chosen)["Body"].read()
+        return data
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys that are there now, in order."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+
+    def log_entries(self, prefix: str) -> dict[int, list[bytes]]:
+        """Return everything that was ever put under the names of log entries, by version, the newest first."""
+        found: dict[int, list[bytes]] = {}
+        pages = self._client.get_paginator("list_object_versions").paginate(
+            Bucket=self.name, Prefix=f"{prefix}/_delta_log/"
+        )
+        for page in pages:
+            for item in page.get("Versions", ()):
+                match = _COMMIT.fullmatch(item["Key"])
+                if match is not None:
+                    found.setdefault(int(match[1]), []).append(self.get(item["Key"], item["VersionId"]))
+        return found
+
+    def close(self) -> None:
+        """Close the client."""
+        self._client.close()
