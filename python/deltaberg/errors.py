@@ -35,7 +35,9 @@
      ├─ ConstraintViolationError (ValueError)        a change that a rule of the table forbids
      ├─ SchemaError (ValueError)                     a schema that is invalid, or does not match another
      │   └─ ColumnNotFoundError (LookupError)        no such column
-     ├─ ExpressionError (ValueError)                 a filter that cannot be understood or bound
+     ├─ ExpressionError (ValueError)                 a filter or value that cannot be understood or bound
+     │   └─ UnsupportedExpressionError (NotImplementedError) one that this library cannot evaluate exactly
+     ├─ EvaluationError (ArithmeticError)            a value that cannot be computed for a row
      ├─ InvalidArgumentError (ValueError)            an argument that is not valid
      ├─ TooLargeError (OverflowError)                a result beyond a limit of Arrow or of the format
      ├─ MissingDependencyError (ImportError)         an optional package is not installed
@@ -71,6 +73,7 @@ __all__ = [
     "CorruptTableError",
     "DataFileNotFoundError",
     "DeltabergError",
+    "EvaluationError",
     "ExpressionError",
     "InvalidArgumentError",
     "InvalidPartitionValueError",
@@ -89,6 +92,7 @@ __all__ = [
     "TableNotFoundError",
     "TooLargeError",
     "UnsafePathError",
+    "UnsupportedExpressionError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "first_line",
@@ -286,6 +290,14 @@ class ColumnNotFoundError(SchemaError, LookupError):
 
 class ExpressionError(DeltabergError, ValueError):
     """A filter cannot be parsed, or does not match the schema."""
+
+
+class UnsupportedExpressionError(ExpressionError, NotImplementedError):
+    """The filter or value is valid in Spark, but this library cannot evaluate it exactly as Spark does."""
+
+
+class EvaluationError(DeltabergError, ArithmeticError):
+    """A value cannot be computed for a row: a number overflows, a divisor is zero, a text is no number."""
 
 
 class InvalidArgumentError(DeltabergError, ValueError):

@@ -46,6 +46,7 @@ ENDINGS = (
     Ending(13, "commit conflict", (errors.CommitConflictError,)),
     Ending(14, "commit unknown", (errors.CommitUnknownError,)),
     Ending(15, "constraint violated", (errors.ConstraintViolationError,)),
+    Ending(16, "value not computed", (errors.EvaluationError,)),
 )
 
 

@@ -1,4 +1,8 @@
-"""Filters: built with `col` or parsed from SQL text or tuples, bound to a schema, and evaluated on rows."""
+"""Filters and values, bound to a schema and evaluated on rows.
+
+Filters are conditions that prune: comparisons of columns with literals, built with `col` or parsed from SQL text or
+tuples. Values are any other expressions of SQL.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,10 @@ from deltaberg.expressions.predicates.tree import (
     col,
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
+from deltaberg.expressions.values.bind import BoundValue, Relation, bind_condition, bind_value
+from deltaberg.expressions.values.filters import value_filter
+from deltaberg.expressions.values.parse import as_value, parse_value
+from deltaberg.expressions.values.tree import Value
 
 __all__ = [
     "FALSE",
@@ -39,23 +47,31 @@ __all__ = [
     "BoundAnd",
     "BoundOr",
     "BoundPredicate",
+    "BoundValue",
     "Column",
     "ColumnReader",
     "Constant",
     "Expression",
     "Filter",
     "Predicate",
+    "Relation",
+    "Value",
     "all_of",
     "any_of",
     "as_expression",
+    "as_value",
     "bind",
+    "bind_condition",
+    "bind_value",
     "bound_paths",
     "col",
     "evaluate",
     "format_instant",
     "join_bound",
     "parse_timestamp",
+    "parse_value",
     "split_and",
+    "value_filter",
 ]
 
 #: How callers write a filter: as SQL text, as an expression, or as tuples like those of pyarrow.

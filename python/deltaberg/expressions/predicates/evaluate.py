@@ -11,7 +11,7 @@ from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundPredicat
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field
 
-__all__ = ["ColumnReader", "evaluate"]
+__all__ = ["ColumnReader", "compare_values", "evaluate"]
 
 #: Returns the array of a column for the rows of the batch.
 ColumnReader = Callable[[tuple[Field, ...]], pa.Array]
@@ -64,23 +64,25 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
         found = pc.match_like(values, literal.as_py())
         return found if operator == "like" else pc.invert(found)
     if operator in ("<=>", "is distinct from"):
-        same = _compare("=", values, literal, bound.is_floating).fill_null(False)
+        same = compare_values("=", values, literal, bound.is_floating).fill_null(False)
         return same if operator == "<=>" else pc.invert(same)
-    return _compare(operator, values, literal, bound.is_floating)
+    return compare_values(operator, values, literal, bound.is_floating)
 
 
 def _columns(bound: BoundPredicate, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
     if bound.is_floating:
         right = right.cast(pa.float64())
     if bound.operator in ("<=>", "is distinct from"):
-        equal = _compare("=", left, right, bound.is_floating).fill_null(False)
+        equal = compare_values("=", left, right, bound.is_floating).fill_null(False)
         both_null = pc.and_(pc.is_null(left), pc.is_null(right))
         same = pc.or_(equal, both_null)
         return same if bound.operator == "<=>" else pc.invert(same)
-    return _compare(bound.operator, left, right, bound.is_floating)
+    return compare_values(bound.operator, left, right, bound.is_floating)
 
 
-def _compare(operator: str, left: pa.Array, right: pa.Array | pa.Scalar, floating: bool) -> pa.BooleanArray:
+def compare_values(
+    operator: str, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar, floating: bool
+) -> pa.BooleanArray:
     """Compare values. NaN equals NaN, and is greater than every other number."""
     plain = _COMPARISONS[operator](left, right)
     if not floating:
@@ -103,7 +105,7 @@ def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
         # is_in compares bits, but -0.0 must equal 0.0.
         found = pa.nulls(len(values), pa.bool_()).fill_null(False)
         for literal in bound.values:
-            found = pc.or_(found, _compare("=", values, literal, True))
+            found = pc.or_(found, compare_values("=", values, literal, True))
     else:
         found = pc.is_in(values, value_set=bound.literals().cast(values.type))
         found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))

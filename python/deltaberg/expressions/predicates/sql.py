@@ -1,15 +1,15 @@
-"""Filters as SQL text in Spark's dialect. sqlglot parses it, and this module converts the tree."""
+"""Filters as SQL text in Spark's dialect. This module converts the tree that sqlglot parses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from deltaberg.errors import ExpressionError, MissingDependencyError, first_line
+from deltaberg.errors import ExpressionError
 from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.expressions.sql_text import parse_text
 from deltaberg.kernels.decimals import parse_decimal
 
 if TYPE_CHECKING:
@@ -40,34 +40,11 @@ def parse_sql(text: str) -> Expression:
     (x > 5 AND name LIKE 'a%')
     """
     try:
-        import sqlglot
-        from sqlglot.errors import SqlglotError
-    except ImportError as error:
-        raise MissingDependencyError(
-            "filters as SQL text need the package sqlglot",
-            hint="pip install 'deltaberg[sql]', or build the filter with col()",
-        ) from error
-    try:
-        tree = sqlglot.parse_one(text, dialect=_dialect())
-        return _condition(tree)
-    except SqlglotError as error:
-        raise ExpressionError(f"the filter {text!r} is not a SQL condition: {first_line(error)}") from None
+        return _condition(parse_text(text, "filter"))
     except RecursionError:
         raise ExpressionError("the filter is nested too deeply") from None
     except ExpressionError as error:
         raise error.with_context(filter=text) from None
-
-
-@cache
-def _dialect() -> Any:
-    """Return Spark's dialect, with two quotes inside text standing for one, as in standard SQL and Spark 4."""
-    from sqlglot.dialects.spark import Spark
-
-    class Conditions(Spark):
-        class Tokenizer(Spark.Tokenizer):
-            STRING_ESCAPES: ClassVar = ["\\", "'", '"']
-
-    return Conditions
 
 
 def _condition(node: exp.Expr) -> Expression:
@@ -126,8 +103,7 @@ def _handlers() -> dict[type, tuple[tuple[str, ...], Callable[[Any], Expression]
         exp.In: (("this", "expressions"), _in),
         exp.Between: (("this", "low", "high"), _between),
         exp.Like: (two, _like),
-        exp.StartsWith: (two, _starts_with),
-        exp.IsNan: (("this",), lambda node: Predicate("is nan", _column(node.this))),
+        exp.Anonymous: (("this", "expressions"), _function),
     }
 
 
@@ -165,8 +141,13 @@ def _like(node: exp.Like) -> Expression:
     return Predicate("like", _column(node.this), (_literal(node.expression),))
 
 
-def _starts_with(node: exp.StartsWith) -> Expression:
-    return Predicate("starts with", _column(node.this), (_literal(node.expression),))
+def _function(node: exp.Anonymous) -> Expression:
+    name, arguments = str(node.this).lower().replace("_", ""), node.expressions
+    if name == "startswith" and len(arguments) == 2:
+        return Predicate("starts with", _column(arguments[0]), (_literal(arguments[1]),))
+    if name == "isnan" and len(arguments) == 1:
+        return Predicate("is nan", _column(arguments[0]))
+    raise _unsupported(node)
 
 
 def _is_column(node: exp.Expr) -> bool:

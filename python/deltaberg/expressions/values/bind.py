@@ -1,0 +1,267 @@
+"""Binding values to the columns of one relation or of two, and evaluating them on batches."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    DeltabergError,
+    EvaluationError,
+    ExpressionError,
+    UnsupportedExpressionError,
+)
+from deltaberg.expressions.values.functions import FUNCTIONS, Context
+from deltaberg.expressions.values.nodes import ColumnNode, Frame, LiteralNode, Node, Outcome, folded, spread
+from deltaberg.expressions.values.parse import as_value
+from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
+from deltaberg.expressions.values.zones import find_zone
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path
+
+__all__ = ["BoundValue", "Relation", "bind_condition", "bind_value"]
+
+_BOOLEAN = Primitive("boolean")
+#: What a call of these functions returns differs from call to call.
+_NON_DETERMINISTIC = frozenset(
+    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
+    | {"spark_partition_id", "input_file_name", "current_user", "session_user", "user", "now_ns"}
+)
+
+#: Functions that can be called without parentheses, unless a column has their name.
+_WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One side of a scope: rows with columns, under an alias."""
+
+    alias: str | None
+    columns: Struct
+
+
+@dataclass(frozen=True)
+class BoundValue:
+    """A value bound to the columns of its relations.
+
+    Parameters
+    ----------
+    type
+        The type of the results.
+    sql
+        The value as SQL text in Spark's dialect.
+    paths
+        The columns from which it is computed, each with the number of its relation, without repetitions.
+    """
+
+    type: DataType
+    sql: str
+    paths: tuple[tuple[int, tuple[Field, ...]], ...]
+    node: Node = field(repr=False, compare=False)
+    column: str | None = None
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the same row always yields the same result. Values that do not are refused when they are bound."""
+        return True
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the results for the rows of a batch, which has the columns of all relations in order.
+
+        Raises
+        ------
+        EvaluationError
+            If the value of a row cannot be computed, as where a number is divided by zero.
+        """
+        outcome = self.outcome(batch)
+        for failure in outcome.failures:
+            row = pc.index(failure.rows, True).as_py()
+            if row >= 0:
+                raise EvaluationError(failure.message, expression=self.sql, column=self.column, row=row)
+        return spread(outcome.values, batch.num_rows)
+
+    def outcome(self, batch: pa.RecordBatch) -> Outcome:
+        """Return the results, and apart from them the rows that failed, without raising for them."""
+        return self.node.evaluate(Frame(batch))
+
+
+def bind_value(
+    value: object,
+    relations: Sequence[Relation] | Struct,
+    *,
+    target: DataType | None = None,
+    timezone: str = "UTC",
+    now: dt.datetime | None = None,
+    column: str | None = None,
+) -> BoundValue:
+    """Bind a value to the columns of relations.
+
+    Parameters
+    ----------
+    value
+        SQL text, a `Value`, a condition of `col`, or a Python literal; see `as_value`.
+    relations
+        The relations whose columns the value may use, or the columns of the only one.
+    target
+        Convert the results to this type, as Spark's ANSI store assignment does: what does not fit fails.
+    timezone
+        The zone in which dates and the parts of timestamps are computed.
+    now
+        The time that ``current_timestamp()`` returns. By default it is that of the call.
+    column
+        The column to which the results are assigned, for messages.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a column does not exist.
+    ExpressionError
+        If the types do not fit each other.
+    UnsupportedExpressionError
+        If a function, or a use of it, cannot be evaluated exactly as Spark evaluates it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from deltaberg.schema import Field, Primitive, Struct
+    >>> bound = bind_value("x div 2 + 1", Struct((Field("x", Primitive("integer")),)))
+    >>> str(bound.type)
+    'long'
+    >>> bound.evaluate(pa.record_batch({"x": pa.array([5, None], pa.int32())})).to_pylist()
+    [3, None]
+    """
+    scope = (Relation(None, relations),) if isinstance(relations, Struct) else tuple(relations)
+    tree = as_value(value)
+    try:
+        zone = find_zone(timezone)
+    except ValueError as error:
+        raise ExpressionError(str(error)) from None
+    context = Context(zone, now or dt.datetime.now(dt.timezone.utc))
+    try:
+        node = _Binder(scope, context).bind(tree)
+        if target is not None:
+            node = folded(context.cast(node, target))
+        if isinstance(node.type, IntervalType):
+            raise UnsupportedExpressionError("an interval is no value of a column")
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deeply") from None
+    except DeltabergError as error:
+        raise error.with_context(expression=str(tree), column=column) from None
+    paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
+    return BoundValue(node.type, str(tree), paths, node, column)
+
+
+def bind_condition(
+    value: object,
+    relations: Sequence[Relation] | Struct,
+    *,
+    timezone: str = "UTC",
+    now: dt.datetime | None = None,
+) -> BoundValue:
+    """Bind a condition: a value of type boolean. A row for which it is null does not match.
+
+    Raises
+    ------
+    ExpressionError
+        If the value is not a boolean, and otherwise as `bind_value`.
+    """
+    bound = bind_value(value, relations, timezone=timezone, now=now)
+    if bound.type == Primitive("void"):
+        return bind_value(value, relations, target=_BOOLEAN, timezone=timezone, now=now)
+    if bound.type != _BOOLEAN:
+        raise ExpressionError(f"a condition is a boolean, not a {type_text(bound.type)}", expression=bound.sql)
+    return bound
+
+
+def _columns(node: Node) -> Iterator[ColumnNode]:
+    if isinstance(node, ColumnNode):
+        yield node
+    for child in node.children:
+        yield from _columns(child)
+
+
+class _Binder:
+    def __init__(self, relations: Sequence[Relation], context: Context) -> None:
+        self._relations = relations
+        self._context = context
+        self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
+
+    def bind(self, value: Value) -> Node:
+        return folded(self._bind(value))
+
+    def _bind(self, value: Value) -> Node:
+        if isinstance(value, ColumnValue):
+            name = value.path[0].lower()
+            if value.path[1:] == () and name in _WITHOUT_PARENTHESES and not self._is_column(name):
+                return self._call(Call(name))
+            return self._column(value)
+        if isinstance(value, Literal):
+            return _literal(value)
+        if isinstance(value, Cast):
+            return self._context.cast(self.bind(value.value), value.type)
+        if isinstance(value, GetField):
+            return self._call(Call("get_field", (value.value, Literal(value.name, Primitive("string")))))
+        if isinstance(value, Call):
+            return self._call(value)
+        raise ExpressionError(f"{value!r} is not a value")
+
+    def _call(self, call: Call) -> Node:
+        function = FUNCTIONS.get(call.name)
+        if function is None:
+            if call.name in _NON_DETERMINISTIC:
+                raise UnsupportedExpressionError(f"{call.name}() is not deterministic and cannot be evaluated")
+            raise UnsupportedExpressionError(
+                f"the function {call.name}() cannot be evaluated", hint="docs/expressions.md lists the functions"
+            )
+        return function.bind(self._context, [self.bind(argument) for argument in call.arguments])
+
+    def _is_column(self, name: str) -> bool:
+        return any(_has(relation.columns, name) for relation in self._relations)
+
+    def _column(self, value: ColumnValue) -> Node:
+        found = self._qualified(value.path) or self._unqualified(value)
+        relation, path = found
+        places = [self._firsts[relation]]
+        inside: DataType = self._relations[relation].columns
+        for depth, part in enumerate(path):
+            fields = inside.fields if isinstance(inside, Struct) else ()
+            place = next(number for number, child in enumerate(fields) if child is part)
+            places = [places[0] + place] if depth == 0 else [*places, place]
+            inside = part.type
+        return ColumnNode(path[-1].type, relation, path, tuple(places))
+
+    def _qualified(self, path: tuple[str, ...]) -> tuple[int, tuple[Field, ...]] | None:
+        """Return the column of the relation whose alias comes first, if there is one."""
+        for number, relation in enumerate(self._relations):
+            if len(path) > 1 and relation.alias is not None and relation.alias.lower() == path[0].lower():
+                try:
+                    return number, find_path(relation.columns, path[1:])
+                except ColumnNotFoundError:
+                    if any(_has(other.columns, path[0]) for other in self._relations):
+                        return None
+                    raise
+        return None
+
+    def _unqualified(self, value: ColumnValue) -> tuple[int, tuple[Field, ...]]:
+        holders = [number for number, relation in enumerate(self._relations) if _has(relation.columns, value.path[0])]
+        if len(holders) > 1:
+            aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
+            raise ExpressionError(
+                f"the column {value} is in several relations: {aliases}", hint="put an alias before its name"
+            )
+        number = holders[0] if holders else 0
+        return number, find_path(self._relations[number].columns, value.path)
+
+
+def _has(columns: Struct, name: str) -> bool:
+    return any(child.name.lower() == name.lower() for child in columns)
+
+
+def _literal(value: Literal) -> Node:
+    if isinstance(value.type, IntervalType):
+        return LiteralNode(value.type, pa.scalar(None), value.value)
+    return LiteralNode(value.type, pa.scalar(value.value, arrow_type(value.type)))

@@ -1,0 +1,50 @@
+"""Loops over values, for what Arrow cannot compute: remainders of doubles, long decimals, text in many forms.
+
+Whatever can repeat is computed once for each distinct value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions.values.nodes import Datum, Outcome, failed_where
+
+__all__ = ["each_distinct", "each_row"]
+
+
+def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *values: Datum) -> Outcome:
+    """Return the results of a function of each row, null where a value is null.
+
+    Parameters
+    ----------
+    function
+        Returns what pyarrow converts to the type. For a row that fails it raises ArithmeticError or ValueError.
+    """
+    rows = next(len(value) for value in values if isinstance(value, pa.Array))
+    columns = [[value.as_py()] * rows if isinstance(value, pa.Scalar) else value.to_pylist() for value in values]
+    results: list[Any] = []
+    failed: list[bool] = []
+    for row in zip(*columns, strict=True):
+        result, wrong = None, False
+        if None not in row:
+            try:
+                result = function(*row)
+            except (ArithmeticError, ValueError):
+                wrong = True
+        results.append(result)
+        failed.append(wrong)
+    return failed_where(pa.array(results, kind), pa.array(failed, pa.bool_()), message)
+
+
+def each_distinct(function: Callable[[Any], Any], kind: pa.DataType, message: str, values: pa.Array) -> Outcome:
+    """Return the results of a function of one argument, which is called once for each distinct value."""
+    coded = values.dictionary_encode()
+    found = each_row(function, kind, message, coded.dictionary)
+    results = found.values.take(coded.indices)
+    if not found.failures:
+        return Outcome(results)
+    return failed_where(results, pc.take(found.failures[0].rows, coded.indices), message)

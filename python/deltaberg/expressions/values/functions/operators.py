@@ -1,0 +1,253 @@
+"""Operators: logic, comparisons, arithmetic, and the conditional functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal as PyDecimal
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import UnsupportedExpressionError
+from deltaberg.expressions.values.arithmetic import negate, number_kernel, without_zero
+from deltaberg.expressions.values.decimals import decimal_kernel
+from deltaberg.expressions.values.functions.function import Context, Function, same_type, wrong_types
+from deltaberg.expressions.values.kinds import (
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    STRING,
+    VOID,
+    common_type,
+    decimal_of,
+    is_floating,
+    is_integral,
+    is_numeric,
+    result_decimal,
+)
+from deltaberg.expressions.values.logic import (
+    compare,
+    decide_and,
+    decide_case,
+    decide_coalesce,
+    decide_in,
+    decide_or,
+    null_safe_equal,
+)
+from deltaberg.expressions.values.moves import shifted
+from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node
+from deltaberg.expressions.values.tree import IntervalType
+from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
+
+__all__ = ["OPERATORS", "arithmetic"]
+
+
+def arithmetic(operator: str, context: Context, left: Node, right: Node) -> Node:
+    """Return a bound call of an operator on two numbers."""
+    if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
+        return shifted(operator, left, right, context)
+    left, right = _numbers(operator, context, left, right)
+    last_first = operator in ("/", "%", "div", "pmod")
+    if isinstance(left.type, Decimal) and isinstance(right.type, Decimal):
+        result = result_decimal(operator, left.type, right.type)
+        if operator == "div":
+            # The quotient is a decimal without fraction first, and then a long.
+            whole = left.type.precision - left.type.scale + right.type.scale
+            quotient = Decimal(min(max(whole, 1), 38), 0)
+            kernel = decimal_kernel(operator, left.type, right.type, quotient)
+            return context.cast(CallNode(quotient, operator, (left, right), without_zero(kernel), True), LONG)
+        kernel, kind = decimal_kernel(operator, left.type, right.type, result), cast(DataType, result)
+    else:
+        kind = left.type
+        kernel = number_kernel(operator, kind)
+    return CallNode(kind, operator, (left, right), without_zero(kernel) if last_first else kernel, last_first)
+
+
+def _numbers(operator: str, context: Context, left: Node, right: Node) -> tuple[Node, Node]:
+    """Return both operands as the types on which the operator works."""
+    wrong = wrong_types(operator, (left, right))
+    kinds = {left.type, right.type}
+    if not all(is_numeric(kind) or kind in (STRING, VOID) for kind in kinds):
+        raise wrong
+    if kinds <= {STRING, VOID}:
+        if STRING in kinds and operator != "/":
+            raise wrong
+        left, right = (context.cast(node, LONG if operator == "div" else DOUBLE) for node in (left, right))
+    left, right = _literal_as_decimal(left, right), _literal_as_decimal(right, left)
+    kind = common_type((left.type, right.type))
+    if kind is None or (operator == "div" and is_floating(kind)):
+        raise wrong
+    if isinstance(kind, Decimal):
+        first, second = (context.cast(node, decimal_of(node.type) or kind) for node in (left, right))
+        return first, second
+    if operator == "div":
+        kind = LONG
+    elif operator == "/":
+        kind = DOUBLE
+    return context.cast(left, kind), context.cast(right, kind)
+
+
+def _literal_as_decimal(node: Node, other: Node) -> Node:
+    """Return a whole number beside a decimal as the narrowest decimal that holds it."""
+    if (
+        isinstance(node, LiteralNode)
+        and is_integral(node.type)
+        and isinstance(other.type, Decimal)
+        and node.scalar.is_valid
+    ):
+        number = PyDecimal(node.scalar.as_py())
+        kind = Decimal(max(len(number.as_tuple().digits), 1), 0)
+        return LiteralNode(kind, pa.scalar(number, pa.decimal128(kind.precision, 0)))
+    return node
+
+
+def _arithmetic(name: str, summary: str) -> Function:
+    return Function(name, "x, y", summary, (2, 2), lambda context, nodes: arithmetic(name, context, nodes[0], nodes[1]))
+
+
+def _minus_or_plus(context: Context, nodes: Sequence[Node]) -> Node:
+    (node,) = nodes
+    if node.type in (STRING, VOID):
+        node = context.cast(node, DOUBLE)
+    if not is_numeric(node.type):
+        raise wrong_types("-", nodes)
+    return CallNode(node.type, "negative", (node,), negate(node.type))
+
+
+def _positive(context: Context, nodes: Sequence[Node]) -> Node:
+    (node,) = nodes
+    return context.cast(node, DOUBLE) if node.type in (STRING, VOID) else node
+
+
+def comparable(name: str, nodes: Sequence[Node]) -> DataType:
+    """Return the one type of nodes that are compared.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        If values of the type are not compared here.
+    """
+    kind = nodes[0].type
+    if isinstance(kind, (List, Map, Struct, IntervalType)) or kind == Primitive("variant"):
+        raise UnsupportedExpressionError(f"{name} of two values of type {kind} cannot be evaluated")
+    return kind
+
+
+def _comparison(name: str, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        pair = same_type(context, nodes, name)
+        kind = comparable(name, pair)
+        if kind == VOID:
+            pair = tuple(context.cast(node, BOOLEAN) for node in pair)
+        if name == "<=>":
+            # Null is a value here, so both sides are evaluated.
+            return CallNode(BOOLEAN, name, pair, null_safe_equal(kind), eager=True)
+        return CallNode(BOOLEAN, name, pair, compare(name, kind))
+
+    return Function(name, "x, y", summary, (2, 2), bind)
+
+
+def _logic(name: str, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        pair = tuple(condition(context, node, name) for node in nodes)
+        return LazyNode(BOOLEAN, name, pair, decide_and if name == "and" else decide_or)
+
+    return Function(name, "x, y", summary, (2, 2), bind)
+
+
+def condition(context: Context, node: Node, name: str) -> Node:
+    """Return a node as a condition, which is a boolean or null."""
+    if node.type == VOID:
+        return context.cast(node, BOOLEAN)
+    if node.type == STRING:
+        return context.cast(node, BOOLEAN)
+    if node.type != BOOLEAN:
+        raise wrong_types(name, (node,))
+    return node
+
+
+def _not(context: Context, nodes: Sequence[Node]) -> Node:
+    return CallNode(BOOLEAN, "not", (condition(context, nodes[0], "not"),), pc.invert)
+
+
+def _is_null(_: Context, nodes: Sequence[Node]) -> Node:
+    return CallNode(BOOLEAN, "isnull", tuple(nodes), pc.is_null)
+
+
+def _is_not_null(_: Context, nodes: Sequence[Node]) -> Node:
+    return CallNode(BOOLEAN, "isnotnull", tuple(nodes), pc.is_valid)
+
+
+def _is_nan(context: Context, nodes: Sequence[Node]) -> Node:
+    (node,) = nodes
+    if not is_floating(node.type):
+        node = context.convert(node, DOUBLE, "isnan")
+    return CallNode(BOOLEAN, "isnan", (node,), lambda values: pc.is_nan(values).fill_null(False))
+
+
+def _case(context: Context, nodes: Sequence[Node]) -> Node:
+    arguments = list(nodes)
+    if len(arguments) % 2 == 0:
+        arguments.append(LiteralNode(VOID, pa.scalar(None)))
+    conditions = [condition(context, node, "case") for node in arguments[0:-1:2]]
+    values = same_type(context, [*arguments[1::2], arguments[-1]], "case")
+    ordered = [node for pair in zip(conditions, values[:-1], strict=True) for node in pair]
+    return LazyNode(values[0].type, "case", (*ordered, values[-1]), decide_case)
+
+
+def _if(context: Context, nodes: Sequence[Node]) -> Node:
+    return _case(context, nodes)
+
+
+def _coalesce(context: Context, nodes: Sequence[Node]) -> Node:
+    values = same_type(context, nodes, "coalesce")
+    return LazyNode(values[0].type, "coalesce", values, decide_coalesce) if len(values) > 1 else values[0]
+
+
+def _nvl2(context: Context, nodes: Sequence[Node]) -> Node:
+    return _case(context, (_is_not_null(context, nodes[:1]), *nodes[1:]))
+
+
+def _nullif(context: Context, nodes: Sequence[Node]) -> Node:
+    equal = OPERATORS["="].bind(context, nodes)
+    return _case(context, (equal, LiteralNode(VOID, pa.scalar(None)), nodes[0]))
+
+
+def _in(context: Context, nodes: Sequence[Node]) -> Node:
+    values = same_type(context, nodes, "in")
+    kind = comparable("in", values)
+    return LazyNode(BOOLEAN, "in", values, lambda outcomes, rows: decide_in(outcomes, rows, kind))
+
+
+_LIST = [
+    _arithmetic("+", "sum; of a date or timestamp and an interval, too"),
+    _arithmetic("-", "difference; of a date or timestamp and an interval, too"),
+    _arithmetic("*", "product"),
+    _arithmetic("/", "quotient, a double or a decimal; division by zero fails"),
+    _arithmetic("%", "remainder, with the sign of the dividend"),
+    _arithmetic("div", "quotient without its fraction, a bigint"),
+    Function("negative", "x", "the number with the other sign, also written -x", (1, 1), _minus_or_plus),
+    Function("positive", "x", "the number", (1, 1), _positive),
+    _comparison("=", "whether both are equal; NaN equals NaN"),
+    _comparison("<", "whether x is less than y; NaN is greater than all other numbers"),
+    _comparison("<=", "whether x is at most y"),
+    _comparison(">", "whether x is greater than y"),
+    _comparison(">=", "whether x is at least y"),
+    _comparison("<=>", "whether both are equal or both are null; never null"),
+    _logic("and", "true if both are true, false if one is false, else null"),
+    _logic("or", "true if one is true, false if both are false, else null"),
+    Function("not", "x", "the other truth value", (1, 1), _not),
+    Function("isnull", "x", "whether the value is null, also written x IS NULL", (1, 1), _is_null),
+    Function("isnotnull", "x", "whether the value is not null, also written x IS NOT NULL", (1, 1), _is_not_null),
+    Function("isnan", "x", "whether a number is NaN; false for null", (1, 1), _is_nan),
+    Function("case", "c1, x1, ..., z", "CASE WHEN c1 THEN x1 ... ELSE z END", (2, None), _case),
+    Function("if", "c, x, y", "x where the condition is true, else y", (3, 3), _if),
+    Function("coalesce", "x, ...", "the first value that is not null", (1, None), _coalesce),
+    Function("nvl", "x, y", "x where it is not null, else y", (2, 2), _coalesce),
+    Function("ifnull", "x, y", "x where it is not null, else y", (2, 2), _coalesce),
+    Function("nvl2", "x, y, z", "y where x is not null, else z", (3, 3), _nvl2),
+    Function("nullif", "x, y", "null where x equals y, else x", (2, 2), _nullif),
+    Function("in", "x, y, ...", "whether x equals one of the others, written x IN (y, ...)", (2, None), _in),
+]
+OPERATORS = {function.name: function for function in _LIST}

@@ -1,0 +1,55 @@
+"""Patterns of LIKE: ``%`` stands for any text, ``_`` for one character, and the escape character for itself."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import ExpressionError
+from deltaberg.expressions.values.nodes import Datum, Kernel
+
+__all__ = ["like_kernel"]
+
+
+def like_kernel(pattern: str | None, escape: str | None, ignore_case: bool) -> Kernel:
+    """Return the kernel of LIKE with a pattern.
+
+    Raises
+    ------
+    ExpressionError
+        If the escape character is followed by nothing that it could escape.
+    """
+    if pattern is None or escape is None:
+        return lambda values, _: pa.nulls(len(values), pa.bool_())
+    if len(escape) != 1:
+        raise ExpressionError(f"{escape!r} is not one character", hint="ESCAPE takes one character")
+    regex = _regex(pattern, escape)
+
+    def match(values: pa.Array, _: Datum) -> pa.Array:
+        return pc.match_substring_regex(values, regex, ignore_case=ignore_case)
+
+    return match
+
+
+def _regex(pattern: str, escape: str) -> str:
+    parts = []
+    at = 0
+    while at < len(pattern):
+        mark = pattern[at]
+        if mark == escape:
+            at += 1
+            if at == len(pattern) or pattern[at] not in ("_", "%", escape):
+                raise ExpressionError(
+                    f"the pattern {pattern!r} escapes what is neither % nor _", hint="double the escape character"
+                )
+            parts.append(re.escape(pattern[at]))
+        else:
+            parts.append({"_": ".", "%": ".*"}.get(mark) or _quoted(mark))
+        at += 1
+    return f"(?s)\\A{''.join(parts)}\\z"
+
+
+def _quoted(mark: str) -> str:
+    return re.escape(mark) if mark.isascii() else mark

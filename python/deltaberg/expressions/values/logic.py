@@ -1,0 +1,118 @@
+"""Logic of three values, comparisons, and what decides which of its arguments are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions.predicates.evaluate import compare_values
+from deltaberg.expressions.values.kinds import is_floating
+from deltaberg.expressions.values.nodes import Datum, Failure, Kernel, Outcome, spread
+from deltaberg.schema import DataType, arrow_type
+
+__all__ = ["compare", "decide_and", "decide_case", "decide_coalesce", "decide_in", "decide_or", "null_safe_equal"]
+
+
+def compare(operator: str, kind: DataType) -> Kernel:
+    """Return the kernel of a comparison of two values of a type. NaN equals NaN and is greater than all else."""
+    floating = is_floating(kind)
+    return lambda left, right: compare_values(operator, left, right, floating)
+
+
+def null_safe_equal(kind: DataType) -> Kernel:
+    """Return the kernel of ``<=>``, for which null equals null."""
+    floating = is_floating(kind)
+
+    def same(left: Datum, right: Datum) -> pa.Array:
+        equal = compare_values("=", left, right, floating)
+        both = pc.and_(pc.is_null(left), pc.is_null(right))
+        return pc.or_(pc.if_else(pc.is_null(equal), pa.scalar(False), equal), both)
+
+    return same
+
+
+def decide_and(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+    """AND: the right side counts where the left side is not false."""
+    return _joined(outcomes, rows, stop=False)
+
+
+def decide_or(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+    """OR: the right side counts where the left side is not true."""
+    return _joined(outcomes, rows, stop=True)
+
+
+def _joined(outcomes: Sequence[Outcome], rows: int, stop: bool) -> Outcome:
+    left, right = outcomes
+    values = (pc.or_kleene if stop else pc.and_kleene)(left.values, right.values)
+    failures = left.failures
+    if right.failures:
+        stopped = spread(left.values, rows)
+        goes_on = (pc.invert(stopped) if stop else stopped).fill_null(True)
+        failures += tuple(failure.only(goes_on) for failure in right.failures)
+    return Outcome(values, failures)
+
+
+def decide_case(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+    """CASE: conditions and values in turns, and the value of ELSE, which is always there."""
+    conditions = [spread(outcome.values, rows).fill_null(False) for outcome in outcomes[0:-1:2]]
+    values = [*outcomes[1::2], outcomes[-1]]
+    result = spread(values[-1].values, rows)
+    for condition, value in zip(reversed(conditions), reversed(values[:-1]), strict=True):
+        result = pc.if_else(condition, value.values, result)
+    if not any(outcome.failures for outcome in outcomes):
+        return Outcome(result)
+    failures: list[Failure] = []
+    open_rows = pa.repeat(pa.scalar(True), rows)
+    for number, condition in enumerate(conditions):
+        failures += [failure.only(open_rows) for failure in outcomes[2 * number].failures]
+        taken = pc.and_(open_rows, condition)
+        failures += [failure.only(taken) for failure in values[number].failures]
+        open_rows = pc.and_not(open_rows, condition)
+    failures += [failure.only(open_rows) for failure in values[-1].failures]
+    return Outcome(result, tuple(failures))
+
+
+def decide_coalesce(outcomes: Sequence[Outcome], rows: int) -> Outcome:
+    """COALESCE: an argument counts where all before it are null."""
+    result = pc.coalesce(*(spread(outcome.values, rows) for outcome in outcomes))
+    failures: list[Failure] = []
+    if any(outcome.failures for outcome in outcomes):
+        open_rows = pa.repeat(pa.scalar(True), rows)
+        for outcome in outcomes:
+            failures += [failure.only(open_rows) for failure in outcome.failures]
+            open_rows = pc.and_(open_rows, pc.is_null(spread(outcome.values, rows)))
+    return Outcome(result, tuple(failures))
+
+
+def decide_in(outcomes: Sequence[Outcome], rows: int, kind: DataType) -> Outcome:
+    """IN: items count until one of them equals the value, if the value is not null."""
+    value, *items = outcomes
+    if not any(outcome.failures for outcome in outcomes) and all(isinstance(item.values, pa.Scalar) for item in items):
+        return Outcome(_among(spread(value.values, rows), [item.values for item in items], kind))
+    subject = spread(value.values, rows)
+    open_rows = pc.is_valid(subject)
+    found = pc.if_else(open_rows, pa.scalar(False), pa.scalar(None, pa.bool_()))
+    failures = list(value.failures)
+    for item in items:
+        failures += [failure.only(open_rows) for failure in item.failures]
+        found = pc.or_kleene(found, compare_values("=", subject, spread(item.values, rows), is_floating(kind)))
+        open_rows = pc.and_(open_rows, pc.invert(found).fill_null(True))
+    return Outcome(found, tuple(failures))
+
+
+def _among(values: pa.Array, items: list[pa.Scalar], kind: DataType) -> pa.Array:
+    known = [item for item in items if item.is_valid]
+    if is_floating(kind):
+        # is_in compares bits, but -0.0 must equal 0.0.
+        found = pa.repeat(pa.scalar(False), len(values))
+        for item in known:
+            found = pc.or_(found, compare_values("=", values, item, True).fill_null(False))
+    else:
+        chosen = pa.array([item.as_py() for item in known], arrow_type(kind))
+        found = pc.is_in(values, value_set=chosen)
+    # Where the value is none of the items, an item that is null leaves the answer open.
+    otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
+    found = pc.if_else(found, pa.scalar(True), otherwise)
+    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
