@@ -211,6 +211,7 @@ def _misses_removal(own: str, winner: str) -> type[CommitConflictError] | None:
 
 @pytest.mark.req("DL-LOG-07", half="writer")
 @pytest.mark.req("DL-DOM-08", half="writer")
+@pytest.mark.req("BEY-19")
 @pytest.mark.parametrize("level", _LEVELS)
 @pytest.mark.parametrize("winner", _WINNERS)
 @pytest.mark.parametrize("own", _OWN)

@@ -42,7 +42,7 @@ def file_schema(schema: Struct, *, required: bool = False) -> pa.Schema:
     Raises
     ------
     UnsupportedFeatureError
-        If a struct, list or map holds nothing but columns of the type void.
+        If the table, or a struct, list or map, holds nothing but columns of the type void.
 
     Examples
     --------
@@ -51,7 +51,10 @@ def file_schema(schema: Struct, *, required: bool = False) -> pa.Schema:
     >>> stored.names, stored.field(0).metadata
     (['col-1'], {b'PARQUET:field_id': b'1'})
     """
-    return pa.schema([_stored(child, child.physical_name, (), required) for child in schema if is_stored(child)])
+    stored = [_stored(child, child.physical_name, (), required) for child in schema if is_stored(child)]
+    if len(schema) and not stored:
+        raise UnsupportedFeatureError("a table without any stored column cannot be written to Parquet")
+    return pa.schema(stored)
 
 
 def _stored(field: Field, name: str, above: tuple[str, ...], required: bool) -> pa.Field:

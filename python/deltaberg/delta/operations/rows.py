@@ -18,9 +18,9 @@ from deltaberg.errors import (
     CommitConflictError,
     ConstraintViolationError,
     InvalidArgumentError,
+    SchemaError,
     StorageError,
     TableExistsError,
-    UnsupportedFeatureError,
 )
 from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
 from deltaberg.schema import Field, Primitive
@@ -32,7 +32,7 @@ __all__ = ["RowOptions", "commit_files", "delete_files", "row_spec", "write_rows
 
 _CODEC = "delta.parquet.compression.codec"
 _TARGET = "delta.targetFileSize"
-_RANDOM_PREFIXES = "delta.randomizeFilePrefixes"
+_RANDOM_PREFIXES, _PREFIX_LENGTH = "delta.randomizeFilePrefixes", "delta.randomPrefixLength"
 _SCHEMA_MODES = (None, "merge", "overwrite")
 
 
@@ -106,12 +106,10 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
 
     Raises
     ------
-    UnsupportedFeatureError
-        The table asks for what is not supported.
+    SchemaError
+        A property is not valid.
     """
     configuration = table.metadata.configuration
-    if table.is_enabled(_RANDOM_PREFIXES):
-        raise UnsupportedFeatureError(f"{_RANDOM_PREFIXES} is not supported yet", feature=_RANDOM_PREFIXES)
     codec = (options.compression or configuration.get(_CODEC, "snappy")).strip().lower()
     codec = {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
     target = options.target_file_size or _size(configuration.get(_TARGET))
@@ -122,8 +120,19 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         ParquetOptions(compression=codec),
         statistics=_leaves_with_statistics(table),
         cut=cut_bounds,
+        random_prefix=_prefix_length(table),
     )
     return spec if target is None else replace(spec, target_size=target)
+
+
+def _prefix_length(table: Snapshot) -> int:
+    """Return how many random characters name the directory of a data file; 0 for none."""
+    if not table.is_enabled(_RANDOM_PREFIXES):
+        return 0
+    text = table.metadata.configuration.get(_PREFIX_LENGTH, "2").strip()
+    if not text.isdigit() or not int(text):
+        raise SchemaError(f"the property {_PREFIX_LENGTH} is {text!r}", hint="set it to a number of at least 1")
+    return int(text)
 
 
 def _size(text: str | None) -> int | None:

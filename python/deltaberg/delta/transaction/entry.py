@@ -13,6 +13,7 @@ from deltaberg.delta.features import supports
 from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
@@ -93,7 +94,7 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     ------
     InvalidArgumentError
         The changes do not fit the table: there is no metadata, a domain without its feature, a file without its row
-        count where rows have ids.
+        count where rows have ids, properties that exclude each other.
     ConstraintViolationError
         Rows are removed from a table that only grows.
     """
@@ -103,6 +104,8 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     metadata = changes.metadata or (state.metadata if state else None)
     if protocol is None or metadata is None:
         raise InvalidArgumentError("the first version of a table needs a protocol and metadata")
+    if changes.protocol is not None or changes.metadata is not None:
+        check_combinations(protocol, metadata)
     keeps_time = supports(protocol, "inCommitTimestamp") and _is_true(metadata, IN_COMMIT_TIMESTAMPS)
     time = (now if parent_time is None else max(now, parent_time + 1)) if keeps_time else None
     new_metadata = changes.metadata
@@ -110,7 +113,8 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
         new_metadata = metadata.with_properties({SINCE_VERSION: str(version), SINCE_TIMESTAMP: str(time)})
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
-    row_ids = _assign_row_ids(changes, state, domains) if tracks_rows else {}
+    gives_row_ids = tracks_rows and not _is_true(metadata, ROW_TRACKING_SUSPENDED)
+    row_ids = _assign_row_ids(changes, state, domains) if gives_row_ids else {}
     info = provenance.action(attempt, time, {_PRESERVED: json.dumps(not changes.loses_row_ids)} if tracks_rows else {})
     # The in-commit timestamp is looked for in the first line.
     actions = [info]

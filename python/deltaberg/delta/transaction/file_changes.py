@@ -133,18 +133,23 @@ def recorded_add(action: LogAction) -> AddedFile:
     Raises
     ------
     InvalidArgumentError
-        It is not an ``add``, or lacks a required member.
+        It is not an ``add``, lacks a required member, or has a deletion vector and does not count its rows.
     """
     if action.name != "add":
         raise InvalidArgumentError(f"the action {action.name} adds no file")
     check_action(action)
     members = action.members
+    vector, rows = _vector_id(members.get("deletionVector")), _record_count(members.get("stats"))
+    if vector is not None and rows is None:
+        raise InvalidArgumentError(
+            "a file with a deletion vector needs statistics with the number of its rows", path=members["path"]
+        )
     return AddedFile(
         members["path"],
-        _vector_id(members.get("deletionVector")),
+        vector,
         write_json(members)[1:-1],
         integer_of(members["size"]) or 0,
-        _record_count(members.get("stats")),
+        rows,
         members["dataChange"] is not False,
         members.get("baseRowId") is not None,
         is_new=False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import string
 import uuid
 from collections.abc import Iterable
 
@@ -16,6 +18,7 @@ __all__ = ["file_path", "partition_directory"]
 
 #: What Hive shows for null, and for the empty text.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+_LETTERS = string.ascii_letters + string.digits
 #: Characters that Hive escapes in the names of directories.
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(number) for number in range(32)}
 #: Bytes of a name at most: file systems allow 255.
@@ -35,7 +38,9 @@ def file_path(spec: WriteSpec, values: Iterable[tuple[str, pa.Scalar]], number: 
         The number of the file in its write.
     """
     parts = [spec.directory] if spec.directory else []
-    if spec.partition_directories:
+    if spec.random_prefix:
+        parts.append("".join(secrets.choice(_LETTERS) for _ in range(spec.random_prefix)))
+    elif spec.partition_directories:
         parts.extend(partition_directory(name, value) for name, value in values)
     return "/".join([*(part for part in parts if part), _name(spec, number)])
 

@@ -65,6 +65,9 @@ class WriteSpec:
         What the names of files begin with.
     partition_directories
         Whether files of a partition are in a directory that shows its values.
+    random_prefix
+        How many random characters name the directory of a file, so that the requests of a store are spread; 0 for no
+        such directory.
     open_files
         How many files are open at a time at most.
     memory
@@ -85,6 +88,7 @@ class WriteSpec:
     directory: str = ""
     prefix: str = "part"
     partition_directories: bool = True
+    random_prefix: int = 0
     open_files: int = 32
     memory: int = 512 << 20
     spool_directory: str | None = None
