@@ -64,7 +64,7 @@ CLAIMS = Claims(
             "BEY-24",
             "DL-LAST",
             # Delta tables that are created, appended to and overwritten.
-            *(f"DL-ACT-{number:02}" for number in (*range(1, 12), 13, 15, *range(18, 28))),
+            *(f"DL-ACT-{number:02}" for number in (*range(1, 8), 9, 10, 11, 13, 15, *range(18, 28))),
             *(f"DL-CLU-{number:02}" for number in (1, 2, 3, 4, 5, 8, 9)),
             *(f"DL-CM-{number:02}" for number in (*range(1, 14), 18)),
             "DL-FEAT",
