@@ -1,0 +1,125 @@
+"""Joining rows: the pairs, and what joins nothing, are those of a comparison of all pairs, whatever memory there is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaberg.table.join import FileRows, JoinKeys, JoinMemory, RowJoin, StoredRows
+from tests.kernels.twins import examples
+
+_LEFT = pa.schema([("a", pa.int64()), ("f", pa.float64()), ("x", pa.int64()), ("address", pa.int64())])
+_RIGHT = pa.schema([("b", pa.int64()), ("g", pa.float64()), ("y", pa.int64())])
+_FLOATS = st.sampled_from([None, 0.0, -0.0, math.nan, 2.5])
+_KEY = st.none() | st.integers(0, 3)
+
+
+def _joins(left: tuple[Any, ...], right: tuple[Any, ...], *, keys: int, null_safe: list[bool]) -> bool:
+    for (a, b), safe in list(zip(zip(left, right, strict=False), null_safe, strict=False))[:keys]:
+        if a is None or b is None:
+            if not (safe and a is b):
+                return False
+        elif not (a == b or (isinstance(a, float) and math.isnan(a) and math.isnan(b))):
+            return False
+    return bool(left[2] <= right[2])
+
+
+def _shown(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in row)
+
+
+@given(
+    st.lists(st.tuples(_KEY, _FLOATS, st.integers(0, 3)), max_size=25),
+    st.lists(st.tuples(_KEY, _FLOATS, st.integers(0, 3)), max_size=25),
+    st.integers(0, 2),
+    st.lists(st.booleans(), min_size=2, max_size=2),
+    st.sampled_from([1, 600, 1 << 20]),
+    st.integers(1, 30),
+)
+@examples(150)
+def test_pairs_of_a_comparison_of_all(
+    left: list[tuple[Any, ...]],
+    right: list[tuple[Any, ...]],
+    keys: int,
+    null_safe: list[bool],
+    memory: int,
+    batch: int,
+) -> None:
+    stored = StoredRows(_RIGHT, memory)
+    rights = pa.Table.from_pylist([dict(zip(_RIGHT.names, row, strict=True)) for row in right], _RIGHT)
+    for rows in rights.to_batches(max_chunksize=batch):
+        stored.add(rows)
+    lefts = pa.Table.from_pylist(
+        [dict(zip(_LEFT.names, (*row, number), strict=True)) for number, row in enumerate(left)], _LEFT
+    )
+    join_keys = JoinKeys(
+        [lambda rows: rows["a"], lambda rows: rows["f"]][:keys],
+        [lambda rows: rows["b"], lambda rows: rows["g"]][:keys],
+        null_safe[:keys],
+    )
+    found: Counter[Any] = Counter()
+    alone: Counter[int] = Counter()
+    with (
+        stored,
+        RowJoin(
+            stored,
+            3,
+            _LEFT,
+            join_keys if keys else None,
+            lambda pairs: pc.less_equal(pairs["x"], pairs["y"]),
+            JoinMemory(memory),
+        ) as join,
+    ):
+        for joined in join.pairs(lefts.to_batches(max_chunksize=batch)):
+            addresses = joined.left["address"]
+            assert joined.pairs.schema.names == ["a", "f", "x", "b", "g", "y"]
+            pairs = zip(addresses.take(joined.numbers).to_pylist(), joined.pairs.to_pylist(), strict=True)
+            for address, pair in pairs:
+                found[address, _shown(tuple(pair.values())[3:])] += 1
+                assert _shown(tuple(pair.values())[:3]) == _shown(left[address])
+            if joined.alone is not None:
+                alone.update(addresses.take(joined.alone).to_pylist())
+        rest = Counter(_shown(tuple(row.values())) for rows in join.rest() for row in rows.to_pylist())
+    options: Any = {"keys": keys, "null_safe": null_safe}
+    expected = Counter(
+        (number, _shown(other)) for number, row in enumerate(left) for other in right if _joins(row, other, **options)
+    )
+    assert found == expected
+    assert alone == Counter(
+        number for number, row in enumerate(left) if not any(_joins(row, other, **options) for other in right)
+    )
+    assert rest == Counter(_shown(other) for other in right if not any(_joins(row, other, **options) for row in left))
+
+
+def test_one_key_of_many_rows_is_joined_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key with many rows on both sides makes more pairs than are held at a time."""
+    monkeypatch.setattr("deltaberg.table.join.join._PAIRS", 100)
+    stored = StoredRows(pa.schema([("k", pa.int64())]), 1 << 20)
+    stored.add(pa.record_batch({"k": [1] * 40 + [2]}))
+    left = pa.record_batch({"k": [1, 2] * 30})
+    keys = JoinKeys([lambda rows: rows["k"]], [lambda rows: rows["k"]], [False])
+    with RowJoin(stored, 1, left.schema, keys) as join:
+        sizes = [joined.pairs.num_rows for joined in join.pairs([left])]
+    assert sum(sizes) == 30 * 40 + 30
+    assert max(sizes) <= 200
+
+
+@pytest.mark.one_backend
+def test_rows_of_files_are_read_by_file_and_position() -> None:
+    schema = pa.schema([("position", pa.int64()), ("x", pa.string())])
+    for memory in (1, 1 << 20):
+        with FileRows(schema, memory) as rows:
+            for number, position in ((3, 9), (1, 4), (3, 2), (1, 5), (3, 4)):
+                batch = pa.record_batch({"position": [position], "x": [f"{number}-{position}"]}, schema)
+                rows.add(number, batch)
+            assert rows.of_file(3)["x"].to_pylist() == ["3-2", "3-4", "3-9"]
+            assert rows.of_file(1)["x"].to_pylist() == ["1-4", "1-5"]
+            assert rows.of_file(2).num_rows == 0
+            assert rows.of_file(3)["position"].to_pylist() == [2, 4, 9]
