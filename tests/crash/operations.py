@@ -86,6 +86,15 @@ def _several(at: Target) -> None:
         transaction.set_transaction("app", 1)
 
 
+def _verbs(at: Target) -> None:
+    """Append, alter, overwrite and append again in one transaction."""
+    with at.table.transaction() as transaction:
+        transaction.append(_rows(7))
+        transaction.alter().set({"owner": "ada"})
+        transaction.overwrite(_rows(8))
+        transaction.append(_rows(9))
+
+
 def _append_often(at: Target) -> None:
     """Append until a checkpoint follows by itself, and the clean-up of entries that are years old."""
     for number in range(7, 10):
@@ -138,6 +147,7 @@ _ALL = [
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"
     ),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
+    Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
     Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),

@@ -48,6 +48,7 @@ _ROOMS = {
         {"transaction"},
         {"validate"},
         {"operations"},
+        {"table_transaction"},
         {"writable_table"},
         {"table"},
     ],

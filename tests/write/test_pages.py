@@ -35,3 +35,13 @@ def test_the_example_runs(
     assert (table.version, table.schema.names, ids_of(table)) == (3, ["id", "region", "price"], [1, 3, 4])
     if page == "README.md":
         assert capsys.readouterr().out.rstrip().endswith("2")
+
+
+@pytest.mark.one_backend
+def test_the_examples_of_the_page_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", (_ROOT / "docs/write.md").read_text("utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    for number, example in enumerate(code):
+        exec(compile(example, f"docs/write.md, example {number}", "exec"), names)
+    assert ids_of(DeltaTable(tmp_path / "orders")) == [1, 3, 5, 6]

@@ -7,11 +7,8 @@ from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
-from deltaberg.delta.operations.delete import delete_rows
-from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.write import append_rows, commit_rows, overwrite_rows, write_parameters
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.delta.table_transaction import TableTransaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
@@ -35,12 +32,16 @@ class WritableTable:
         *,
         txn: tuple[str, int] | None = None,
         isolation: str | None = None,
+        user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
         policy: CommitPolicy | None = None,
-    ) -> Transaction:
-        """Begin a transaction on this version: several changes that become one new version, or none.
+    ) -> TableTransaction:
+        """Begin a transaction on this version: several operations that become one new version, or none.
 
-        The result is a context manager, which commits at the end. The table object moves to the new version.
+        The result is a context manager, which commits at the end. Its operations have the names of those of the table,
+        and each sees what the ones before it did. An exception commits nothing, and the files that were written are
+        deleted. After the commit the table object moves to the new version, and ``result`` of the transaction says
+        what was done.
 
         Parameters
         ----------
@@ -50,6 +51,8 @@ class WritableTable:
         isolation
             ``Serializable``, ``WriteSerializable`` or ``SnapshotIsolation``; by default what the table property
             ``delta.isolationLevel`` says, else ``Serializable``.
+        user_metadata
+            Text that the history keeps with the commit.
         unsafe_single_writer
             Write to a store in which two writers would overwrite one another. Surely nobody else must write.
         policy
@@ -64,12 +67,12 @@ class WritableTable:
 
         Examples
         --------
-        >>> with table.transaction() as transaction:
-        ...     transaction.set_domain("com.example", None)
-        Traceback (most recent call last):
-            ...
-        deltaberg.errors.InvalidArgumentError: the domain com.example needs the table feature domainMetadata
-        hint: add the feature to the protocol
+        >>> import pyarrow as pa
+        >>> with table.transaction(user_metadata="nightly load") as transaction:
+        ...     transaction.overwrite(pa.table({"id": [7], "name": ["g"]}))
+        ...     transaction.append(pa.table({"id": [8], "name": ["h"]}))
+        >>> transaction.result.version, table.scan().to_arrow()["id"].to_pylist()
+        (1, [7, 8])
         """
         if self._options.pins:
             raise InvalidArgumentError(
@@ -77,12 +80,13 @@ class WritableTable:
                 hint="open it without that argument",
                 table=str(self._log.root),
             )
-        return Transaction(
+        return TableTransaction(
             self._log,
             self._snapshot,
             isolation=isolation,
             once=txn,
             timezone=self._options.timezone,
+            user_metadata=user_metadata,
             unsafe_single_writer=unsafe_single_writer,
             policy=policy,
             committed=self._set,
@@ -178,11 +182,19 @@ class WritableTable:
         deltaberg.errors.InvalidArgumentError: data of type dict cannot be written
         hint: pass an Arrow table, stream or dataset, a pandas or Polars data frame, or a scan
         """
-        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
-        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
-        written = None if transaction.is_done else append_rows(transaction, data, options, partition_by)
-        parameters = write_parameters(written.table if written else self._snapshot, "Append")
-        return commit_rows(transaction, written, parameters, user_metadata)
+        with self.transaction(
+            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+        ) as transaction:
+            transaction.append(
+                data,
+                schema_mode=schema_mode,
+                partition_by=partition_by,
+                timezone=timezone,
+                allow_truncation=allow_truncation,
+                target_file_size=target_file_size,
+                compression=compression,
+            )
+            return transaction.commit()
 
     def overwrite(  # noqa: PLR0913
         self,
@@ -244,23 +256,22 @@ class WritableTable:
         >>> table.scan().to_arrow().to_pylist()
         [{'id': 7, 'name': 'g'}]
         """
-        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
-        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
-        written = None
-        if not transaction.is_done:
-            written = overwrite_rows(
-                transaction,
+        with self.transaction(
+            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+        ) as transaction:
+            transaction.overwrite(
                 data,
-                options,
                 where=where,
                 dynamic=dynamic,
                 check=check,
+                schema_mode=schema_mode,
                 partition_by=partition_by,
-                timezone=self._options.timezone,
+                timezone=timezone,
+                allow_truncation=allow_truncation,
+                target_file_size=target_file_size,
+                compression=compression,
             )
-        table = written.table if written else self._snapshot
-        parameters = write_parameters(table, "Overwrite", where=where, dynamic=dynamic)
-        return commit_rows(transaction, written, parameters, user_metadata)
+            return transaction.commit()
 
     def delete(
         self,
@@ -309,12 +320,10 @@ class WritableTable:
         >>> table.scan("id = 3").count()
         0
         """
-        transaction = self.transaction(txn=txn, unsafe_single_writer=unsafe_single_writer)
-        return delete_rows(
-            transaction,
-            where,
-            RowOptions(),
-            strategy=strategy,
-            timezone=self._options.timezone,
-            user_metadata=user_metadata,
-        )
+        with self.transaction(
+            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+        ) as transaction:
+            transaction.delete(where, strategy=strategy)
+            if transaction.is_empty:
+                return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
+            return transaction.commit()

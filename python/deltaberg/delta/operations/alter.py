@@ -36,6 +36,8 @@ class Alteration:
     ----------
     transaction
         The transaction that takes the changes.
+    is_part
+        Whether the transaction consists of more than these changes, and commits them by itself.
 
     Examples
     --------
@@ -46,9 +48,13 @@ class Alteration:
     (['id', 'name', 'price'], {'owner': 'ada'})
     """
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
         self._transaction = transaction
+        self._is_part = is_part
         self._steps: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Alteration({self._steps})"
 
     @property
     def _table(self) -> Snapshot:
@@ -235,10 +241,14 @@ class Alteration:
         Raises
         ------
         InvalidArgumentError
-            Nothing was changed.
+            Nothing was changed, or the changes are part of a transaction, which commits them.
         MetadataChangedError, ProtocolChangedError
             Another commit has changed the table meanwhile.
         """
+        if self._is_part:
+            raise InvalidArgumentError(
+                "the changes are committed by the transaction that they are part of", hint="leave out commit()"
+            )
         if not self._steps:
             raise InvalidArgumentError(
                 "nothing is altered", hint="call add, rename, drop, set, unset or cluster_by first"
@@ -250,7 +260,8 @@ class Alteration:
 
     def _step(self, name: str) -> Alteration:
         self._steps.append(name)
-        return self
+        with self._transaction.operation(name):
+            return self
 
     def _document(self) -> SchemaDocument:
         return SchemaDocument(self._table.metadata.schema_string or "")

@@ -16,7 +16,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.properties import MATERIALIZED_ROW_COLUMNS, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.write import append_rows, commit_rows, overwrite_rows, write_parameters
+from deltaberg.delta.operations.write import append_rows, overwrite_rows, write_parameters
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -143,14 +143,15 @@ def create_with_rows(  # noqa: PLR0913
     TableExistsError
         There is a table. Nothing was written, or what was written is deleted.
     """
-    transaction = Transaction(log, None, once=txn, unsafe_single_writer=unsafe_single_writer)
-    _define(transaction, table, None)
-    if where is None:
-        written = append_rows(transaction, data, options)
-    else:
-        written = overwrite_rows(transaction, data, options, where=where)
-    parameters = write_parameters(written.table, _MODE_NAMES[mode], where=where)
-    return commit_rows(transaction, written, parameters, user_metadata)
+    with Transaction(
+        log, None, once=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+    ) as transaction:
+        _define(transaction, table, None)
+        if where is None:
+            append_rows(transaction, data, options)
+        else:
+            overwrite_rows(transaction, data, options, where=where)
+        return transaction.commit("WRITE", write_parameters(transaction.snapshot, _MODE_NAMES[mode], where=where))
 
 
 def _define(transaction: Transaction, table: NewTable, before: Snapshot | None) -> None:

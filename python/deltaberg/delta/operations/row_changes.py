@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltaberg.delta.data.change_files import CHANGE_DATA, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.statistics_text import loosened_statistics
 from deltaberg.delta.data.written_vectors import VectorWriter
-from deltaberg.delta.operations.rows import RowOptions, delete_files, row_spec
+from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -115,7 +115,7 @@ class RowChanges:
     Parameters
     ----------
     transaction
-        The transaction. It must not be changed between the search for rows and this.
+        The transaction, in one of its operations. It must not be changed between the search for rows and this.
     options
         How new rows are written.
     strategy
@@ -133,8 +133,6 @@ class RowChanges:
         self._row_ids = _RowIds(self.table)
         #: The numbers of rows in files where the log is not to be believed.
         self._file_rows: dict[int, int] = {}
-        #: The files that were written, relative to the table.
-        self.paths: list[str] = []
 
     def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
         """Delete or replace the rows that were found, and insert others.
@@ -152,13 +150,9 @@ class RowChanges:
         Raises
         ------
         StorageError
-            The store fails. After any exception, the files that were written are deleted as far as the store allows.
+            The store fails.
         """
-        try:
-            self._apply(self._with_whole_files(matched), change, inserted)
-        except BaseException:
-            delete_files(self.table, self.paths)
-            raise
+        self._apply(self._with_whole_files(matched), change, inserted)
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -254,7 +248,7 @@ class RowChanges:
                 self._counts.vectors_added += 1
                 self._counts.vectors_removed += replaced
                 self._counts.vectors_updated += replaced
-        self.paths += writer.paths
+        self._transaction.note_written(writer.paths)
         self._transaction.remove_files(live.table.take(numbers))
         self._transaction.add_actions(actions)
 
@@ -324,7 +318,7 @@ class RowChanges:
         log = self.table.log
         reader = pa.RecordBatchReader.from_batches(arrow_schema(spec.schema), batches)
         files = write_files(reader, spec, log.storage, log.root.path)
-        self.paths += files.column("path").to_pylist()
+        self._transaction.note_written(files.column("path").to_pylist())
         return files
 
     # The change data feed

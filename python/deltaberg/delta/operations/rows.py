@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,23 +10,14 @@ from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.commit_info import Provenance
-from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import (
-    CommitConflictError,
-    ConstraintViolationError,
-    InvalidArgumentError,
-    SchemaError,
-    StorageError,
-    TableExistsError,
-)
+from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table import CommitResult, zone_of
+from deltaberg.table import zone_of
 from deltaberg.table.write import Rows, WriteSpec, partition_columns
 
-__all__ = ["RowOptions", "commit_files", "delete_files", "row_spec", "write_rows"]
+__all__ = ["RowOptions", "row_spec", "write_rows"]
 
 _CODEC = "delta.parquet.compression.codec"
 _TARGET = "delta.targetFileSize"
@@ -163,41 +152,3 @@ def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:
 
 def _physical(path: tuple[Field, ...]) -> tuple[str, ...]:
     return tuple(part.physical_name for part in path)
-
-
-def delete_files(table: Snapshot, paths: Iterable[str]) -> None:
-    """Delete written files that no commit names, by their paths in the table, as far as the store allows it."""
-    log = table.log
-    with suppress(StorageError):
-        log.storage.delete_many(log.root.join(path).path for path in paths)
-
-
-def commit_files(
-    transaction: Transaction, table: Snapshot, paths: Sequence[str], provenance: Provenance
-) -> CommitResult:
-    """Commit a transaction for which files were written; delete these if it surely did not land.
-
-    Parameters
-    ----------
-    table
-        The table that the files were written for.
-    paths
-        The paths of the files, relative to the table.
-    provenance
-        What the history records.
-    """
-    try:
-        result = transaction.commit(
-            provenance.operation,
-            provenance.parameters,
-            metrics=provenance.metrics,
-            user_metadata=provenance.user_metadata,
-        )
-    except (CommitConflictError, ConstraintViolationError, StorageError, TableExistsError):
-        # Any other exception may come after the commit.
-        if transaction.result is None:
-            delete_files(table, paths)
-        raise
-    if not result.committed:
-        delete_files(table, paths)
-    return result

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +12,11 @@ import pyarrow.compute as pc
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
-from deltaberg.delta.operations.rows import RowOptions, commit_files, delete_files, write_rows
+from deltaberg.delta.operations.rows import RowOptions, write_rows
 from deltaberg.delta.schema.evolve import merged_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.commit_info import Provenance
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import (
@@ -35,10 +33,9 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.table import CommitResult
 from deltaberg.table.write import Rows, open_rows
 
-__all__ = ["WrittenRows", "append_rows", "commit_rows", "overwrite_rows", "write_parameters"]
+__all__ = ["append_rows", "overwrite_rows", "write_parameters"]
 
 #: The most partitions that a commit names one by one as what it has read.
 _NAMED_PARTITIONS = 200
@@ -47,26 +44,8 @@ _NAMED_PARTITIONS = 200
 _Names = ColumnName | Sequence[ColumnName] | None
 
 
-class WrittenRows(NamedTuple):
-    """Files that were written for a transaction.
-
-    Parameters
-    ----------
-    files
-        A row for each file.
-    table
-        The table without them, with their columns.
-    road
-        The road that the rows took to the files.
-    """
-
-    files: pa.Table
-    table: Snapshot
-    road: str
-
-
-def append_rows(transaction: Transaction, data: Any, options: RowOptions, partition_by: _Names = None) -> WrittenRows:
-    """Write rows to new files that a transaction adds.
+def append_rows(transaction: Transaction, data: Any, options: RowOptions, partition_by: _Names = None) -> None:
+    """Write rows to new files that a transaction adds, unless its progress is recorded already.
 
     Raises
     ------
@@ -80,11 +59,15 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
             'schema_mode is "overwrite", which would leave the rows of the table without their columns',
             hint='append with schema_mode="merge", or overwrite the table',
         )
-    _check_partitioning(transaction.snapshot, partition_by, options)
-    rows = open_rows(data)
-    if options.schema_mode == "merge":
-        _merge_schema(transaction, rows.schema)
-    return _add_rows(transaction, rows, options, lambda _: None)
+    with transaction.operation("WRITE") as made:
+        if transaction.is_done:
+            return
+        _check_partitioning(transaction.snapshot, partition_by, options)
+        rows = open_rows(data)
+        if options.schema_mode == "merge":
+            _merge_schema(transaction, rows.schema)
+        made.parameters.update(write_parameters(transaction.snapshot, "Append"))
+        transaction.add_files(_write(transaction, rows, options))
 
 
 def overwrite_rows(
@@ -96,9 +79,10 @@ def overwrite_rows(
     dynamic: bool = False,
     check: bool = True,
     partition_by: _Names = None,
-    timezone: str = "UTC",
-) -> WrittenRows:
+) -> None:
     """Replace rows of a table by others: all of them, those of some partitions, or those of the partitions of the rows.
+
+    Nothing is written if the progress of the transaction is recorded already.
 
     Parameters
     ----------
@@ -110,8 +94,6 @@ def overwrite_rows(
         Refuse new rows that do not match ``where``.
     partition_by
         The partition columns. Others than those of the table are allowed only if its columns are replaced.
-    timezone
-        The zone of timestamps without one in ``where`` and in partition values.
 
     Raises
     ------
@@ -122,30 +104,32 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
-    before = transaction.snapshot
-    _check_partitioning(before, partition_by, options)
-    _check_replacement(before, options, where=where, dynamic=dynamic)
-    condition = None if where is None else as_expression(where)
-    bound = None if condition is None else _bound(before, condition, timezone)
-    old = before.live.table
-    if bound is not None:
-        old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
-    rows = open_rows(data)
-    if options.schema_mode == "merge":
-        _merge_schema(transaction, rows.schema)
-    elif options.schema_mode == "overwrite":
-        _replace_schema(transaction, rows.schema, partition_by)
-    if not dynamic:
-        transaction.read(condition)
-        transaction.remove_files(old)
-
-    def settle(written: pa.Table) -> None:
+    with transaction.operation("WRITE") as made:
+        if transaction.is_done:
+            return
+        before, timezone = transaction.snapshot, transaction.timezone
+        _check_partitioning(before, partition_by, options)
+        _check_replacement(before, options, where=where, dynamic=dynamic)
+        condition = None if where is None else as_expression(where)
+        bound = None if condition is None else _bound(before, condition, timezone)
+        old = before.live.table
+        if bound is not None:
+            old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
+        rows = open_rows(data)
+        if options.schema_mode == "merge":
+            _merge_schema(transaction, rows.schema)
+        elif options.schema_mode == "overwrite":
+            _replace_schema(transaction, rows.schema, partition_by)
+        made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where, dynamic=dynamic))
+        if not dynamic:
+            transaction.read(condition)
+            transaction.remove_files(old)
+        written = _write(transaction, rows, options)
         if bound is not None and check:
             _check_where(written, bound, condition, before)
         if dynamic and len(written):
             _replace_partitions(transaction, before, written, timezone)
-
-    return _add_rows(transaction, rows, options, settle)
+        transaction.add_files(written)
 
 
 def _check_replacement(table: Snapshot, options: RowOptions, *, where: Filter | None, dynamic: bool) -> None:
@@ -162,19 +146,12 @@ def _check_replacement(table: Snapshot, options: RowOptions, *, where: Filter | 
         raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(table.log.root))
 
 
-def _add_rows(
-    transaction: Transaction, rows: Rows, options: RowOptions, settle: Callable[[pa.Table], None]
-) -> WrittenRows:
-    """Write rows to new files, look at these, and add them; delete them if that fails."""
+def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Table:
+    """Write rows to new files, which are deleted if the transaction does not commit; return a row for each."""
     table = transaction.snapshot
     written = write_rows(table, rows, options)
-    try:
-        settle(written)
-        transaction.add_files(written)
-    except BaseException:
-        delete_files(table, written.column("path").to_pylist())
-        raise
-    return WrittenRows(written, table, rows.road(bool(table.partition_fields)))
+    transaction.note_written(written.column("path").to_pylist(), rows.road(bool(table.partition_fields)))
+    return written
 
 
 def _check_partitioning(table: Snapshot, partition_by: _Names, options: RowOptions) -> None:
@@ -204,27 +181,6 @@ def write_parameters(
     if dynamic:
         parameters["isDynamicPartitionOverwrite"] = "true"
     return parameters
-
-
-def commit_rows(
-    transaction: Transaction, written: WrittenRows | None, parameters: dict[str, str], text: str | None
-) -> CommitResult:
-    """Commit a write; delete the files that were written for it if it surely did not land.
-
-    Parameters
-    ----------
-    written
-        The files; None if the transaction has nothing to do.
-    parameters
-        What the history records, from `write_parameters`.
-    text
-        Text of the user that the history keeps.
-    """
-    if written is None:
-        return commit_files(transaction, transaction.snapshot, [], Provenance("WRITE", parameters, {}, text))
-    paths = written.files.column("path").to_pylist()
-    result = commit_files(transaction, written.table, paths, Provenance("WRITE", parameters, {}, text))
-    return replace(result, road=written.road)
 
 
 def _merge_schema(transaction: Transaction, found: pa.Schema) -> None:

@@ -57,6 +57,8 @@ class LogChange:
     entry: Entry | None = field(default=None, init=False)
     #: Whether the version before the next one has a version checksum.
     follows_checksum: bool = field(default=False, init=False)
+    #: Whether the log entry was sent, so that it may be part of the history.
+    is_sent: bool = field(default=False, init=False)
     _read_version: int | None = field(default=None, init=False)
     _listed: int = field(default=0, init=False)
 
@@ -66,6 +68,7 @@ class LogChange:
     def prepare(self) -> bool:
         """Check the change against newer commits, and build the log entry of the next version."""
         self.entry = None
+        self.is_sent = False
         self._listed = self.now()
         if self.state is None:
             self._check_absent()
@@ -127,6 +130,7 @@ class LogChange:
     def send(self) -> PutResult:
         """Put the log entry, unless there is one of this version."""
         entry = self._built()
+        self.is_sent = True
         return put_entry(self.log, entry.version, entry.data)
 
     def confirm(self) -> Fate:

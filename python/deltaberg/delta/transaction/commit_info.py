@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg._version import __version__
 from deltaberg.delta.actions.log_action import LogAction
 
-__all__ = ["Attempt", "Provenance"]
+__all__ = ["Attempt", "Provenance", "together"]
+
+#: Operations as the history names them that no single name fits.
+_NONE, _SEVERAL = "Manual Update", "TRANSACTION"
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,8 @@ class Provenance:
     """
 
     operation: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, int] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
 
     def action(self, attempt: Attempt, in_commit_timestamp: int | None, tags: Mapping[str, str]) -> LogAction:
@@ -84,3 +89,26 @@ class Provenance:
             "tags": dict(tags) or None,
         }
         return LogAction("commitInfo", {name: value for name, value in members.items() if value is not None})
+
+
+def together(operations: Sequence[Provenance]) -> Provenance:
+    """Return what the history says of several operations that become one commit.
+
+    Examples
+    --------
+    >>> together([Provenance("WRITE", {"mode": "Append"})]).parameters
+    {'mode': 'Append'}
+    >>> together([Provenance("WRITE"), Provenance("DELETE", {"predicate": "id = 1"})]).parameters["operations"]
+    '[{"operation": "WRITE"}, {"operation": "DELETE", "predicate": "id = 1"}]'
+    """
+    if len(operations) == 1:
+        return operations[0]
+    names = {one.operation for one in operations}
+    metrics: Counter[str] = Counter()
+    for one in operations:
+        metrics.update(one.metrics)
+    if not operations:
+        return Provenance(_NONE)
+    listed = [{"operation": one.operation, **one.parameters} for one in operations]
+    text = json.dumps(listed, ensure_ascii=False)
+    return Provenance(names.pop() if len(names) == 1 else _SEVERAL, {"operations": text}, dict(metrics))

@@ -6,7 +6,7 @@ A change is checked against every commit since the version that it was planned o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,15 +23,17 @@ from deltaberg.errors import (
     ConcurrentDeleteReadError,
     ConcurrentDomainError,
     ConcurrentTransactionError,
+    DeltabergError,
     MetadataChangedError,
     ProtocolChangedError,
 )
-from deltaberg.expressions import Filter
+from deltaberg.expressions import Filter, as_expression, bind, bound_paths
 from deltaberg.lossless_json import integer_of
+from deltaberg.schema import Struct
 from deltaberg.storage import PathResolver
 from deltaberg.table import Scan, scan_options
 
-__all__ = ["Claims", "Winner", "check_conflicts", "files_of_filter"]
+__all__ = ["Claims", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
 
 _AGAIN = "run the operation again: it will see the other commit"
 
@@ -69,6 +71,10 @@ class Claims:
     changes_metadata: bool = False
     changes_protocol: bool = False
     timezone: str = "UTC"
+
+    def copy(self) -> Claims:
+        """Return the same claims, to be extended on their own."""
+        return replace(self, filters=list(self.filters), read_paths=set(self.read_paths))
 
     @property
     def reads_nothing(self) -> bool:
@@ -201,3 +207,15 @@ def files_of_filter(snapshot: Snapshot, condition: Filter, timezone: str) -> lis
     scan = Scan(source, filter=condition, options=scan_options(None, {}, timezone))
     paths: list[str] = scan.plan.files.column("path").to_pylist()
     return paths
+
+
+def means_the_same(condition: Filter, before: Struct, after: Struct, timezone: str) -> bool:
+    """Return whether the columns of a filter are the same ones in two schemas of a table."""
+    names = []
+    for schema in (before, after):
+        try:
+            paths = bound_paths(bind(as_expression(condition), schema, timezone))
+        except DeltabergError:
+            return False
+        names.append([[(field.physical_name, str(path[-1].type)) for field in path] for path in paths])
+    return names[0] == names[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from deltaberg.delta.actions.log_action import LogAction
@@ -15,7 +15,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
-from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile
+from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile, total_rows
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 
 __all__ = ["Changes", "Entry", "build_entry", "check_growing"]
@@ -50,6 +50,17 @@ class Changes:
     transactions: dict[str, int] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
 
+    def copy(self) -> Changes:
+        """Return the same changes, to be changed further on their own."""
+        return replace(
+            self,
+            adds=dict(self.adds),
+            removes=dict(self.removes),
+            change_files=list(self.change_files),
+            transactions=dict(self.transactions),
+            domains=dict(self.domains),
+        )
+
     @property
     def new_files(self) -> list[AddedFile]:
         """The files that are added, but for those that only get another deletion vector."""
@@ -59,6 +70,25 @@ class Changes:
     def gone_files(self) -> list[RemovedFile]:
         """The files that are removed, but for those that only get another deletion vector."""
         return [file for path, file in self.removes.items() if path not in self.adds]
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """What a commit says that it did, as far as its files tell."""
+        added, removed = self.new_files, self.gone_files
+        if not added and not removed:
+            return {}
+        found = {"numFiles": len(added), "numOutputBytes": sum(file.size for file in added)}
+        rows = total_rows(added)
+        if rows is not None:
+            found["numOutputRows"] = rows
+        if removed:
+            found["numRemovedFiles"] = len(removed)
+            found["numRemovedBytes"] = sum(file.size for file in removed)
+        return found
+
+    def has_other_files(self, after: Changes) -> bool:
+        """Return whether later changes add or remove other files."""
+        return self.adds != after.adds or self.removes != after.removes
 
     @property
     def is_empty(self) -> bool:

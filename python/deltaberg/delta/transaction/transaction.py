@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
+from typing import TypeVar
 
-import pyarrow as pa
-
-from deltaberg.delta.actions.log_action import LogAction
-from deltaberg.delta.actions.table_actions import Metadata, Protocol
-from deltaberg.delta.data.change_files import change_file_texts
-from deltaberg.delta.features import supports
 from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
 from deltaberg.delta.transaction.change import LogChange
-from deltaberg.delta.transaction.commit_info import Attempt, Provenance
-from deltaberg.delta.transaction.conflict import Claims, files_of_filter
+from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
+from deltaberg.delta.transaction.conflict import Claims, files_of_filter, means_the_same
 from deltaberg.delta.transaction.entry import Changes, build_entry
 from deltaberg.delta.transaction.file_changes import (
-    AddedFile,
-    encode_path,
-    new_adds,
-    recorded_add,
-    removes_of,
     total_rows,
 )
 from deltaberg.delta.transaction.find import new_token
 from deltaberg.delta.transaction.isolation import isolation_level
-from deltaberg.delta.transaction.writable import check_protocol_change, check_writable
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.delta.transaction.own_files import OwnFiles
+from deltaberg.delta.transaction.pending_changes import PendingChanges
+from deltaberg.delta.transaction.writable import check_writable
+from deltaberg.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StorageError,
+    TableExistsError,
+    UnsupportedFeatureError,
+)
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, commit_change
 
 __all__ = ["Transaction"]
 
-_SYSTEM = "delta."
+_Own = TypeVar("_Own", bound="Transaction")
+#: Errors of a commit after which it surely is not part of the table, though it may have been sent.
+_NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 
 
-class Transaction:
+class Transaction(PendingChanges):
     """Changes of a Delta table that become visible together, as one version.
 
     As a context manager it commits at the end, unless an exception ends the block, or nothing was changed. Later
-    changes see earlier ones: `snapshot` is the table as the transaction leaves it.
+    changes see earlier ones: `snapshot` is the table as the transaction leaves it. If it ends without a commit, the
+    files that were written for it are deleted.
 
     Parameters
     ----------
@@ -60,6 +62,8 @@ class Transaction:
         has that version or a later one, nothing is committed.
     timezone
         The zone of timestamps without one in filters and partition values.
+    user_metadata
+        Text that the history keeps with the commit.
     unsafe_single_writer
         Write to a store in which two writers would overwrite one another. Surely nobody else must write.
     policy
@@ -80,7 +84,7 @@ class Transaction:
     1
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         log: LogDirectory,
         snapshot: Snapshot | None,
@@ -88,22 +92,26 @@ class Transaction:
         isolation: str | None = None,
         once: tuple[str, int] | None = None,
         timezone: str = "UTC",
+        user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
         policy: CommitPolicy | None = None,
         committed: Callable[[Snapshot], object] | None = None,
     ) -> None:
         if snapshot is not None:
             check_writable(snapshot)
+        super().__init__(snapshot, OwnFiles(log))
         self._log = log
-        self._base = snapshot
         self._isolation = isolation
         self._once = once
+        self._user_metadata = user_metadata
         self._policy = policy or CommitPolicy()
-        self._changes = Changes()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
-        #: Where the commit comes from; operations put their own in its place.
-        self.provenance = Provenance("Manual Update")
+        #: The operations that changed something, in their order.
+        self._operations: list[Provenance] = []
+        #: How many of them changed rows.
+        self._row_operations = 0
+        self._is_ended = False
         #: What the commit did; None before it.
         self.result: CommitResult | None = None
         self._committed = committed
@@ -124,7 +132,8 @@ class Transaction:
             The table is created by the transaction, and has no protocol or no metadata yet.
         """
         if self._view is None:
-            entry = build_entry(self._changes, self._base, self.provenance, Attempt(self._policy.now(), self.token))
+            attempt = Attempt(self._policy.now(), self.token)
+            entry = build_entry(self._changes, self._base, together(self._operations), attempt)
             if self._base is None:
                 self._view = Snapshot.first(self._log, entry.data)
             else:
@@ -145,6 +154,75 @@ class Transaction:
         """Whether the transaction changes nothing so far."""
         return self._changes.is_empty
 
+    @property
+    def timezone(self) -> str:
+        """The zone of timestamps without one in filters and partition values."""
+        return self._claims.timezone
+
+    # Its operations
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[Provenance]:
+        """Run one of the operations that the transaction consists of. If it fails, it has changed nothing.
+
+        Parameters
+        ----------
+        name
+            The operation as the history shall name it, such as ``WRITE``.
+
+        Returns
+        -------
+        Provenance
+            What the history says of it. The block fills in its parameters, and its metrics besides those that are
+            counted anyway.
+        """
+        self._check_open()
+        changes, claims, files = self._changes.copy(), self._claims.copy(), self._files.mark()
+        row_operations = self._row_operations
+        made = Provenance(name, {}, {})
+        try:
+            yield made
+            self._check_change_files(changes)
+        except BaseException:
+            self._changes, self._claims, self._view = changes, claims, None
+            self._row_operations = row_operations
+            self._files.return_to(files)
+            raise
+        self._operations.append(made)
+
+    def _check_change_files(self, before: Changes) -> None:
+        """Refuse change data files beside other changes of rows, which readers of changes would not see."""
+        if before.has_other_files(self._changes):
+            self._row_operations += 1
+        if self._changes.change_files and self._row_operations > 1:
+            raise UnsupportedFeatureError(
+                "changes of single rows cannot share a commit with other operations on rows while changes are recorded",
+                hint="commit them on their own, or set delta.enableChangeDataFeed to false",
+                table=str(self._log.root),
+                feature="changeDataFeed",
+            )
+
+    def note_written(self, paths: Iterable[str], road: str = "local") -> None:
+        """Take charge of files that were written for the transaction: they are deleted if it surely does not commit.
+
+        Parameters
+        ----------
+        paths
+            Decoded paths, relative to the table. Never name files that were there before.
+        road
+            The road that the rows took to them, as `CommitResult` names it.
+        """
+        self._files.note(paths, road)
+
+    def abort(self) -> None:
+        """End the transaction without a commit, and delete the files that were written for it.
+
+        After a commit was tried this does nothing.
+        """
+        if not self._is_ended:
+            self._is_ended = True
+            self._files.delete_all()
+
     # What it reads
 
     def read(self, condition: Filter | None = None) -> None:
@@ -154,7 +232,13 @@ class Transaction:
         """
         if condition is None:
             self._claims.whole = True
-        elif self._base is not None:
+        elif self._base is None:
+            return
+        elif self._changes.metadata is not None and not means_the_same(
+            condition, self._base.schema, self.snapshot.schema, self.timezone
+        ):
+            self._claims.whole = True
+        else:
             self._claims.filters.append(condition)
             self._claims.read_paths.update(files_of_filter(self._base, condition, self._claims.timezone))
 
@@ -162,161 +246,14 @@ class Transaction:
         """Declare that the changes depend on these files, by their recorded paths, being live."""
         self._claims.read_paths.update(paths)
 
-    # What it changes
-
-    def add_files(self, files: pa.Table, *, data_change: bool = True) -> None:
-        """Add files that were written for the transaction.
-
-        Parameters
-        ----------
-        files
-            A row for each file: ``path`` (relative to the table, decoded), ``size`` in bytes, ``modified`` in
-            milliseconds since 1970, ``record_count``, ``partition`` (a struct of typed values, in the order of the
-            partition columns), and statistics: the structs ``lower``, ``upper``, ``null_count`` and ``nan_count``.
-        data_change
-            Whether the rows are new. It is false for rows that only move to another file.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The transaction adds a file of this path already.
-        InvalidPartitionValueError
-            A partition value cannot be recorded.
-        """
-        table = self.snapshot
-        tight = supports(table.protocol, "deletionVectors")
-        self._add(new_adds(files, table.schema, table.partition_fields, data_change=data_change, tight=tight))
-
-    def add_actions(self, actions: Iterable[LogAction]) -> None:
-        """Add files by ``add`` actions that are recorded as they are, such as those of `recorded_adds`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            An action is not an ``add``, lacks a member, has other partition columns than the table, or the transaction
-            adds a file of this path already.
-        """
-        added = list(actions)
-        partitions = {field.physical_name for field in self.snapshot.partition_fields}
-        for action in added:
-            if action.name == "add" and set(action.members.get("partitionValues") or ()) != partitions:
-                raise InvalidArgumentError(
-                    "a file needs values for exactly the partition columns of the table",
-                    path=action.members.get("path"),
-                )
-        self._add([recorded_add(action) for action in added])
-
-    def _add(self, files: Iterable[AddedFile]) -> None:
-        adds, removes = self._changes.adds, self._changes.removes
-        for file in files:
-            if file.path in adds:
-                raise InvalidArgumentError("a transaction adds a file only once", path=file.path)
-            removed = removes.get(file.path)
-            if removed is not None and removed.vector == file.vector:
-                raise InvalidArgumentError("a transaction cannot remove a file and add it as it was", path=file.path)
-            adds[file.path] = file
-        self._changed()
-
-    def remove_files(self, files: pa.Table, *, data_change: bool = True) -> None:
-        """Remove live files.
-
-        Parameters
-        ----------
-        files
-            Rows of the live files of `snapshot` (``snapshot.live.table``).
-        data_change
-            Whether rows are deleted. It is false for rows that only move to another file.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The transaction removes one of the files already.
-        """
-        adds, removes = self._changes.adds, self._changes.removes
-        for file in removes_of(files, data_change=data_change):
-            added = adds.get(file.path)
-            if added is not None and added.vector == file.vector:
-                # What the transaction itself added is not recorded at all.
-                del adds[file.path]
-                continue
-            if file.path in removes:
-                raise InvalidArgumentError("a transaction removes a file only once", path=file.path)
-            removes[file.path] = file
-        self._changed()
-
-    def add_change_files(self, files: pa.Table) -> None:
-        """Add change data files: readers of changes take these rows, and not the files that are added and removed.
-
-        Parameters
-        ----------
-        files
-            A row for each file, as for `add_files`; its rows have ``_change_type`` as well.
-
-        Raises
-        ------
-        InvalidPartitionValueError
-            A partition value cannot be recorded.
-        """
-        paths = [encode_path(path) for path in files.column("path").to_pylist()]
-        self._changes.change_files += change_file_texts(paths, files, self.snapshot.partition_fields)
-        self._changed()
-
-    def lose_row_ids(self) -> None:
-        """Record that rows moved to other files without their ids, so that these are not stable."""
-        self._changes.loses_row_ids = True
-        self._changed()
-
-    def set_metadata(self, metadata: Metadata) -> None:
-        """Replace the metadata of the table."""
-        self._changes.metadata = metadata
-        self._changed()
-
-    def set_protocol(self, protocol: Protocol) -> None:
-        """Replace the protocol of the table, which only rises.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The protocol contradicts itself, or takes back what the table's demands.
-        UnsupportedFeatureError
-            It demands what is not supported.
-        """
-        before = self._changes.protocol or (self._base.protocol if self._base else Protocol(1, 1))
-        check_protocol_change(before, protocol)
-        self._changes.protocol = protocol
-        self._changed()
-
-    def set_transaction(self, application: str, version: int) -> None:
-        """Record the progress of an application, whatever was recorded before."""
-        self._changes.transactions[application] = version
-        self._changed()
-
-    def set_domain(self, name: str, configuration: str | None, *, system: bool = False) -> None:
-        """Set the configuration of a metadata domain, or remove the domain.
-
-        Parameters
-        ----------
-        configuration
-            The configuration; None removes the domain.
-        system
-            Allow a domain of the protocol itself, whose name begins with ``delta.``.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The domain belongs to the protocol.
-        """
-        if name.startswith(_SYSTEM) and not system:
-            raise InvalidArgumentError(
-                f"the domain {name} belongs to the protocol", hint="choose a name that does not begin with delta."
-            )
-        self._changes.domains[name] = configuration
-        self._changed()
-
     def _changed(self) -> None:
-        if self.result is not None:
-            raise InvalidArgumentError("the transaction is committed already", hint="begin another one")
+        self._check_open()
         self._view = None
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            state = "not committed" if self.result is None else "committed already"
+            raise InvalidArgumentError(f"the transaction is {state}, and has ended", hint="begin another one")
 
     # The commit
 
@@ -330,10 +267,12 @@ class Transaction:
     ) -> CommitResult:
         """Commit the changes as the next version.
 
+        If they surely are not committed, the files that were written for the transaction are deleted.
+
         Parameters
         ----------
         operation
-            The operation as the history shall name it, such as ``WRITE``.
+            The operation as the history shall name it, such as ``WRITE``; by default the one that ran.
         parameters
             Its parameters. Values that are no text are given as JSON text.
         metrics
@@ -350,17 +289,24 @@ class Transaction:
         TableExistsError
             The table was to be created, and exists.
         """
-        if self.result is not None:
-            raise InvalidArgumentError("the transaction is committed already", hint="begin another one")
+        self._check_open()
+        made = together(self._operations)
         if operation is not None:
-            self.provenance = Provenance(operation, parameters or {}, metrics or {}, user_metadata)
+            made = Provenance(operation, {**(parameters or {})}, {**made.metrics, **(metrics or {})})
         begun = time.monotonic()
-        change = self._change()
-        retries = commit_change(change, self._policy)
+        change: LogChange | None = None
+        self._is_ended = True
+        try:
+            change = self._change(replace(made, user_metadata=user_metadata or self._user_metadata))
+            retries = commit_change(change, self._policy)
+        except BaseException as error:
+            if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):
+                self._files.delete_all()
+            raise
         self.result = self._finish(change, retries, begun)
         return self.result
 
-    def _change(self) -> LogChange:
+    def _change(self, made: Provenance) -> LogChange:
         changes, claims = self._changes, self._claims
         claims.removed_paths = changes.removes.keys()
         claims.applications = changes.transactions.keys()
@@ -371,12 +317,9 @@ class Transaction:
         level = isolation_level(
             metadata.configuration if metadata else {}, self._isolation, changes_data=changes.changes_data
         )
-        provenance = self.provenance
-        if "numAddedFiles" not in provenance.metrics:
-            provenance = replace(provenance, metrics={**_counted(changes), **provenance.metrics})
-        return LogChange(
-            self._log, self._base, changes, claims, level, provenance, self.token, self._once, self._policy.now
-        )
+        if len(self._operations) > 1 or "numAddedFiles" not in made.metrics:
+            made = replace(made, metrics={**changes.counted, **made.metrics})
+        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
         changes, entry, state = self._changes, change.entry, change.state
@@ -384,8 +327,13 @@ class Transaction:
             # The loop had nothing to send: the progress is recorded in a version that exists.
             if state is None:
                 raise AssertionError("a new table is always committed")
+            self._files.delete_all()
             self._tell(state)
-            return CommitResult(state.version, self.token, self.provenance.operation, committed=False, retries=retries)
+            operation = change.provenance.operation
+            return CommitResult(
+                state.version, self.token, operation, committed=False, retries=retries, road=self._files.road
+            )
+        self._files.delete_dropped(changes.adds.keys())
         after = Snapshot.first(self._log, entry.data) if state is None else state.after(entry.version, entry.data)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
@@ -393,7 +341,7 @@ class Transaction:
         return CommitResult(
             entry.version,
             self.token,
-            self.provenance.operation,
+            change.provenance.operation,
             added_files=len(added),
             removed_files=len(removed),
             added_bytes=sum(file.size for file in added),
@@ -403,6 +351,7 @@ class Transaction:
             seconds=time.monotonic() - begun,
             warnings=tuple(warnings),
             metrics=change.provenance.metrics,
+            road=self._files.road,
         )
 
     def _tell(self, state: Snapshot) -> None:
@@ -410,26 +359,12 @@ class Transaction:
         if self._committed is not None:
             self._committed(state)
 
-    def __enter__(self) -> Transaction:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self.result is None and not self._changes.is_empty:
+        if kind is None and not self._is_ended and not self._changes.is_empty:
             self.commit()
-
-
-def _counted(changes: Changes) -> dict[str, int]:
-    """Return what a commit says that it did, as far as its files tell."""
-    added, removed = changes.new_files, changes.gone_files
-    if not added and not removed:
-        return {}
-    counted = {"numFiles": len(added), "numOutputBytes": sum(file.size for file in added)}
-    rows = total_rows(added)
-    if rows is not None:
-        counted["numOutputRows"] = rows
-    if removed:
-        counted["numRemovedFiles"] = len(removed)
-        counted["numRemovedBytes"] = sum(file.size for file in removed)
-    return counted
+        self.abort()

@@ -1,0 +1,93 @@
+"""A transaction of a Delta table with the verbs of the table, each of which becomes a part of one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.operations.delete import delete_rows
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.write import append_rows, overwrite_rows
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.expressions import Filter
+from deltaberg.schema import ColumnName
+
+__all__ = ["TableTransaction"]
+
+
+class TableTransaction(Transaction):
+    """Several operations on a Delta table that become one version, or none.
+
+    Each operation sees what the ones before it did: `snapshot` is the table as they leave it. An operation that fails
+    has changed nothing, so that a block that handles its exception can go on. At the end of the block everything is
+    committed at once. An exception that leaves the block commits nothing, and the files that were written are deleted.
+
+    The parameters are those of `Transaction`, which also has what is below the verbs: adding and removing files,
+    domains, and the protocol.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> with table.transaction() as transaction:
+    ...     transaction.append(pa.table({"id": [4], "name": ["d"]}))
+    ...     transaction.alter().add("price", pa.float64())
+    ...     transaction.append(pa.table({"id": [5], "price": [9.5]}))
+    Alteration(['ADD COLUMNS'])
+    >>> table.version, table.scan("id > 3").count()
+    (1, 2)
+    """
+
+    def append(
+        self,
+        data: Any,
+        *,
+        schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+    ) -> None:
+        """Append rows. The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.append`.
+
+        If the progress of an application that the transaction would record is recorded already, nothing is written.
+        """
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        append_rows(self, data, options, partition_by)
+
+    def overwrite(  # noqa: PLR0913
+        self,
+        data: Any,
+        *,
+        where: Filter | None = None,
+        dynamic: bool = False,
+        check: bool = True,
+        schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+    ) -> None:
+        """Replace rows, including those that the transaction has written.
+
+        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.overwrite`.
+        """
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by)
+
+    def delete(self, where: Filter | None, *, strategy: str | None = None) -> None:
+        """Delete the rows that match a filter, including those that the transaction has written.
+
+        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.delete`. On a table that
+        records a change data feed, it must be the only operation on rows unless whole files match.
+        """
+        delete_rows(self, where, RowOptions(), strategy=strategy)
+
+    def alter(self) -> Alteration:
+        """Change columns, properties, features and clustering. Each change takes effect at once in the transaction.
+
+        The result has no commit of its own: the transaction commits it.
+        """
+        return Alteration(self, is_part=True)

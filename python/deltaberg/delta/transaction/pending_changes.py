@@ -1,0 +1,199 @@
+"""What a transaction changes: files, metadata, the protocol, the progress of applications, and domains."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.log_action import LogAction
+from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.data.change_files import change_file_texts
+from deltaberg.delta.features import supports
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.entry import Changes
+from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
+from deltaberg.delta.transaction.own_files import OwnFiles
+from deltaberg.delta.transaction.writable import check_protocol_change
+from deltaberg.errors import InvalidArgumentError
+
+__all__ = ["PendingChanges"]
+
+_SYSTEM = "delta."
+
+
+class PendingChanges(ABC):
+    """The changes of a transaction, which it commits together.
+
+    Parameters
+    ----------
+    base
+        The version that they are planned on; None creates the table.
+    files
+        The files that are written for them.
+    """
+
+    def __init__(self, base: Snapshot | None, files: OwnFiles) -> None:
+        self._base = base
+        self._changes = Changes()
+        self._files = files
+
+    @property
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """The table as the changes leave it, as far as they go."""
+
+    @abstractmethod
+    def _changed(self) -> None:
+        """Take note of a change, or refuse it."""
+
+    def add_files(self, files: pa.Table, *, data_change: bool = True) -> None:
+        """Add files that were written for the transaction.
+
+        Parameters
+        ----------
+        files
+            A row for each file: ``path`` (relative to the table, decoded), ``size`` in bytes, ``modified`` in
+            milliseconds since 1970, ``record_count``, ``partition`` (a struct of typed values, in the order of the
+            partition columns), and statistics: the structs ``lower``, ``upper``, ``null_count`` and ``nan_count``.
+        data_change
+            Whether the rows are new. It is false for rows that only move to another file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The transaction adds a file of this path already.
+        InvalidPartitionValueError
+            A partition value cannot be recorded.
+        """
+        table = self.snapshot
+        tight = supports(table.protocol, "deletionVectors")
+        self._add(new_adds(files, table.schema, table.partition_fields, data_change=data_change, tight=tight))
+
+    def add_actions(self, actions: Iterable[LogAction]) -> None:
+        """Add files by ``add`` actions that are recorded as they are, such as those of `recorded_adds`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An action is not an ``add``, lacks a member, has other partition columns than the table, or the transaction
+            adds a file of this path already.
+        """
+        added = list(actions)
+        partitions = {field.physical_name for field in self.snapshot.partition_fields}
+        for action in added:
+            if action.name == "add" and set(action.members.get("partitionValues") or ()) != partitions:
+                raise InvalidArgumentError(
+                    "a file needs values for exactly the partition columns of the table",
+                    path=action.members.get("path"),
+                )
+        self._add([recorded_add(action) for action in added])
+
+    def _add(self, files: Iterable[AddedFile]) -> None:
+        adds, removes = self._changes.adds, self._changes.removes
+        for file in files:
+            if file.path in adds:
+                raise InvalidArgumentError("a transaction adds a file only once", path=file.path)
+            removed = removes.get(file.path)
+            if removed is not None and removed.vector == file.vector:
+                raise InvalidArgumentError("a transaction cannot remove a file and add it as it was", path=file.path)
+            adds[file.path] = file
+        self._changed()
+
+    def remove_files(self, files: pa.Table, *, data_change: bool = True) -> None:
+        """Remove live files.
+
+        Parameters
+        ----------
+        files
+            Rows of the live files of `snapshot` (``snapshot.live.table``).
+        data_change
+            Whether rows are deleted. It is false for rows that only move to another file.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The transaction removes one of the files already.
+        """
+        adds, removes = self._changes.adds, self._changes.removes
+        for file in removes_of(files, data_change=data_change):
+            added = adds.get(file.path)
+            if added is not None and added.vector == file.vector:
+                # What the transaction itself added is not recorded at all.
+                del adds[file.path]
+                self._files.drop(file.path)
+                continue
+            if file.path in removes:
+                raise InvalidArgumentError("a transaction removes a file only once", path=file.path)
+            removes[file.path] = file
+        self._changed()
+
+    def add_change_files(self, files: pa.Table) -> None:
+        """Add change data files: readers of changes take these rows, and not the files that are added and removed.
+
+        Parameters
+        ----------
+        files
+            A row for each file, as for `add_files`; its rows have ``_change_type`` as well.
+
+        Raises
+        ------
+        InvalidPartitionValueError
+            A partition value cannot be recorded.
+        """
+        paths = [encode_path(path) for path in files.column("path").to_pylist()]
+        self._changes.change_files += change_file_texts(paths, files, self.snapshot.partition_fields)
+        self._changed()
+
+    def lose_row_ids(self) -> None:
+        """Record that rows moved to other files without their ids, so that these are not stable."""
+        self._changes.loses_row_ids = True
+        self._changed()
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Replace the metadata of the table."""
+        self._changes.metadata = metadata
+        self._changed()
+
+    def set_protocol(self, protocol: Protocol) -> None:
+        """Replace the protocol of the table, which only rises.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The protocol contradicts itself, or takes back what the table's demands.
+        UnsupportedFeatureError
+            It demands what is not supported.
+        """
+        before = self._changes.protocol or (self._base.protocol if self._base else Protocol(1, 1))
+        check_protocol_change(before, protocol)
+        self._changes.protocol = protocol
+        self._changed()
+
+    def set_transaction(self, application: str, version: int) -> None:
+        """Record the progress of an application, whatever was recorded before."""
+        self._changes.transactions[application] = version
+        self._changed()
+
+    def set_domain(self, name: str, configuration: str | None, *, system: bool = False) -> None:
+        """Set the configuration of a metadata domain, or remove the domain.
+
+        Parameters
+        ----------
+        configuration
+            The configuration; None removes the domain.
+        system
+            Allow a domain of the protocol itself, whose name begins with ``delta.``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The domain belongs to the protocol.
+        """
+        if name.startswith(_SYSTEM) and not system:
+            raise InvalidArgumentError(
+                f"the domain {name} belongs to the protocol", hint="choose a name that does not begin with delta."
+            )
+        self._changes.domains[name] = configuration
+        self._changed()

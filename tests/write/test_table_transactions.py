@@ -1,0 +1,229 @@
+"""Several operations of the public interface that become one version, or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import CommitPolicy, DeltaTable, create_table
+from deltaberg.errors import (
+    CommitUnknownError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    InvalidArgumentError,
+    SchemaError,
+    StorageError,
+)
+from deltaberg.storage import PutOutcome, PutResult
+from deltaberg.storage.local import LocalStorage
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
+
+
+def _rows(*numbers: int, p: str = "a") -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64()), "p": [p] * len(numbers)})
+
+
+def _data_files(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
+
+
+def _live(table: DeltaTable) -> set[str]:
+    return set(table.live_files.column("path").to_pylist())
+
+
+def _entry(root: Path, version: int) -> list[dict[str, Any]]:
+    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """A partitioned table of two rows in two files."""
+    made = create_table(tmp_path / "t", _COLUMNS, partition_by="p", properties={"delta.columnMapping.mode": "name"})
+    made.append(pa.table({"id": [1, 2], "p": ["a", "b"]}))
+    return made
+
+
+@pytest.mark.req("DL-GEN-04", "DL-LOG-02")
+@pytest.mark.req("DL-ACT-23", half="writer")
+def test_later_operations_see_earlier_ones(tmp_path: Path, table: DeltaTable) -> None:
+    old = _data_files(tmp_path / "t")
+    with table.transaction(user_metadata="nightly") as transaction:
+        transaction.append(_rows(3, p="a"))
+        transaction.append(_rows(4, p="c").append_column("x", pa.array([0.5])), schema_mode="merge")
+        transaction.alter().rename("x", "y").set({"owner": "ada"})
+        # It replaces the row that was there, and the one that the transaction has added.
+        transaction.overwrite(_rows(5, p="a").append_column("y", pa.array([1.5])), where="p = 'a'")
+        assert ids_of(DeltaTable(tmp_path / "t")) == [1, 2]
+        assert table.version == 1
+    result = transaction.result
+    assert result is not None
+    assert (result.version, result.added_files, result.removed_files, result.added_rows) == (2, 2, 1, 2)
+    opened = DeltaTable(tmp_path / "t", validate=True)
+    for found in (table, opened):
+        rows = sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert rows == [
+            {"id": 2, "p": "b", "y": None},
+            {"id": 4, "p": "c", "y": 0.5},
+            {"id": 5, "p": "a", "y": 1.5},
+        ]
+        assert found.properties["owner"] == "ada"
+    actions = _entry(tmp_path / "t", 2)
+    assert sorted(name for action in actions for name in action) == [
+        *("add", "add", "commitInfo", "metaData", "remove"),
+    ]
+    # The file that was replaced at once is gone.
+    assert _data_files(tmp_path / "t") == old | _live(table)
+    info = actions[0]["commitInfo"]
+    assert (info["operation"], info["userMetadata"]) == ("TRANSACTION", "nightly")
+    named = [one["operation"] for one in json.loads(info["operationParameters"]["operations"])]
+    assert named == ["WRITE", "WRITE", "RENAME COLUMN", "SET TBLPROPERTIES", "WRITE"]
+
+
+def test_one_operation_is_recorded_as_itself(tmp_path: Path, table: DeltaTable) -> None:
+    with table.transaction() as transaction:
+        transaction.append(_rows(3))
+    info = _entry(tmp_path / "t", 2)[0]["commitInfo"]
+    assert (info["operation"], info["operationParameters"]) == ("WRITE", {"mode": "Append", "partitionBy": '["p"]'})
+    assert info["isBlindAppend"] is True
+
+
+@pytest.mark.req("DL-LOG-03", half="writer")
+def test_an_exception_leaves_nothing(tmp_path: Path, table: DeltaTable) -> None:
+    old = _data_files(tmp_path / "t")
+
+    def fail() -> None:
+        with table.transaction() as transaction:
+            transaction.append(_rows(3))
+            transaction.overwrite(_rows(4))
+            assert len(_data_files(tmp_path / "t")) > len(old)
+            raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        fail()
+    assert _data_files(tmp_path / "t") == old
+    assert DeltaTable(tmp_path / "t").version == 1
+
+
+def test_an_abort_by_hand(tmp_path: Path, table: DeltaTable) -> None:
+    old = _data_files(tmp_path / "t")
+    transaction = table.transaction()
+    transaction.append(_rows(3))
+    transaction.abort()
+    assert _data_files(tmp_path / "t") == old
+    with pytest.raises(InvalidArgumentError, match="not committed, and has ended"):
+        transaction.append(_rows(4))
+    assert _data_files(tmp_path / "t") == old
+
+
+def test_an_operation_that_fails_has_changed_nothing(tmp_path: Path, table: DeltaTable) -> None:
+    with table.transaction() as transaction:
+        transaction.append(_rows(3))
+        before = transaction.snapshot
+        files = _data_files(tmp_path / "t")
+        wrong = pa.table({"id": ["seven"], "p": ["a"], "new": [1]})
+        with pytest.raises(SchemaError):
+            transaction.append(wrong, schema_mode="merge")
+        with pytest.raises(SchemaError):
+            transaction.overwrite(wrong)
+        assert transaction.snapshot.schema == before.schema
+        assert transaction.snapshot.live.table == before.live.table
+        assert _data_files(tmp_path / "t") == files
+    assert (ids_of(table), table.schema.names) == ([1, 2, 3], ["id", "p"])
+    assert sorted(name for action in _entry(tmp_path / "t", 2) for name in action) == ["add", "commitInfo"]
+
+
+def test_a_lost_race_leaves_no_files(tmp_path: Path, table: DeltaTable) -> None:
+    other = DeltaTable(tmp_path / "t")
+    with pytest.raises(ConcurrentDeleteDeleteError), table.transaction(isolation="WriteSerializable") as transaction:
+        transaction.append(_rows(3))
+        transaction.overwrite(_rows(4), where="p = 'a'")
+        other.overwrite(_rows(), where="p = 'a'")
+    assert transaction.result is None
+    assert len(_data_files(tmp_path / "t")) == 2
+    assert ids_of(DeltaTable(tmp_path / "t")) == [2]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_files_stay_unless_the_commit_surely_failed(
+    tmp_path: Path, table: DeltaTable, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    def put(*_arguments: Any, **_options: Any) -> PutResult:
+        if is_known:
+            raise StorageError("denied")
+        return PutResult(PutOutcome.UNKNOWN, StorageError("no answer"))
+
+    policy = CommitPolicy(sends=2, wait=lambda _: None)
+    with (
+        pytest.raises(StorageError if is_known else CommitUnknownError),
+        table.transaction(policy=policy) as transaction,
+    ):
+        transaction.append(_rows(3))
+        written = _data_files(tmp_path / "t")
+        monkeypatch.setattr(LocalStorage, "put", put)
+    assert len(written) == 3
+    assert (_data_files(tmp_path / "t") == written) == (not is_known)
+
+
+@pytest.mark.req("DL-ACT-25", half="writer")
+def test_progress_that_is_recorded_already(tmp_path: Path, table: DeltaTable) -> None:
+    for number in range(2):
+        with table.transaction(txn=("app", 7)) as transaction:
+            transaction.append(_rows(3))
+            transaction.overwrite(_rows(4), where="p = 'a'")
+        assert transaction.result is not None
+        assert transaction.result.committed == (number == 0)
+    assert (table.version, ids_of(table)) == (2, [2, 4])
+    assert _data_files(tmp_path / "t") >= _live(table)
+
+
+def test_nothing_after_the_end(table: DeltaTable) -> None:
+    with table.transaction() as transaction:
+        transaction.append(_rows(3))
+    for change in (transaction.append, transaction.overwrite):
+        with pytest.raises(InvalidArgumentError, match="committed already"):
+            change(_rows(4))
+    with pytest.raises(InvalidArgumentError, match="committed already"):
+        transaction.alter().add("z", pa.int8())
+    assert ids_of(table) == [1, 2, 3]
+
+
+def test_a_part_has_no_commit_of_its_own(table: DeltaTable) -> None:
+    with table.transaction() as transaction:
+        altered = transaction.alter().add("z", pa.int8())
+        with pytest.raises(InvalidArgumentError, match="leave out commit"):
+            altered.commit()
+    assert (table.version, table.schema.names) == (2, ["id", "p", "z"])
+
+
+def test_row_ids_of_one_commit(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ids().schema, properties={"delta.enableRowTracking": "true"})
+    with table.transaction() as transaction:
+        transaction.append(ids(1, 2))
+        transaction.append(ids(3))
+        transaction.overwrite(ids(4, 5))
+        transaction.append(ids(6))
+    files = table.live_files.select(["baseRowId", "defaultRowCommitVersion"]).to_pylist()
+    assert sorted(tuple(file.values()) for file in files) == [(0, 1), (2, 1)]
+    assert table.row_id_high_water_mark == 2
+    assert ids_of(table) == [4, 5, 6]
+
+
+def test_a_filter_that_means_something_else_before(tmp_path: Path, table: DeltaTable) -> None:
+    """A filter on a column that the transaction has renamed claims the whole table, so that no commit is overlooked."""
+    other = DeltaTable(tmp_path / "t")
+    transaction = table.transaction()
+    transaction.alter().rename("p", "q")
+    transaction.overwrite(_rows(4, p="b").rename_columns(["id", "q"]), where="q = 'b'")
+    other.append(_rows(9, p="c"))
+    with pytest.raises(ConcurrentAppendError, match="the whole table was read"):
+        transaction.commit()
+    assert ids_of(DeltaTable(tmp_path / "t")) == [1, 2, 9]
