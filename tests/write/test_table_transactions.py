@@ -143,10 +143,12 @@ def test_an_operation_that_fails_has_changed_nothing(tmp_path: Path, table: Delt
 
 def test_a_lost_race_leaves_no_files(tmp_path: Path, table: DeltaTable) -> None:
     other = DeltaTable(tmp_path / "t")
-    with pytest.raises(ConcurrentDeleteDeleteError), table.transaction(isolation="WriteSerializable") as transaction:
-        transaction.append(_rows(3))
-        transaction.overwrite(_rows(4), where="p = 'a'")
-        other.overwrite(_rows(), where="p = 'a'")
+    transaction = table.transaction(isolation="WriteSerializable")
+    transaction.append(_rows(3))
+    transaction.overwrite(_rows(4), where="p = 'a'")
+    other.overwrite(_rows(), where="p = 'a'")
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        transaction.commit()
     assert transaction.result is None
     assert len(_data_files(tmp_path / "t")) == 2
     assert ids_of(DeltaTable(tmp_path / "t")) == [2]
@@ -161,14 +163,12 @@ def test_files_stay_unless_the_commit_surely_failed(
             raise StorageError("denied")
         return PutResult(PutOutcome.UNKNOWN, StorageError("no answer"))
 
-    policy = CommitPolicy(sends=2, wait=lambda _: None)
-    with (
-        pytest.raises(StorageError if is_known else CommitUnknownError),
-        table.transaction(policy=policy) as transaction,
-    ):
-        transaction.append(_rows(3))
-        written = _data_files(tmp_path / "t")
-        monkeypatch.setattr(LocalStorage, "put", put)
+    transaction = table.transaction(policy=CommitPolicy(sends=2, wait=lambda _: None))
+    transaction.append(_rows(3))
+    written = _data_files(tmp_path / "t")
+    monkeypatch.setattr(LocalStorage, "put", put)
+    with pytest.raises(StorageError if is_known else CommitUnknownError), transaction:
+        pass
     assert len(written) == 3
     assert (_data_files(tmp_path / "t") == written) == (not is_known)
 

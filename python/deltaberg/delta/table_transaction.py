@@ -34,8 +34,8 @@ class TableTransaction(Transaction):
     ...     transaction.alter().add("price", pa.float64())
     ...     transaction.append(pa.table({"id": [5], "price": [9.5]}))
     Alteration(['ADD COLUMNS'])
-    >>> table.version, table.scan("id > 3").count()
-    (1, 2)
+    >>> table.scan("id > 3", columns=["id", "price"]).to_arrow().to_pylist()
+    [{'id': 4, 'price': None}, {'id': 5, 'price': 9.5}]
     """
 
     def append(

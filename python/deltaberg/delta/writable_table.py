@@ -71,8 +71,8 @@ class WritableTable:
         >>> with table.transaction(user_metadata="nightly load") as transaction:
         ...     transaction.overwrite(pa.table({"id": [7], "name": ["g"]}))
         ...     transaction.append(pa.table({"id": [8], "name": ["h"]}))
-        >>> transaction.result.version, table.scan().to_arrow()["id"].to_pylist()
-        (1, [7, 8])
+        >>> transaction.result.added_rows, table.scan().to_arrow()["id"].to_pylist()
+        (2, [7, 8])
         """
         if self._options.pins:
             raise InvalidArgumentError(
