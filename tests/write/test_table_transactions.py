@@ -17,6 +17,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     SchemaError,
     StorageError,
+    UnsupportedFeatureError,
 )
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
@@ -227,3 +228,39 @@ def test_a_filter_that_means_something_else_before(tmp_path: Path, table: DeltaT
     with pytest.raises(ConcurrentAppendError, match="the whole table was read"):
         transaction.commit()
     assert ids_of(DeltaTable(tmp_path / "t")) == [1, 2, 9]
+
+
+@pytest.mark.parametrize("strategy", ["merge-on-read", "copy-on-write"])
+@pytest.mark.req("DL-ACT-22", "DL-ACT-23", half="writer")
+def test_rows_are_deleted_twice(tmp_path: Path, strategy: str) -> None:
+    """Each path is added and removed at most once, and rows that the transaction has added can be deleted."""
+    table = create_table(tmp_path / "t", ids().schema, properties={"delta.enableDeletionVectors": "true"})
+    table.append(ids(*range(10)))
+    with table.transaction() as transaction:
+        transaction.delete("id = 1", strategy=strategy)
+        transaction.append(ids(20, 21, 22))
+        transaction.delete("id IN (2, 21)", strategy=strategy)
+        transaction.delete("id = 3", strategy=strategy)
+        transaction.append(ids(3))
+    assert ids_of(table) == [0, 3, 4, 5, 6, 7, 8, 9, 20, 22]
+    assert ids_of(DeltaTable(tmp_path / "t", validate=True)) == ids_of(table)
+    for kind in ("add", "remove"):
+        paths = [action[kind]["path"] for action in _entry(tmp_path / "t", 2) if kind in action]
+        assert len(paths) == len(set(paths)) > 0
+    assert _data_files(tmp_path / "t") >= _live(table)
+    assert len(_data_files(tmp_path / "t") - _live(table)) == (strategy == "copy-on-write")
+
+
+def test_changes_of_rows_are_never_hidden_from_the_change_data_feed(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ids().schema, properties={"delta.enableChangeDataFeed": "true"})
+    table.append(ids(1, 2))
+    with table.transaction() as transaction:
+        transaction.append(ids(3))
+        with pytest.raises(UnsupportedFeatureError, match="commit them on their own"):
+            transaction.delete("id = 1")
+    assert ids_of(table) == [1, 2, 3]
+    with table.transaction() as transaction:
+        transaction.alter().set({"owner": "ada"})
+        transaction.delete("id = 1")
+    changed = table.changes(2, 3).to_arrow().select(["id", "_change_type"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in changed) == [(1, "delete"), (3, "insert")]
