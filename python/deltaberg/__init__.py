@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs import load_catalog
     from deltaberg.table import CommitPolicy, CommitResult, Scan, ScanOptions
+    from deltaberg.table.compact import CompactResult
 
 __all__ = [
     "CheckpointLayout",
     "CommitPolicy",
     "CommitResult",
+    "CompactResult",
     "DeltaTable",
     "DeltabergError",
     "IcebergTable",
@@ -45,6 +47,7 @@ _HOMES = {
     "CheckpointLayout": "deltaberg.delta",
     "CommitPolicy": "deltaberg.table",
     "CommitResult": "deltaberg.table",
+    "CompactResult": "deltaberg.table.compact",
     "DeltaTable": "deltaberg.delta",
     "DeltabergError": "deltaberg.errors",
     "IcebergTable": "deltaberg.iceberg",

@@ -146,6 +146,8 @@ _ALL = [
     Operation(
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"
     ),
+    Operation("compact", lambda at: at.table.compact()),
+    Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),
     Operation("transaction of several operations", _verbs, _values(8, 9)),
     Operation("checkpoint", lambda at: at.table.checkpoint(), versions=0),

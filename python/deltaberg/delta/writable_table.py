@@ -7,12 +7,15 @@ from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.operations.compact import Compaction, compact_table
+from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.table_transaction import TableTransaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
+from deltaberg.table.compact import CompactResult, Packing
 
 __all__ = ["WritableTable"]
 
@@ -327,3 +330,80 @@ class WritableTable:
             if transaction.is_empty:
                 return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
             return transaction.commit()
+
+    def compact(  # noqa: PLR0913
+        self,
+        where: Filter | None = None,
+        *,
+        target_size: int | None = None,
+        min_files: int = 2,
+        max_deleted: float = 0.05,
+        group_size: int = 16 << 30,
+        max_concurrent: int | None = None,
+        compression: str | None = None,
+        user_metadata: str | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> CompactResult:
+        """Put small files together, and drop deleted rows from files, without any change of the rows.
+
+        Files of a partition that are smaller than three quarters of the target size are put together in the order in
+        which they were written, and their rows stay in order. The work is divided into groups, each of which is one
+        commit. A group is left as it is if another commit changed one of its files meanwhile; appends do not matter.
+        Where row tracking is enabled, rows keep their ids and versions (Delta protocol, "Row Tracking").
+
+        The old files stay in the store until vacuum, so that older versions can still be read.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this filter are rewritten; a filter on partition columns chooses whole
+            partitions.
+        target_size
+            Bytes of a new file at most, approximately; by default the property ``delta.targetFileSize``, else 128 MiB.
+        min_files
+            How many files are put into a new one at least.
+        max_deleted
+            Files with a larger share of deleted rows are rewritten whatever their size.
+        group_size
+            Bytes of the files that one commit replaces.
+        max_concurrent
+            How many new files are written at a time; by default the number of processors. Memory does not depend on
+            it.
+        compression
+            The codec of the new files, as for `append`.
+        user_metadata
+            Text that the history keeps with the commits.
+        unsafe_single_writer
+            As for `transaction`.
+
+        Returns
+        -------
+        CompactResult
+            What became of each group: its commit, or the conflict because of which its files stay.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table has writer features that are not supported, or ids of rows that cannot be kept.
+        CommitUnknownError
+            It is not known whether the commit of a group took effect. Groups before it are committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> for number in (4, 5):
+        ...     _ = table.append(pa.table({"id": [number], "name": ["x"]}))
+        >>> done = table.compact()
+        >>> done.removed_files > done.added_files == 1, done.conflicts
+        (True, [])
+        """
+        packing = Packing(target_size or 1, min_files, max_deleted, group_size)
+        rows = RowOptions(target_file_size=target_size, compression=compression)
+        compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
+        return compact_table(
+            lambda: self.transaction(user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer),
+            lambda: self._set(self._snapshot.newer()),
+            compaction,
+        )

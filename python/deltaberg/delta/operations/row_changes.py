@@ -7,7 +7,7 @@ becomes of their files is the same for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from deltaberg.delta.data.change_files import CHANGE_DATA, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.statistics_text import loosened_statistics
 from deltaberg.delta.data.written_vectors import VectorWriter
+from deltaberg.delta.operations.row_ids import RowIds
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
@@ -24,8 +25,8 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.expressions import Filter, as_expression, bind
-from deltaberg.files import METADATA, BitmapRef, load_bitmap
-from deltaberg.schema import ColumnName, Struct, arrow_schema, as_array
+from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.schema import Struct, arrow_schema, as_array
 from deltaberg.storage import PathResolver
 from deltaberg.table import checked_choice, scan_options
 from deltaberg.table.read.bound import BoundScan
@@ -46,7 +47,6 @@ __all__ = ["COPY_ON_WRITE", "MERGE_ON_READ", "RowChanges", "check_changeable", "
 
 MERGE_ON_READ, COPY_ON_WRITE = "merge-on-read", "copy-on-write"
 _VECTORS = "delta.enableDeletionVectors"
-_ROW_PARTS = ("row_id", "row_commit_version")
 
 #: Gives batches of rows, with the columns of the table; called again, it gives the same rows.
 Rows = Callable[[], Iterator[pa.RecordBatch]]
@@ -130,7 +130,7 @@ class RowChanges:
         self._counts = _Counts()
         self._begun = time.monotonic()
         self._new_bytes = self._new_files = self._gone_bytes = self._gone_files = self._change_files = 0
-        self._row_ids = _RowIds(self.table)
+        self._row_ids = RowIds(self.table)
         #: The numbers of rows in files where the log is not to be believed.
         self._file_rows: dict[int, int] = {}
 
@@ -382,57 +382,3 @@ class _Vectors:
         for part in parts:
             found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
         return found.positions(number)
-
-
-class _RowIds:
-    """Row ids and row commit versions of rows that move to other files, in the columns that the table keeps them in."""
-
-    def __init__(self, table: Snapshot) -> None:
-        source = SnapshotSource(table, table.log.store, PathResolver(table.log.root), "UTC")
-        layout = source.layout
-        self._width = len(table.schema)
-        named = [field for field in (layout.row_id, layout.row_version) if field is not None]
-        is_visible = source.hidden.get(METADATA) is not None
-        tracks = "rowTracking" in table.active_features
-        #: Whether ids stay with their rows. They need not where the table does not rely on them.
-        self.are_kept = tracks and is_visible and len(named) == len(_ROW_PARTS)
-        #: The columns of files.
-        self.stored = Struct((*table.schema, *named)) if self.are_kept else table.schema
-        names: list[ColumnName] = [(field.name,) for field in table.schema]
-        #: The columns to read of rows that move.
-        self.columns: Sequence[ColumnName] = (
-            [*names, *((METADATA, part) for part in _ROW_PARTS)] if self.are_kept else names
-        )
-        self._schema = arrow_schema(self.stored)
-
-    def change(self, change: Change) -> Change:
-        """Return a change of rows with ids: a row that replaces another keeps its id, and gets the new version."""
-        if not self.are_kept:
-            return change
-
-        def tracked(batch: pa.RecordBatch) -> Replacement:
-            places = [*range(self._width), *range(self._width + 1, batch.num_columns)]
-            found = change(batch.select(places))
-            metadata = batch.column(self._width)
-            ids = pc.struct_field(metadata, 0).take(found.sources)
-            kept = pa.StructArray.from_arrays([ids, pa.nulls(len(ids), pa.int64())], fields=list(metadata.type))
-            rows = [*found.rows.columns, kept]
-            names = [*found.rows.schema.names, METADATA]
-            return Replacement(pa.RecordBatch.from_arrays(rows, names=names), found.sources)
-
-        return tracked
-
-    def flat(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows with their ids and versions as columns of files."""
-        arrays = batch.columns[: self._width]
-        if self.are_kept:
-            metadata = batch.column(self._width)
-            arrays += [pc.struct_field(metadata, part) for part in range(len(_ROW_PARTS))]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def new(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return new rows, which get their ids from the file."""
-        extra = len(self._schema) - self._width
-        return pa.RecordBatch.from_arrays(
-            [*batch.columns, *(pa.nulls(batch.num_rows, pa.int64()) for _ in range(extra))], schema=self._schema
-        )

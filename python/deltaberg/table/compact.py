@@ -1,0 +1,203 @@
+"""Compaction of tables of every format: which files are put together, and what became of them.
+
+Files are packed into *bins*, each of which becomes one file. Bins are taken together into *groups*, each of which is
+one commit, so that the work of a commit is bounded, and a conflict costs one group only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deltaberg.errors import CommitConflictError, InvalidArgumentError
+from deltaberg.table.arguments import checked_number
+from deltaberg.table.commit import CommitResult
+
+__all__ = ["CompactResult", "CompactedGroup", "PackedFile", "Packing", "group_bins", "pack_files"]
+
+#: A file with this share of the target size is large enough.
+_LARGE = 0.75
+
+
+class PackedFile(NamedTuple):
+    """A file as packing sees it.
+
+    Parameters
+    ----------
+    row
+        The number by which the caller knows it.
+    partition
+        What is equal for files that may be put together.
+    size
+        Its size in bytes.
+    deleted
+        The share of its rows that are deleted.
+    """
+
+    row: int
+    partition: Hashable
+    size: int
+    deleted: float = 0.0
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Which files are put together.
+
+    Parameters
+    ----------
+    target_size
+        Bytes of a new file at most, as far as the sizes of the old files tell.
+    min_files
+        How many files a bin has at least. A file that is only rewritten to drop its deleted rows is a bin of its own.
+    max_deleted
+        Files with a larger share of deleted rows are rewritten whatever their size.
+    group_size
+        Bytes of the files that one commit replaces. A bin that is larger is committed alone.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A number is out of its range.
+    """
+
+    target_size: int
+    min_files: int = 2
+    max_deleted: float = 0.05
+    group_size: int = 16 << 30
+
+    def __post_init__(self) -> None:
+        checked_number("target_size", self.target_size, 1, "pass a positive number of bytes")
+        checked_number("min_files", self.min_files, 2, "a single file cannot be put together")
+        checked_number("group_size", self.group_size, 1, "pass a positive number of bytes")
+        share = self.max_deleted
+        if type(share) not in (int, float) or not 0 <= share <= 1:
+            raise InvalidArgumentError(f"max_deleted is {share!r}", hint="pass a share of the rows, from 0 to 1")
+
+
+def pack_files(files: Sequence[PackedFile], packing: Packing) -> list[list[PackedFile]]:
+    """Return the bins of files that are to be put together; other files stay as they are.
+
+    Files of a partition stay in the given order, within bins and from one bin to the next, so that rows that were
+    written together stay together.
+
+    Examples
+    --------
+    >>> files = [PackedFile(row, "p", size) for row, size in enumerate((40, 30, 90, 20, 60))]
+    >>> [[file.row for file in files] for files in pack_files(files, Packing(target_size=100))]
+    [[0, 1, 3]]
+    """
+    partitions: dict[Hashable, list[PackedFile]] = {}
+    for file in files:
+        if file.size < _LARGE * packing.target_size or file.deleted > packing.max_deleted:
+            partitions.setdefault(file.partition, []).append(file)
+    bins = [one for candidates in partitions.values() for one in _fill(candidates, packing.target_size)]
+    return [kept for one in bins for kept in _worthwhile(one, packing)]
+
+
+def _fill(files: Sequence[PackedFile], target: int) -> Iterator[list[PackedFile]]:
+    """Put files into bins in their order; the next bin begins where a file does not fit any more."""
+    current: list[PackedFile] = []
+    size = 0
+    for file in files:
+        if current and size + file.size > target:
+            yield current
+            current, size = [], 0
+        current.append(file)
+        size += file.size
+    if current:
+        yield current
+
+
+def _worthwhile(files: list[PackedFile], packing: Packing) -> list[list[PackedFile]]:
+    """Return a bin that is large enough; else those of its files that have too many deleted rows, each alone."""
+    if len(files) >= packing.min_files:
+        return [files]
+    return [[file] for file in files if file.deleted > packing.max_deleted]
+
+
+def group_bins(bins: Sequence[list[PackedFile]], size: int) -> list[list[list[PackedFile]]]:
+    """Return bins in groups of at most so many bytes, as far as single bins allow.
+
+    Examples
+    --------
+    >>> bins = [[PackedFile(0, "p", 40), PackedFile(1, "p", 30)], [PackedFile(2, "q", 50)]]
+    >>> [len(group) for group in group_bins(bins, 100)], [len(group) for group in group_bins(bins, 200)]
+    ([1, 1], [2])
+    """
+    groups: list[list[list[PackedFile]]] = []
+    held = 0
+    for one in bins:
+        own = sum(file.size for file in one)
+        if not groups or held + own > size:
+            groups.append([])
+            held = 0
+        groups[-1].append(one)
+        held += own
+    return groups
+
+
+@dataclass(frozen=True)
+class CompactedGroup:
+    """What became of one group of files.
+
+    Parameters
+    ----------
+    files
+        How many files were to be put together.
+    bytes
+        Their sizes in bytes.
+    commit
+        The commit that replaced them; None if there is none.
+    conflict
+        Why there is none: another commit changed one of the files, or the table, meanwhile.
+    """
+
+    files: int
+    bytes: int
+    commit: CommitResult | None = None
+    conflict: CommitConflictError | None = None
+
+
+@dataclass(frozen=True)
+class CompactResult:
+    """What a compaction did, group by group.
+
+    Parameters
+    ----------
+    groups
+        What became of each group, in the order in which they were tried. There is none if no file is worth the work.
+    """
+
+    groups: tuple[CompactedGroup, ...] = ()
+
+    @property
+    def commits(self) -> list[CommitResult]:
+        """The commits, oldest first."""
+        return [group.commit for group in self.groups if group.commit is not None]
+
+    @property
+    def conflicts(self) -> list[CommitConflictError]:
+        """Why groups were left as they are, one error for each."""
+        return [group.conflict for group in self.groups if group.conflict is not None]
+
+    @property
+    def added_files(self) -> int:
+        """How many files were added."""
+        return sum(commit.added_files for commit in self.commits)
+
+    @property
+    def removed_files(self) -> int:
+        """How many files were removed."""
+        return sum(commit.removed_files for commit in self.commits)
+
+    @property
+    def added_bytes(self) -> int:
+        """The size of the added files in bytes."""
+        return sum(commit.added_bytes for commit in self.commits)
+
+    @property
+    def removed_bytes(self) -> int:
+        """The size of the removed files in bytes."""
+        return sum(commit.removed_bytes for commit in self.commits)

@@ -1,0 +1,308 @@
+"""Compaction: small files are put together and deleted rows dropped, and nobody sees other rows than before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaberg import DeltaTable, create_table
+from deltaberg.delta.operations import compact
+from deltaberg.errors import (
+    ConcurrentDeleteDeleteError,
+    InvalidArgumentError,
+    MetadataChangedError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from deltaberg.storage.local import LocalStorage
+from deltaberg.table.compact import PackedFile, Packing, pack_files
+from deltaberg.table.write import write_files
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.rows import ID, ids, ids_of
+
+_TRACKED = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+
+
+def _actions(table: DeltaTable, version: int | None = None) -> dict[str, list[dict[str, Any]]]:
+    path = Path(table.location.removeprefix("file://")) / "_delta_log"
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in (path / f"{table.version if version is None else version:020d}.json").read_text().splitlines():
+        ((name, body),) = json.loads(line).items()
+        found.setdefault(name, []).append(body)
+    return found
+
+
+def _table(root: Path, count: int, **arguments: Any) -> DeltaTable:
+    table = create_table(root, ID, **arguments)
+    for number in range(count):
+        table.append(ids(2 * number, 2 * number + 1))
+    return table
+
+
+def test_ten_files_become_one(tmp_path: Path) -> None:
+    table = _table(tmp_path, 10, properties={"delta.enableChangeDataFeed": "true"})
+    before = table.scan().to_arrow().to_pylist()
+    done = table.compact(user_metadata="nightly")
+    assert (done.removed_files, done.added_files, len(done.commits), done.conflicts) == (10, 1, 1, [])
+    actions = _actions(table)
+    assert len(actions["add"]) == 1
+    assert len(actions["remove"]) == 10
+    assert not any(action["dataChange"] for action in [*actions["add"], *actions["remove"]])
+    assert json.loads(actions["add"][0]["stats"]) == {
+        "numRecords": 20,
+        "minValues": {"id": 0},
+        "maxValues": {"id": 19},
+        "nullCount": {"id": 0},
+    }
+    # The rows are in the order in which they were written.
+    assert table.scan().to_arrow()["id"].to_pylist() == sorted(row["id"] for row in before)
+    assert table.changes(table.version).count() == 0
+    assert DeltaTable(tmp_path, version=table.version - 1).scan().to_arrow().to_pylist() == before
+    info = actions["commitInfo"][0]
+    assert (info["operation"], info["isolationLevel"], info["isBlindAppend"]) == (
+        "OPTIMIZE",
+        "SnapshotIsolation",
+        False,
+    )
+    assert info["operationParameters"] == {"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": "false"}
+    assert info["userMetadata"] == "nightly"
+    size = actions["add"][0]["size"]
+    assert info["operationMetrics"] == {
+        "numRemovedFiles": "10",
+        "numRemovedBytes": str(sum(action["size"] for action in actions["remove"])),
+        "numAddedFiles": "1",
+        "numAddedBytes": str(size),
+        "numDeletionVectorsRemoved": "0",
+        **dict.fromkeys(("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize"), str(size)),
+    }
+    # There is nothing left to do.
+    version = table.version
+    assert table.compact().groups == ()
+    assert table.version == version
+
+
+@pytest.mark.req("DL-CON-02")
+def test_a_table_that_only_grows(tmp_path: Path) -> None:
+    table = _table(tmp_path, 3, properties={"delta.appendOnly": "true"})
+    assert table.compact().removed_files == 3
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5]
+
+
+def test_partitions_stay_apart(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("p", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    table = create_table(tmp_path, columns, partition_by=["p", "at"])
+    for number in range(3):
+        rows = [{"id": number, "p": part, "at": at} for part in ("a/ü %41", None) for at in (0, 123_456)]
+        table.append(pa.Table.from_pylist(rows, columns))
+    before = sorted(table.scan().to_arrow().to_pylist(), key=repr)
+    values = {json.dumps(dict(one)) for one in table.live_files["partitionValues"].to_pylist()}
+    done = table.compact("p IS NULL")
+    assert (done.removed_files, done.added_files) == (6, 2)
+    assert _actions(table)["commitInfo"][0]["operationParameters"]["predicate"] == '["p IS NULL"]'
+    done = table.compact()
+    assert (done.removed_files, done.added_files) == (6, 2)
+    assert {json.dumps(dict(one)) for one in table.live_files["partitionValues"].to_pylist()} == values
+    assert sorted(table.scan().to_arrow().to_pylist(), key=repr) == before
+
+
+def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
+    large = ids(*range(40))
+    adds = [
+        builder.add(ids(100, 101, 102), stats="full", vector=builder.vector([1])),
+        builder.add(ids(200), stats="full", vector=builder.vector([0])),
+        builder.add(large, stats="full", vector=builder.vector([0, 1, 2]), path="bad.parquet"),
+        builder.add(large, stats="full", vector=builder.vector([5]), path="good.parquet"),
+    ]
+    builder.create(ID, *adds, protocol=builder.features("deletionVectors"))
+    table = DeltaTable(builder.root)
+    before = ids_of(table)
+    size = min(action["add"]["size"] for action in adds[2:])
+    done = table.compact(target_size=size)
+    # The two small files do not fit together with the others.
+    (group,) = done.groups
+    assert (group.files, group.commit and group.commit.metrics["numDeletionVectorsRemoved"]) == (3, 3)
+    assert ids_of(table) == before
+    left = {row["path"]: row["deletionVector"] for row in table.live_files.to_pylist()}
+    assert left.pop("good.parquet") is not None
+    assert set(left.values()) == {None}
+    assert "bad.parquet" not in left
+    stats = [json.loads(action["stats"]) for action in _actions(table)["add"]]
+    assert sorted(one["numRecords"] for one in stats) == [2, 37]
+    assert all(one["tightBounds"] is True for one in stats)
+    assert min(one["minValues"]["id"] for one in stats) == 3
+
+
+def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:
+    adds = [builder.add(ids(number), stats="full", vector=builder.vector([0])) for number in range(2)]
+    builder.create(ID, *adds, protocol=builder.features("deletionVectors"))
+    table = DeltaTable(builder.root)
+    done = table.compact()
+    assert (done.removed_files, done.added_files) == (2, 0)
+    assert table.scan().count() == 0
+
+
+def test_each_group_is_a_commit(tmp_path: Path) -> None:
+    table = _table(tmp_path, 6)
+    size = table.live_files["size"][0].as_py()
+    done = table.compact(target_size=2 * size, group_size=2 * size)
+    assert [(group.files, group.commit and group.commit.version) for group in done.groups] == [(2, 7), (2, 8), (2, 9)]
+    assert (done.removed_files, done.removed_bytes) == (6, 6 * size)
+    assert ids_of(table) == list(range(12))
+
+
+def _interfere(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
+    """Let something else happen after the rows of each new file are written, as long as there is something."""
+    left = list(others)
+
+    def written(*arguments: Any, **named: Any) -> pa.Table:
+        found = write_files(*arguments, **named)
+        if left:
+            left.pop(0)()
+        return found
+
+    monkeypatch.setattr(compact, "write_files", written)
+
+
+def test_an_append_beside_it_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _table(tmp_path, 3)
+    _interfere(monkeypatch, lambda: DeltaTable(tmp_path).append(ids(50)))
+    done = table.compact()
+    assert [commit.retries for commit in done.commits] == [0]
+    assert done.removed_files == 3
+    assert ids_of(table) == [0, 1, 2, 3, 4, 5, 50]
+
+
+def test_a_conflict_costs_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = create_table(tmp_path, columns, partition_by="p")
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 3, "p": ["a", "b", "c"]}))
+    new = pa.table({"id": [9], "p": ["a"]})
+    gone = pa.table({"id": [8], "p": ["b"]})
+    _interfere(
+        monkeypatch,
+        # The first group loses its files after they were read, the second one before.
+        lambda: [DeltaTable(tmp_path).overwrite(rows, where=f"p = '{rows['p'][0]}'") for rows in (new, gone)],
+    )
+    done = table.compact(group_size=1)
+    assert [type(conflict) for conflict in done.conflicts] == [ConcurrentDeleteDeleteError] * 2
+    assert [group.commit is not None for group in done.groups] == [False, False, True]
+    assert sorted((row["p"], row["id"]) for row in table.scan().to_arrow().to_pylist()) == [
+        ("a", 9),
+        ("b", 8),
+        ("c", 0),
+        ("c", 1),
+    ]
+    # What was written for the group in vain is deleted.
+    assert len(list(tmp_path.rglob("*.parquet"))) == 6 + 2 + 1
+
+
+def test_other_columns_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _table(tmp_path, 2)
+    _interfere(monkeypatch, lambda: DeltaTable(tmp_path).alter().add("x", pa.string()).commit())
+    (conflict,) = table.compact().conflicts
+    assert isinstance(conflict, MetadataChangedError)
+    assert table.compact().removed_files == 2
+    assert table.scan().to_arrow().column_names == ["id", "x"]
+
+
+@pytest.mark.req("DL-RT-23")
+@pytest.mark.req("DL-RT-01", half="writer")
+@pytest.mark.parametrize("mode", ["none", "name", "id"])
+def test_rows_keep_their_ids(tmp_path: Path, mode: str) -> None:
+    """Also a second time, when ids come from the materialized columns; new rows get ids that nobody has."""
+    properties = {"delta.enableRowTracking": "true", "delta.columnMapping.mode": mode}
+    table = _table(tmp_path, 3, properties=properties)
+    before = table.scan(columns=_TRACKED).to_arrow().sort_by("id")
+    table.compact()
+    assert table.scan(columns=_TRACKED).to_arrow().sort_by("id") == before
+    assert _actions(table)["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "true"}
+    table.append(ids(70))
+    before = table.scan(columns=_TRACKED).to_arrow().sort_by("id")
+    assert table.compact().removed_files == 2
+    assert table.scan(columns=_TRACKED).to_arrow().sort_by("id") == before
+    assert len(set(before["_metadata"].combine_chunks().field("row_id").to_pylist())) == len(before)
+    (add,) = _actions(table)["add"]
+    assert add["baseRowId"] > max(before["_metadata"].combine_chunks().field("row_id").to_pylist())
+    stored = pq.read_schema(next(tmp_path.rglob(add["path"].rpartition("/")[2]))).names
+    hidden = {name for key, name in table.properties.items() if key.startswith("delta.rowTracking.materialized")}
+    assert hidden < set(stored)
+    assert table.scan().to_arrow().column_names == ["id"]
+    assert hidden.isdisjoint(json.loads(add["stats"])["minValues"])
+
+
+@pytest.mark.req("DL-RT-23")
+@pytest.mark.req("DL-RT-01", half="writer")
+def test_ids_that_nobody_may_rely_on(tmp_path: Path) -> None:
+    """Where row tracking is only supported, rows get fresh ids, and the commit says that they lost theirs."""
+    table = _table(tmp_path, 2, properties={"delta.feature.rowTracking": "supported"})
+    assert all(action["baseRowId"] is not None for action in _actions(table, 1)["add"])
+    assert _actions(table, 2)["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "true"}
+    table.compact()
+    actions = _actions(table)
+    assert actions["commitInfo"][0]["tags"] == {"delta.rowTracking.preserved": "false"}
+    assert actions["add"][0]["baseRowId"] == 4
+    stored = pq.read_schema(tmp_path / actions["add"][0]["path"]).names
+    assert stored == ["id"]
+    with pytest.raises(Exception, match="not enabled"):
+        table.scan(columns=_TRACKED).to_arrow()
+
+
+def test_ids_without_columns_to_keep_them(builder: DeltaBuilder) -> None:
+    adds = [builder.add(ids(number), stats="full", baseRowId=number, defaultRowCommitVersion=0) for number in (0, 1)]
+    protocol = builder.protocol(1, 7, None, ["rowTracking", "domainMetadata"])
+    builder.create(ID, *adds, protocol=protocol, configuration={"delta.enableRowTracking": "true"})
+    table = DeltaTable(builder.root)
+    with pytest.raises(UnsupportedFeatureError, match="does not name the columns"):
+        table.compact()
+    assert table.refresh().version == 0
+
+
+def test_a_store_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+    table = create_table(tmp_path, columns, partition_by="p")
+    for number in range(2):
+        table.append(pa.table({"id": [number] * 3, "p": [0, 1, 2]}))
+    known = set(tmp_path.rglob("*.parquet"))
+    opened, open_output = [0], LocalStorage.open_output
+
+    def failing(store: LocalStorage, path: str) -> Any:
+        opened[0] += 1
+        if opened[0] > 2:
+            raise StorageError("no space")
+        return open_output(store, path)
+
+    monkeypatch.setattr(LocalStorage, "open_output", failing)
+    with pytest.raises(StorageError, match="no space"):
+        table.compact()
+    assert set(tmp_path.rglob("*.parquet")) == known
+    assert table.refresh().version == 2
+
+
+def test_packing() -> None:
+    def packed(*sizes: int, **options: Any) -> list[list[int]]:
+        files = [PackedFile(row, "p", size) for row, size in enumerate(sizes)]
+        return [[file.row for file in files] for files in pack_files(files, Packing(100, **options))]
+
+    assert packed(10, 10, 75, 10, 200) == [[0, 1, 3]]
+    assert packed(60, 60, 40) == [[1, 2]]
+    assert packed(10, 10, min_files=3) == []
+    assert packed(*[10] * 25) == [list(range(10)), list(range(10, 20)), list(range(20, 25))]
+    deleted = [PackedFile(0, "p", 500, 0.5), PackedFile(1, "p", 10, 0.0), PackedFile(2, "p", 500, 0.05)]
+    assert pack_files(deleted, Packing(100)) == [[deleted[0]]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"target_size": -1}, {"min_files": 1}, {"max_deleted": 2}, {"group_size": 0}, {"max_concurrent": 0}],
+)
+def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    table = create_table(tmp_path, ID)
+    with pytest.raises(InvalidArgumentError):
+        table.compact(**arguments)
