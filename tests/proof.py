@@ -7,7 +7,10 @@ left out: every crash point of every operation, every fault at every request, ra
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ from pathlib import Path
 
 from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.points import Nursery, kill_everywhere
+from tests.crash.requests import disturb_everywhere
 from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
 from tests.support import faulty_proxy, moto_s3
 from tests.support.tally import Tally, table_of
@@ -33,6 +37,35 @@ def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             place = folder / operation.name
             place.mkdir()
             yield kill_everywhere(operation, nursery, place, options.seconds, random.Random(options.seed))
+
+
+def _faults(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
+        for operation in _chosen(options.only):
+            bucket = VersionedBucket(endpoint)
+            place, chance = _made(folder / operation.name), random.Random(options.seed)
+            yield disturb_everywhere(operation, proxy, bucket, place, options.seconds, chance)
+            bucket.close()
+
+
+def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for kernels in ("native", "python"):
+        tally = Tally(f"model, {kernels} kernels", "runs", options.runs, options.runs)
+        if options.only not in tally.scenario:
+            continue
+        command = [sys.executable, "-m", "tests.model.run", "--seed", str(options.seed), "--runs", str(options.runs)]
+        ended = subprocess.run(
+            [*command, "--steps", "50"],
+            env={**os.environ, "DELTABERG_KERNELS": kernels},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        found = json.loads(ended.stdout.splitlines()[-1])
+        tally.note, tally.seconds = f"{found['steps']} steps", found["seconds"]
+        if found["fault"]:
+            tally.wrong.append(f"repeat with {' '.join(command[1:])} --steps 50\n{ended.stdout}")
+        yield tally
 
 
 def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
@@ -59,7 +92,9 @@ def _made(folder: Path) -> Path:
 #: The parts by their names.
 PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "crashes": _crashes,
+    "faults": _faults,
     "races": _races,
+    "model": _model,
 }
 
 
@@ -70,6 +105,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only scenarios with this text in their names")
     parser.add_argument("--seconds", type=float, metavar="S", help="stop each scenario after S seconds")
     parser.add_argument("--turns", type=int, default=500, metavar="N", help="how often each process of a race acts")
+    parser.add_argument("--runs", type=int, default=100, metavar="N", help="how many tables the model makes")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)

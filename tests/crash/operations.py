@@ -105,7 +105,12 @@ _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
 
 _ALL = [
-    Operation("create", lambda at: deltaberg.create_table(at.location, COLUMNS), {}, "nothing"),
+    Operation(
+        "create",
+        lambda at: deltaberg.create_table(at.location, COLUMNS, storage_options=dict(at.options)),
+        {},
+        "nothing",
+    ),
     Operation(
         "create with rows",
         lambda at: deltaberg.write_table(at.location, _rows(7, 8), storage_options=dict(at.options)),

@@ -94,15 +94,17 @@ class Verdict(NamedTuple):
         return self.ways[-1] if self.ways else self.before
 
     @classmethod
-    def of(cls, operation: Operation, original: str, whole: str) -> Verdict:
+    def of(cls, operation: Operation, original: str, whole: str, options: Mapping[str, str] | None = None) -> Verdict:
         """Return what may be left by an operation that ran on one of two equal tables, and was not disturbed."""
-        before, after = state_of(original), state_of(whole)
+        before, after = state_of(original, options), state_of(whole, options)
         assert after.values == sorted(operation.after.items()), operation.name
         assert after.version == before.version + operation.versions, operation.name
-        ways = tuple(state_of_version(whole, version) for version in range(before.version + 1, after.version + 1))
+        ways = tuple(
+            state_of_version(whole, version, options) for version in range(before.version + 1, after.version + 1)
+        )
         assert len(set(ways) | {before}) == operation.versions + 1, operation.name
         kept = range(operation.keeps_from, before.version + 1)
-        return cls(operation, before, ways, old_rows(original, kept))
+        return cls(operation, before, ways, old_rows(original, kept, options))
 
     def judge(self, state: State, *, acknowledged: bool) -> tuple[str, str] | None:
         """Return what is wrong with a state, as its kind and a sentence."""

@@ -1,0 +1,218 @@
+"""Disturbs the requests of an operation on S3, one after the other, and looks at what is left.
+
+A crash ends a writer; here the network or the store misbehaves, and the writer has to find out what became of its
+requests.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from deltaberg import DeltaTable, find_commit
+from deltaberg.errors import CommitUnknownError, StorageError, TableNotFoundError
+from tests.crash.operations import Operation, Target
+from tests.crash.starts import STARTS
+from tests.crash.states import State, Verdict, old_rows, state_of
+from tests.support import moto_s3
+from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
+from tests.support.serial_log import check_history, read_objects
+from tests.support.tally import Budget, Tally
+from tests.support.versioned_bucket import VersionedBucket
+
+__all__ = ["disturb_everywhere"]
+
+#: How long a client waits for an answer, and how long a request is held back that is given up before, in seconds.
+_TIMEOUT, _LATE = 2, 3.0
+_LEAST = 4
+_PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "3"}
+
+
+class _Trouble(NamedTuple):
+    """What happens to a request, and to all after it where the store is gone for good."""
+
+    fault: Fault
+    fits: Callable[[Seen], bool]
+    for_good: bool = False
+
+
+def _any(_: Seen) -> bool:
+    return True
+
+
+def _writes(seen: Seen) -> bool:
+    return seen.method in ("PUT", "POST", "DELETE")
+
+
+def _reads(seen: Seen) -> bool:
+    return not _writes(seen)
+
+
+def _puts(seen: Seen) -> bool:
+    return seen.method == "PUT"
+
+
+_TROUBLES = {
+    "the answer is lost": _Trouble(Fault(answer="none"), _any),
+    "the request is lost": _Trouble(Fault(forwards=0, answer="none"), _any),
+    "the answer is cut": _Trouble(Fault(answer="cut"), _any),
+    "503 comes": _Trouble(Fault(forwards=0, answer=503), _any),
+    "500 hides a success": _Trouble(Fault(answer=500), _writes),
+    "the request is sent twice": _Trouble(Fault(forwards=2), _puts),
+    "the request is late": _Trouble(Fault(before=_LATE), conditional_put),
+    **{f"{status} hides a success": _Trouble(Fault(answer=status), conditional_put) for status in (408, 409, 412)},
+    "access is denied": _Trouble(Fault(forwards=0, answer=403), _writes, for_good=True),
+    "nothing may be read": _Trouble(Fault(forwards=0, answer=403), _reads, for_good=True),
+    "the store is gone": _Trouble(Fault(forwards=0, answer="none"), _any, for_good=True),
+}
+
+
+class _Requests:
+    """Counts the requests of an operation, and disturbs one of them."""
+
+    def __init__(self, number: int | None = None, trouble: _Trouble | None = None) -> None:
+        self.seen: list[Seen] = []
+        self._number, self._trouble = number, trouble
+
+    def __call__(self, seen: Seen) -> Fault | None:
+        number = len(self.seen)
+        self.seen.append(seen)
+        if self._number is None or self._trouble is None:
+            return None
+        hit = number == self._number or (self._trouble.for_good and number > self._number)
+        return replace(self._trouble.fault) if hit and self._trouble.fits(seen) else None
+
+
+def disturb_everywhere(
+    operation: Operation,
+    proxy: FaultyProxy,
+    bucket: VersionedBucket,
+    folder: Path,
+    seconds: float | None,
+    generator: random.Random,
+) -> Tally:
+    """Disturb an operation at each of its requests in each way, and say what was found.
+
+    Parameters
+    ----------
+    proxy
+        The gateway before the bucket.
+    bucket
+        Where the tables are.
+    folder
+        A folder for the table that all others are copies of.
+    seconds
+        How long; None tries everything.
+    generator
+        Chooses the order.
+    """
+    tally = Tally(operation.name, "faults")
+    STARTS[operation.start](folder / "original")
+    place = _Place(operation, proxy, bucket, folder / "original")
+    before, whole = place.copy("before"), place.copy("whole")
+    requests = _Requests()
+    proxy.trouble = requests
+    operation.run(Target(whole, place.troubled))
+    proxy.trouble = None
+    verdict = Verdict.of(operation, before, whole, place.direct)
+    trials = [
+        (number, name)
+        for number, seen in enumerate(requests.seen)
+        for name, trouble in _TROUBLES.items()
+        if trouble.fits(seen)
+    ]
+    generator.shuffle(trials)
+    # Conditional puts decide.
+    trials.sort(key=lambda trial: not conditional_put(requests.seen[trial[0]]))
+    tally.planned = len(trials)
+    failed = 0
+    budget = Budget(seconds)
+    for number, name in trials:
+        if budget.is_spent and tally.tried >= _LEAST:
+            break
+        seen = requests.seen[number]
+        where = f"{name} at request {number}, {seen.method} {seen.target.partition('?')[0].rpartition('/')[2]}"
+        try:
+            failed += place.try_one(tally, verdict, number, name, where)
+        except Exception as error:  # noqa: BLE001 - whatever fails is a finding
+            tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+        finally:
+            proxy.trouble = None
+        tally.tried += 1
+    tally.note = f"{failed} ended with an error"
+    tally.seconds = budget.passed
+    return tally
+
+
+class _Place:
+    """Copies of one table in a bucket, seen directly and through the gateway."""
+
+    def __init__(self, operation: Operation, proxy: FaultyProxy, bucket: VersionedBucket, original: Path) -> None:
+        self._operation, self._proxy, self._bucket, self._original = operation, proxy, bucket, original
+        self._copies = 0
+        self.direct = moto_s3.options(proxy.upstream)
+        self.troubled = {**moto_s3.options(proxy.endpoint), **_PATIENT}
+
+    def copy(self, name: str) -> str:
+        """Copy the table to a prefix of its own, and return its location."""
+        prefix = f"{self._operation.name} {name}".replace(" ", "-")
+        self._bucket.upload(self._original, prefix)
+        return f"s3://{self._bucket.name}/{prefix}"
+
+    def try_one(self, tally: Tally, verdict: Verdict, number: int, name: str, where: str) -> bool:
+        """Disturb one request, and return whether the operation ended with an error."""
+        self._copies += 1
+        location = self.copy(str(self._copies))
+        trouble = _TROUBLES[name]
+        self._proxy.trouble = _Requests(number, trouble)
+        error: Exception | None = None
+        try:
+            self._operation.run(Target(location, self.troubled))
+        except Exception as caught:  # noqa: BLE001 - what it may be is checked below
+            error = caught
+        self._proxy.trouble = None
+        if error is not None and not isinstance(error, (StorageError, CommitUnknownError)):
+            tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
+        if trouble.fault.before:
+            # The request that was given up arrives only now.
+            threading.Event().wait(trouble.fault.before)
+        state = state_of(location, self.direct)
+        found = verdict.judge(state, acknowledged=error is None)
+        if found is not None:
+            getattr(tally, found[0]).append(f"{where}: {found[1]}")
+        if isinstance(error, CommitUnknownError):
+            tally.wrong += [f"{where}: {sentence}" for sentence in self._unknown(verdict, state, location, error)]
+        kept = range(verdict.operation.keeps_from, verdict.before.version + 1)
+        if old_rows(location, kept, self.direct) != verdict.old:
+            tally.lost.append(f"{where}: older versions have other rows")
+        tally.wrong += [f"{where}: then {sentence}" for sentence in self._go_on(location)]
+        return error is not None
+
+    def _unknown(self, verdict: Verdict, state: State, location: str, error: CommitUnknownError) -> list[str]:
+        """The token tells what became of the commit."""
+        try:
+            found = find_commit(location, error.context["token"], storage_options=self.direct)
+        except TableNotFoundError:
+            found = None
+        if (found is not None) != (state in verdict.ways):
+            return [f"find_commit says {found}, and version {state.version} is there"]
+        return []
+
+    def _go_on(self, location: str) -> list[str]:
+        """Let another writer commit on top of what is there."""
+        try:
+            table = DeltaTable(location, storage_options=self.direct)
+        except TableNotFoundError:
+            return []
+        version = table.version
+        with table.transaction() as transaction:
+            transaction.set_transaction("later", 1)
+        assert table.version == version + 1
+        prefix = location.rpartition("/")[2]
+        names = self._bucket.keys(f"{prefix}/_delta_log/")
+        commits = read_objects({name: lambda name=name: self._bucket.get(name) for name in names})  # type: ignore[misc]
+        return check_history(commits).faults if 0 in commits else []

@@ -1,0 +1,365 @@
+"""Random operations on a table, which rows in plain Python follow: each version must hold exactly these rows.
+
+A second writer lags behind, and readers keep old versions open.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import deltaberg
+from deltaberg import DeltaTable
+from deltaberg.errors import CommitConflictError, DeltabergError, VersionNotFoundError
+from tests.model.values import PARTS, TYPES, Columns, Row, as_arrow, counted, rows_of
+
+__all__ = ["TableMachine"]
+
+_FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
+_KINDS = sorted(TYPES)
+
+
+class TableMachine(RuleBasedStateMachine):
+    """The table, and the rows that it must hold."""
+
+    #: How many steps all machines have made, for who prints what was tried.
+    steps: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="deltaberg-model-"))
+        self.root = str(self.folder / "table")
+        self.columns: Columns = {}
+        self.part = "p"
+        self.rows: list[Row] = []
+        #: The columns and rows of each version.
+        self.versions: list[tuple[Columns, list[Row]]] = []
+        self.first = 0
+        self.checkpoints: set[int] = set()
+        self.interval = 10
+        self.progress = 0
+        self.names = 0
+        self.held: list[DeltaTable] = []
+
+    # The start
+
+    @initialize(
+        mode=st.sampled_from(["none", "name", "id"]),
+        partitioned=st.booleans(),
+        interval=st.integers(2, 6),
+        policy=st.sampled_from(["classic", "v2"]),
+        indexed=st.sampled_from(["-1", "0", "2", "32"]),
+        features=st.sets(st.sampled_from(["deletionVectors", "rowTracking", "inCommitTimestamp"])),
+    )
+    def create(
+        self, mode: str, partitioned: bool, interval: int, policy: str, indexed: str, features: set[str]
+    ) -> None:
+        """Create the table with random properties."""
+        self.columns = {"id": "long", "p": "text", "v": "long", "t": "text"}
+        self.mapped = mode != "none"
+        self.partitioned = partitioned
+        self.interval = interval
+        properties = {
+            "delta.columnMapping.mode": mode,
+            "delta.checkpointInterval": str(interval),
+            "delta.checkpointPolicy": policy,
+            "delta.dataSkippingNumIndexedCols": indexed,
+            **{f"delta.feature.{name}": "supported" for name in features},
+        }
+        self.table = deltaberg.create_table(
+            self.root,
+            as_arrow([], self.columns).schema,
+            partition_by=self.part if partitioned else None,
+            properties=properties,
+        )
+        self.stale = DeltaTable(self.root)
+        self._landed()
+
+    # What every step ends with
+
+    def _landed(self) -> None:
+        """Record a new version."""
+        self.versions.append((dict(self.columns), [dict(row) for row in self.rows]))
+        version = len(self.versions) - 1
+        if version and version % self.interval == 0:
+            self.checkpoints.add(version)
+
+    def _write(self, how: Any, *, lagging: bool, rows: list[Row], columns: Columns | None = None) -> None:
+        """Let one of the writers commit what leaves these rows; one that lags behind may be refused."""
+        writer = self.stale if lagging else self.table
+        behind = writer.version < len(self.versions) - 1
+        try:
+            result = how(writer)
+        except CommitConflictError:
+            assert behind, "nobody else wrote"
+            writer.refresh()
+            return
+        assert result.committed
+        assert result.version == len(self.versions)
+        assert result.warnings == ()
+        self.rows = rows
+        if columns is not None:
+            self.columns = columns
+        self._landed()
+
+    @invariant()
+    def newest_is_as_in_the_model(self) -> None:
+        """Whoever opens the table sees the rows of the model."""
+        if not self.versions:
+            return
+        type(self).steps += 1
+        table = DeltaTable(self.root)
+        assert table.version == len(self.versions) - 1
+        self._compare(table)
+
+    def _compare(self, table: DeltaTable) -> None:
+        columns, rows = self.versions[table.version]
+        found = table.scan().to_arrow()
+        assert found.column_names == list(columns)
+        assert counted(found.to_pylist()) == counted(rows)
+
+    def teardown(self) -> None:
+        """Read every version that is kept, and remove the table."""
+        try:
+            for version in range(self.first, len(self.versions)):
+                self._compare(DeltaTable(self.root, version=version))
+        finally:
+            shutil.rmtree(self.folder)
+
+    # Rows
+
+    @rule(data=st.data(), lagging=st.booleans(), narrow=st.booleans())
+    def append(self, data: st.DataObject, lagging: bool, narrow: bool) -> None:
+        """Append rows; columns may be left out."""
+        if lagging and self._stale_columns() != self.columns:
+            return
+        rows = data.draw(rows_of(self.columns, self.part))
+        columns = {name: kind for name, kind in self.columns.items() if not narrow or name in ("id", self.part)}
+        new = [{name: row[name] if name in columns else None for name in self.columns} for row in rows]
+        self._write(
+            lambda table: table.append(as_arrow([{n: r[n] for n in columns} for r in rows], columns)),
+            lagging=lagging,
+            rows=self.rows + new,
+        )
+
+    @rule(data=st.data())
+    def append_once(self, data: st.DataObject) -> None:
+        """Append rows with progress, twice: the second time nothing happens."""
+        rows = data.draw(rows_of(self.columns, self.part))
+        self.progress += 1
+        progress = ("model", self.progress)
+        given = as_arrow(rows, self.columns)
+        self._write(lambda table: table.append(given, txn=progress), lagging=False, rows=self.rows + rows)
+        again = self.table.append(given, txn=progress)
+        assert not again.committed
+
+    @rule(data=st.data(), kind=st.sampled_from(_KINDS))
+    def append_a_column(self, data: st.DataObject, kind: str) -> None:
+        """Append rows with a column that the table lacks."""
+        columns = {**self.columns, self._fresh_name(): kind}
+        new = [name for name in columns if name not in self.columns]
+        rows = data.draw(rows_of(columns, self.part))
+        given = as_arrow(rows, columns)
+        old = [{**row, new[0]: None} for row in self.rows]
+        self._write(
+            lambda table: table.append(given, schema_mode="merge"), lagging=False, rows=old + rows, columns=columns
+        )
+
+    @rule(data=st.data(), lagging=st.booleans())
+    def overwrite(self, data: st.DataObject, lagging: bool) -> None:
+        """Replace all rows."""
+        if lagging and self._stale_columns() != self.columns:
+            return
+        rows = data.draw(rows_of(self.columns, self.part))
+        self._write(lambda table: table.overwrite(as_arrow(rows, self.columns)), lagging=lagging, rows=rows)
+
+    @precondition(lambda self: self.versions and self.partitioned)
+    @rule(data=st.data(), part=st.sampled_from(PARTS), lagging=st.booleans())
+    def overwrite_part(self, data: st.DataObject, part: str | None, lagging: bool) -> None:
+        """Replace the rows of one partition."""
+        if lagging and self._stale_columns() != self.columns:
+            return
+        rows = data.draw(rows_of(self.columns, self.part, parts=[part]))
+        left = [row for row in self.rows if row[self.part] != part]
+        column = deltaberg.col(self.part)
+        where = column.is_null() if part is None else column == part
+        self._write(
+            lambda table: table.overwrite(as_arrow(rows, self.columns), where=where), lagging=lagging, rows=left + rows
+        )
+
+    @precondition(lambda self: self.versions and self.partitioned)
+    @rule(data=st.data(), lagging=st.booleans())
+    def overwrite_parts(self, data: st.DataObject, lagging: bool) -> None:
+        """Replace the partitions that the new rows are in."""
+        if lagging and self._stale_columns() != self.columns:
+            return
+        rows = data.draw(rows_of(self.columns, self.part))
+        parts = {row[self.part] for row in rows}
+        left = [row for row in self.rows if row[self.part] not in parts]
+        given = as_arrow(rows, self.columns)
+        self._write(lambda table: table.overwrite(given, dynamic=True), lagging=lagging, rows=left + rows)
+
+    @rule(data=st.data(), kinds=st.lists(st.sampled_from(_KINDS), max_size=3))
+    def overwrite_the_columns(self, data: st.DataObject, kinds: list[str]) -> None:
+        """Replace all rows and the columns besides the key and the partition column."""
+        columns = {"id": "long", self.part: "text", **{self._fresh_name(): kind for kind in kinds}}
+        rows = data.draw(rows_of(columns, self.part))
+        given = as_arrow(rows, columns)
+        self._write(
+            lambda table: table.overwrite(given, schema_mode="overwrite"), lagging=False, rows=rows, columns=columns
+        )
+
+    # Columns
+
+    def _fresh_name(self) -> str:
+        self.names += 1
+        return f"c{self.names}" + (" ,;(x)" if self.mapped and self.names % 3 == 0 else "")
+
+    def _stale_columns(self) -> Columns:
+        return self.versions[self.stale.version][0]
+
+    @rule(kind=st.sampled_from(_KINDS))
+    def add_a_column(self, kind: str) -> None:
+        """Add a column, which is null in all rows."""
+        name = self._fresh_name()
+        columns = {**self.columns, name: kind}
+        self._write(
+            lambda table: table.alter().add([name], TYPES[kind][0]).commit(),
+            lagging=False,
+            rows=[{**row, name: None} for row in self.rows],
+            columns=columns,
+        )
+
+    @precondition(lambda self: self.versions and self.mapped)
+    @rule(data=st.data())
+    def rename_a_column(self, data: st.DataObject) -> None:
+        """Rename a column, perhaps that of the partitions."""
+        old = data.draw(st.sampled_from([name for name in self.columns if name != "id"]))
+        new = self._fresh_name()
+
+        def renamed(found: dict[str, Any]) -> dict[str, Any]:
+            return {new if name == old else name: value for name, value in found.items()}
+
+        part = new if old == self.part else self.part
+        columns = renamed(self.columns)
+        self._write(
+            lambda table: table.alter().rename([old], new).commit(),
+            lagging=False,
+            rows=[renamed(row) for row in self.rows],
+            columns=columns,
+        )
+        self.part = part
+
+    @precondition(lambda self: self.versions and self.mapped and len(self.columns) > 2)
+    @rule(data=st.data())
+    def drop_a_column(self, data: st.DataObject) -> None:
+        """Drop a column."""
+        old = data.draw(st.sampled_from([name for name in self.columns if name not in ("id", self.part)]))
+
+        def without(found: dict[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in found.items() if name != old}
+
+        self._write(
+            lambda table: table.alter().drop([old]).commit(),
+            lagging=False,
+            rows=[without(row) for row in self.rows],
+            columns=without(self.columns),
+        )
+
+    @rule(value=st.text("ab", max_size=3))
+    def set_a_property(self, value: str) -> None:
+        """Set a property."""
+        self._write(lambda table: table.alter().set({"model": value}).commit(), lagging=False, rows=self.rows)
+        assert DeltaTable(self.root).properties["model"] == value
+
+    # What is refused
+
+    @rule(data=st.data(), number=st.integers(0, 3))
+    def refused(self, data: st.DataObject, number: int) -> None:
+        """Try what cannot be done: it raises, and nothing changes."""
+        rows = data.draw(rows_of(self.columns, self.part, most=3))
+        good = as_arrow([*rows, dict.fromkeys(self.columns, None)], self.columns)
+        if number == 0:
+            bad = good.set_column(0, "id", [["no number"] * len(good)])
+        elif number == 1:
+            bad = good.append_column("not there", [[1] * len(good)])
+        elif number == 2:
+            bad = good.rename_columns(["ID", *good.column_names[1:]]).append_column("id", good.column(0))
+        else:
+            bad = good.set_column(0, "id", [[1.5] * len(good)])
+        for write in (self.table.append, self.table.overwrite):
+            try:
+                write(bad)
+            except DeltabergError:
+                continue
+            raise AssertionError("what does not fit was written")
+
+    # Upkeep
+
+    @rule()
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version."""
+        self.table.refresh().checkpoint()
+        self.checkpoints.add(self.table.version)
+
+    @rule(data=st.data())
+    def compact_the_log(self, data: st.DataObject) -> None:
+        """Write a log compaction of some commits."""
+        newest = len(self.versions) - 1
+        if newest - self.first < 1:
+            return
+        begin = data.draw(st.integers(self.first, newest - 1))
+        end = data.draw(st.integers(begin + 1, newest))
+        self.table.refresh().compact_log(begin, end)
+
+    @rule()
+    def clean_up_the_log(self) -> None:
+        """Clean up as if everything were old: the newest checkpoint is what the log begins with."""
+        self.table.cleanup_metadata(_FAR)
+        if self.checkpoints:
+            self.first = max(self.first, *self.checkpoints)
+        if self.first:
+            try:
+                DeltaTable(self.root, version=self.first - 1)
+            except VersionNotFoundError:
+                pass
+            else:
+                raise AssertionError("a version that was cleaned up can be opened")
+        self.held = [table for table in self.held if table.version >= self.first]
+
+    # Others
+
+    @rule()
+    def refresh_the_other_writer(self) -> None:
+        """Let the writer that lags behind see what the others did."""
+        self.stale.refresh()
+        assert self.stale.version == len(self.versions) - 1
+
+    @rule()
+    def open_again(self) -> None:
+        """Begin with a new table object."""
+        self.table = DeltaTable(self.root)
+
+    @rule(data=st.data())
+    def hold(self, data: st.DataObject) -> None:
+        """Open a version, and keep it open."""
+        version = data.draw(st.integers(self.first, len(self.versions) - 1))
+        self.held.append(DeltaTable(self.root, version=version))
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def read_what_is_held(self, data: st.DataObject) -> None:
+        """Read a version that was opened earlier."""
+        self._compare(data.draw(st.sampled_from(self.held)))
+
+    @rule(data=st.data())
+    def travel(self, data: st.DataObject) -> None:
+        """Read an older version."""
+        version = data.draw(st.integers(self.first, len(self.versions) - 1))
+        self._compare(DeltaTable(self.root, version=version))

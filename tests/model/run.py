@@ -1,0 +1,69 @@
+"""Runs the model, in a process of its own: ``python -m tests.model.run``. The kernels are those of the environment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.model.machine import TableMachine
+
+__all__ = ["main", "run_model"]
+
+
+def run_model(number: int, runs: int, steps: int, *, shrink: bool = True) -> int:
+    """Run the model, and return how many steps were made.
+
+    Parameters
+    ----------
+    number
+        The seed.
+    runs, steps
+        How many tables are made, and how many operations at most on each.
+    shrink
+        Look for the fewest operations that show a fault.
+    """
+
+    @seed(number)
+    class Seeded(TableMachine):
+        steps = 0
+
+    run_state_machine_as_test(
+        Seeded,
+        settings=settings(
+            max_examples=runs,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
+            print_blob=False,
+        ),
+    )
+    return Seeded.steps
+
+
+def main() -> int:
+    """Run the model, and print a line of JSON: how many steps there were, and what went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.model.run", description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=20)
+    options = parser.parse_args()
+    begun = time.monotonic()
+    found = {"steps": 0, "fault": ""}
+    try:
+        found["steps"] = run_model(options.seed, options.runs, options.steps)
+    except Exception:  # noqa: BLE001 - whatever fails is a finding
+        found["fault"] = traceback.format_exc()
+    print(json.dumps({**found, "seconds": time.monotonic() - begun}))
+    return 1 if found["fault"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
