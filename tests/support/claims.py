@@ -79,7 +79,7 @@ CLAIMS = Claims(
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",
             *(f"DL-RT-{number:02}" for number in (2, 9, 10, 11, 12, 13, 15, 23)),
-            *("BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-02", "DL-GEN-04", "DL-GEN-06"),
+            *("BEY-01", "BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-02", "DL-GEN-04", "DL-GEN-06"),
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
             *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
         )

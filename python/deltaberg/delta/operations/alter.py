@@ -11,9 +11,16 @@ import pyarrow as pa
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
 from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.operations.alter_columns import (
+    allow_nulls,
+    insert_field,
+    map_fields,
+    move_field,
+    set_comment,
+    widen_field,
+)
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
-from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -60,7 +67,15 @@ class Alteration:
     def _table(self) -> Snapshot:
         return self._transaction.snapshot
 
-    def add(self, name: ColumnName, type: pa.DataType, *, comment: str | None = None) -> Alteration:
+    def add(
+        self,
+        name: ColumnName,
+        type: pa.DataType,
+        *,
+        comment: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+    ) -> Alteration:
         """Add a column, or a field of a struct, that is null in all rows that are there.
 
         Parameters
@@ -71,6 +86,10 @@ class Alteration:
             Its Arrow type.
         comment
             What the schema says about it.
+        after
+            The column, or the field of the same struct, that it comes behind; by default it comes last.
+        first
+            Put it before all others.
 
         Raises
         ------
@@ -90,7 +109,8 @@ class Alteration:
         check_columns(Struct((new,)), mapped=numbers is not None)
         document = self._document()
         added = new if numbers is None else numbers.assign(new)
-        document.fields(*(field.name for field in parent)).append(field_to_json(added))
+        fields = document.fields(*(field.name for field in parent))
+        insert_field(fields, field_to_json(added), siblings, after, first)
         self._raise_protocol(features_of_schema(Struct((new,))))
         return self._set_schema("ADD COLUMNS", document, numbers)
 
@@ -145,6 +165,103 @@ class Alteration:
         siblings.remove(document.field(*(field.name for field in path)))
         return self._set_schema("DROP COLUMNS", document, None)
 
+    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> Alteration:
+        """Move a column, or a field of a struct, behind another one or to the front.
+
+        Parameters
+        ----------
+        after
+            The column, or the field of the same struct, that it shall come behind.
+        first
+            Put it before all others.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidArgumentError
+            Not exactly one of ``after`` and ``first`` is given.
+        """
+        document = self._document()
+        move_field(document, self._table.schema, name, after, first)
+        return self._set_schema("CHANGE COLUMN", document, None)
+
+    def comment(self, name: ColumnName, text: str | None) -> Alteration:
+        """Set the comment of a column, or of a field of a struct; None removes it.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        """
+        document = self._document()
+        set_comment(document, self._table.schema, name, text)
+        return self._set_schema("CHANGE COLUMN", document, None)
+
+    def drop_not_null(self, name: ColumnName) -> Alteration:
+        """Let a column, or a field of a struct, be null that could not be so far.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            It may be null already.
+        """
+        document = self._document()
+        allow_nulls(document, self._table.schema, name)
+        return self._set_schema("CHANGE COLUMN", document, None)
+
+    def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
+        """Change the type of a column to a wider one, which files with the old type are read as.
+
+        The property ``delta.enableTypeWidening`` must be true. Integers become wider integers, doubles or decimals,
+        floats become doubles, decimals gain digits, and dates become timestamps without a zone (Delta protocol, "Type
+        Widening").
+
+        Parameters
+        ----------
+        name
+            The column, or the field of a struct. Dots lead into structs, and ``element``, ``key`` and ``value`` into
+            lists and maps.
+        type
+            The Arrow type.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Type widening is not enabled.
+        SchemaError
+            The type is not a wider one.
+        ColumnNotFoundError
+            There is no such column.
+        """
+        if not {"typeWidening", "typeWidening-preview"} & self._table.active_features:
+            raise UnsupportedFeatureError(
+                "the types of columns cannot change, since type widening is not enabled",
+                hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',
+                feature="typeWidening",
+            )
+        document = self._document()
+        wanted = table_field(pa.field("type", type), split_name(name)).type
+        self._raise_protocol(widen_field(document, self._table.schema, name, wanted))
+        return self._set_schema("CHANGE COLUMN", document, None)
+
+    def describe(self, *, name: str | None = None, description: str | None = None) -> Alteration:
+        """Set the name of the table, its description, or both, as its metadata records them. Empty text removes one.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither is given.
+        """
+        given = {"name": name, "description": description}
+        members = {member: text or None for member, text in given.items() if text is not None}
+        if not members:
+            raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
+        self._transaction.set_metadata(self._table.metadata.with_members(members))
+        return self._step("UPDATE TABLE METADATA")
+
     def set(self, properties: Mapping[str, Any]) -> Alteration:
         """Set table properties; ``delta.feature.NAME`` set to ``supported`` adds a table feature.
 
@@ -177,7 +294,7 @@ class Alteration:
         document = self._document()
         if before != after:
             numbers = ColumnNumbers()
-            _map_fields(document.fields(), numbers)
+            map_fields(document.fields(), numbers)
             recorded[MAX_COLUMN_ID] = str(numbers.highest)
         if recorded:
             metadata = self._table.metadata.with_members({"schemaString": document.to_json()})
@@ -250,9 +367,7 @@ class Alteration:
                 "the changes are committed by the transaction that they are part of", hint="leave out commit()"
             )
         if not self._steps:
-            raise InvalidArgumentError(
-                "nothing is altered", hint="call add, rename, drop, set, unset or cluster_by first"
-            )
+            raise InvalidArgumentError("nothing is altered", hint="call add, rename, set or another change first")
         steps = list(dict.fromkeys(self._steps))
         operation = steps[0] if len(steps) == 1 else "ALTER TABLE"
         parameters = {"steps": json.dumps(self._steps)}
@@ -306,21 +421,3 @@ def _check_new_name(siblings: Struct, name: str) -> None:
     taken = next((field.name for field in siblings if field.name.lower() == name.lower()), None)
     if taken is not None:
         raise SchemaError(f"there is a column {taken!r} already", column=name)
-
-
-def _map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
-    """Give the fields of a struct ids, and their names as physical names, at every depth."""
-    for field in fields:
-        numbers.highest += 1
-        metadata = dict(field.get("metadata") or {})
-        field["metadata"] = {**metadata, COLUMN_ID: numbers.highest, PHYSICAL_NAME: field["name"]}
-        _map_type(field.get("type"), numbers)
-
-
-def _map_type(found: Any, numbers: ColumnNumbers) -> None:
-    if not isinstance(found, dict):
-        return
-    if isinstance(found.get("fields"), list):
-        _map_fields(found["fields"], numbers)
-    for inside in ("elementType", "keyType", "valueType", "sqlType"):
-        _map_type(found.get(inside), numbers)

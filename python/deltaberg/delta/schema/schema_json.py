@@ -77,6 +77,26 @@ class SchemaDocument:
         """
         return _named(self.fields(*path[:-1]), path)
 
+    def set_type(self, kind: str, *path: str) -> None:
+        """Give a field of a struct, or what is inside a list or a map, a type without parts.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        """
+        tree = self._tree
+        for depth, name in enumerate(path[:-1], start=1):
+            tree = _inside(tree, name, path[:depth])
+        found = _storage_type(tree)
+        if isinstance(found, dict) and found.get("type") == "struct":
+            _named(_fields(found, path[:-1]), path)["type"] = kind
+            return
+        inside = _INSIDE.get(str(found.get("type") if isinstance(found, dict) else None), {}).get(path[-1])
+        if inside is None:
+            raise _not_found(path)
+        found[inside] = kind
+
     def to_json(self) -> str:
         """Return the schema as text: the very text that was read, unless something changed."""
         return self._text if self._tree == read_json(self._text) else write_json(self._tree)

@@ -7,7 +7,9 @@ from typing import Any
 
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = ["check_type_changes"]
+__all__ = ["check_type_changes", "is_widening", "record_type_change"]
+
+_CHANGES = "delta.typeChanges"
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
@@ -38,13 +40,44 @@ def check_type_changes(changes: Any, column: str) -> None:
         old, new = change.get("fromType"), change.get("toType")
         if not isinstance(old, str) or not isinstance(new, str):
             raise CorruptLogError("a type change has no fromType or toType", column=column)
-        if not _is_widening(old, new):
+        if not is_widening(old, new):
             raise UnsupportedFeatureError(
                 f"a type change from {old} to {new} is not supported", feature="typeWidening", column=column
             )
 
 
-def _is_widening(old: str, new: str) -> bool:
+def record_type_change(field: dict[str, Any], old: str, new: str, inside: tuple[str, ...]) -> None:
+    """Add a change to what the metadata of a field records.
+
+    Parameters
+    ----------
+    field
+        The field of a struct, as the JSON object that a schema lists.
+    old, new
+        The types before and after.
+    inside
+        What leads from the field into lists and maps: ``element``, ``key`` and ``value``.
+
+    Examples
+    --------
+    >>> field = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
+    >>> record_type_change(field, "integer", "long", ())
+    >>> field["metadata"]
+    {'delta.typeChanges': [{'toType': 'long', 'fromType': 'integer'}]}
+    """
+    metadata = dict(field.get("metadata") or {})
+    change = {"toType": new, "fromType": old, **({"fieldPath": ".".join(inside)} if inside else {})}
+    field["metadata"] = {**metadata, _CHANGES: [*(metadata.get(_CHANGES) or ()), change]}
+
+
+def is_widening(old: str, new: str) -> bool:
+    """Return whether files that hold one type can be read as another one (Delta protocol, "Type Widening").
+
+    Examples
+    --------
+    >>> is_widening("integer", "long"), is_widening("long", "double")
+    (True, False)
+    """
     if old == new:
         return True
     wider = _DECIMAL.fullmatch(new)

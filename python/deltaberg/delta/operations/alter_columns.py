@@ -1,0 +1,180 @@
+"""Changes of single columns in the schema of a table, as far as files stay as they are.
+
+Delta protocol, "Schema Serialization Format", "Column Mapping" and "Type Widening".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaberg.delta.operations.protocols import features_of_schema
+from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
+from deltaberg.delta.schema.new_columns import ColumnNumbers
+from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.type_changes import is_widening, record_type_change
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+
+__all__ = ["allow_nulls", "insert_field", "map_fields", "move_field", "set_comment", "widen_field"]
+
+_COMMENT = "comment"
+
+
+def insert_field(
+    siblings: list[dict[str, Any]], new: dict[str, Any], known: Struct, after: str | None, first: bool
+) -> None:
+    """Put a field among others: behind one of them, first, or last.
+
+    Parameters
+    ----------
+    siblings
+        The fields of the struct in the schema, which the new one joins.
+    known
+        The struct, by whose names ``after`` is found.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It shall be first and behind another field.
+    ColumnNotFoundError
+        There is no field of the name ``after``.
+    """
+    if after is not None and first:
+        raise InvalidArgumentError("after and first exclude each other", hint="pass one of them")
+    place = 0 if first else len(siblings)
+    if after is not None:
+        name = find_column(known, (after,))[-1].name
+        if name == new.get("name"):
+            raise InvalidArgumentError(f"the column {name!r} cannot be moved behind itself", hint="name another column")
+        place = next(number for number, field in enumerate(siblings, start=1) if field.get("name") == name)
+    siblings.insert(place, new)
+
+
+def move_field(document: SchemaDocument, schema: Struct, name: ColumnName, after: str | None, first: bool) -> None:
+    """Move a column, or a field of a struct, among its siblings.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not said where to.
+    ColumnNotFoundError
+        There is no such column.
+    """
+    if after is None and not first:
+        raise InvalidArgumentError("a column is moved behind another one, or to the front", hint="pass after or first")
+    names = [field.name for field in find_column(schema, name)]
+    known = schema if len(names) == 1 else find_column(schema, tuple(names[:-1]))[-1].type
+    siblings = document.fields(*names[:-1])
+    moved = document.field(*names)
+    others = [field for field in siblings if field is not moved]
+    insert_field(others, moved, known if isinstance(known, Struct) else Struct(), after, first)
+    siblings[:] = others
+
+
+def set_comment(document: SchemaDocument, schema: Struct, name: ColumnName, text: str | None) -> None:
+    """Set the comment of a column, or of a field of a struct; None removes it."""
+    field = document.field(*(part.name for part in find_column(schema, name)))
+    metadata = dict(field.get("metadata") or {})
+    if text is None:
+        metadata.pop(_COMMENT, None)
+    else:
+        metadata[_COMMENT] = text
+    field["metadata"] = metadata
+
+
+def allow_nulls(document: SchemaDocument, schema: Struct, name: ColumnName) -> None:
+    """Let a column, or a field of a struct, be null.
+
+    Raises
+    ------
+    SchemaError
+        It may be null already.
+    """
+    path = find_column(schema, name)
+    if path[-1].nullable:
+        raise SchemaError("the column may be null already", column=join_name([part.name for part in path]))
+    document.field(*(part.name for part in path))["nullable"] = True
+
+
+def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, wanted: DataType) -> set[str]:
+    """Change the type of a column to a wider one, and return the table features that it needs.
+
+    Parameters
+    ----------
+    name
+        The column; ``element``, ``key`` and ``value`` lead into lists and maps.
+
+    Raises
+    ------
+    SchemaError
+        The type is not one that files with the old type can be read as.
+    ColumnNotFoundError
+        There is no such column.
+    """
+    path = _nested_column(schema, name)
+    old, new = str(path[-1].type), str(wanted)
+    names = [field.name for field in path]
+    if old == new or not is_widening(old, new):
+        raise SchemaError(
+            f"a column of the type {old} cannot become {new} without writing its files anew",
+            hint="integers become wider integers, double or decimals; float becomes double; decimals gain digits; "
+            "date becomes timestamp_ntz",
+            column=join_name(names),
+        )
+    holder = _deepest_field(schema, path)
+    field = document.field(*names[: holder + 1])
+    document.set_type(new, *names)
+    record_type_change(field, old, new, tuple(names[holder + 1 :]))
+    return features_of_schema(Struct((Field("new", wanted),)))
+
+
+def _nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
+    """Return the fields from the root to a column, which may be inside lists and maps."""
+    if isinstance(name, str) and schema.get(name) is not None:
+        return find_column(schema, name)
+    parts = split_name(name)
+    path: list[Field] = []
+    inside: DataType = schema
+    for depth, part in enumerate(parts, start=1):
+        if isinstance(inside, Struct):
+            found = find_column(inside, (part,))[-1]
+        else:
+            parents = {"element": inside.element} if isinstance(inside, List) else {}
+            if isinstance(inside, Map):
+                parents = {"key": inside.key, "value": inside.value}
+            if part not in parents:
+                shown = join_name(parts[:depth])
+                raise ColumnNotFoundError(f"there is no column {shown!r}", column=shown)
+            found = parents[part]
+        path.append(found)
+        inside = found.type
+    return tuple(path)
+
+
+def _deepest_field(schema: Struct, path: tuple[Field, ...]) -> int:
+    """Return the place of the last part of a path that is a field of a struct."""
+    inside: DataType = schema
+    deepest = 0
+    for place, part in enumerate(path):
+        if isinstance(inside, Struct):
+            deepest = place
+        inside = part.type
+    return deepest
+
+
+def map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
+    """Give the fields of a struct ids, and their names as physical names, at every depth."""
+    for field in fields:
+        numbers.highest += 1
+        metadata = dict(field.get("metadata") or {})
+        field["metadata"] = {**metadata, COLUMN_ID: numbers.highest, PHYSICAL_NAME: field["name"]}
+        _map_type(field.get("type"), numbers)
+
+
+def _map_type(found: Any, numbers: ColumnNumbers) -> None:
+    if not isinstance(found, dict):
+        return
+    if isinstance(found.get("fields"), list):
+        map_fields(found["fields"], numbers)
+    for inside in ("elementType", "keyType", "valueType", "sqlType"):
+        _map_type(found.get(inside), numbers)

@@ -1,0 +1,183 @@
+"""Order, comments, nullability and types of columns that change without rewriting rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, create_table
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    ConstraintViolationError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
+
+_WIDENING = {"delta.enableTypeWidening": "true"}
+_STRUCT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+_COLUMNS = pa.schema([("a", pa.int64()), pa.field("b", pa.string(), nullable=False), ("s", _STRUCT)])
+_DAY = dt.date(2020, 2, 29)
+#: Values of narrow types, the types that they become, and a value that only the wider type holds.
+_WIDENINGS: list[tuple[pa.DataType, pa.DataType, Any, Any]] = [
+    (pa.int8(), pa.int16(), -128, 300),
+    (pa.int8(), pa.int64(), 127, 1 << 40),
+    (pa.int16(), pa.int32(), 300, 1 << 20),
+    (pa.int32(), pa.int64(), 34, 1 << 40),
+    (pa.int32(), pa.float64(), 34, 0.5),
+    (pa.int16(), pa.decimal128(12, 2), 34, Decimal("1.25")),
+    (pa.int64(), pa.decimal128(22, 2), 34, Decimal("1.25")),
+    (pa.float32(), pa.float64(), 0.5, 1e300),
+    (pa.decimal128(5, 2), pa.decimal128(9, 4), Decimal("1.25"), Decimal("10000.0001")),
+    (pa.date32(), pa.timestamp("us"), _DAY, dt.datetime(2021, 1, 2, 3, 4, 5)),
+]
+
+
+def _metadata(root: Path, version: int) -> dict[str, Any]:
+    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
+    return next(action["metaData"] for action in map(json.loads, text.splitlines()) if "metaData" in action)
+
+
+def _fields(root: Path, version: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(_metadata(root, version)["schemaString"])["fields"]
+    return found
+
+
+@pytest.mark.req("BEY-01", half="writer")
+@pytest.mark.parametrize(("old", "new", "narrow", "wide"), _WIDENINGS, ids=lambda value: str(value))
+@pytest.mark.parametrize("is_partition", [False, True])
+def test_a_type_becomes_wider(
+    tmp_path: Path, old: pa.DataType, new: pa.DataType, narrow: Any, wide: Any, is_partition: bool
+) -> None:
+    columns = pa.schema([("id", pa.int64()), ("c", old)])
+    partition_by = "c" if is_partition else None
+    table = create_table(tmp_path / "t", columns, properties=_WIDENING, partition_by=partition_by)
+    table.append(pa.table({"id": [1], "c": pa.array([narrow], old)}))
+    table.alter().widen("c", new).commit()
+    field = _fields(tmp_path / "t", 2)[1]
+    (change,) = field["metadata"]["delta.typeChanges"]
+    assert (change["toType"], set(change)) == (field["type"], {"toType", "fromType"})
+    assert change["fromType"] == _fields(tmp_path / "t", 0)[1]["type"]
+    table.append(pa.table({"id": [2], "c": pa.array([wide], new)}))
+    kept = pa.array([narrow], old).cast(new)[0].as_py()
+    for found in (table, DeltaTable(tmp_path / "t")):
+        rows = sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+        assert rows == [{"id": 1, "c": kept}, {"id": 2, "c": wide}]
+        assert found.arrow_schema.field("c").type == new
+        for number, value in ((1, kept), (2, wide)):
+            scan = found.scan([("c", "=", value)])
+            assert scan.to_arrow().column("id").to_pylist() == [number]
+            assert len(scan.files()) == 1
+    table.checkpoint()
+    assert DeltaTable(tmp_path / "t").scan([("c", "=", kept)]).count() == 1
+
+
+@pytest.mark.req("BEY-01", half="writer")
+def test_types_inside_of_others_become_wider(tmp_path: Path) -> None:
+    columns = pa.schema(
+        [
+            ("l", pa.list_(pa.list_(pa.int32()))),
+            ("m", pa.map_(pa.int8(), pa.struct([("x", pa.float32())]))),
+            ("s", pa.struct([("y", pa.int16())])),
+        ]
+    )
+    table = create_table(tmp_path / "t", columns, properties={**_WIDENING, "delta.columnMapping.mode": "name"})
+    table.append(pa.table({"l": [[[1]]], "m": [[(1, {"x": 0.5})]], "s": [{"y": 7}]}, schema=columns))
+    altered = table.alter().widen("l.element.element", pa.int64()).widen("m.key", pa.int32())
+    altered.widen("m.value.x", pa.float64()).widen("s.y", pa.int32()).widen("s.y", pa.int64()).commit()
+    lists, maps, struct = _fields(tmp_path / "t", 2)
+    changes = lists["metadata"]["delta.typeChanges"]
+    assert changes == [{"toType": "long", "fromType": "integer", "fieldPath": "element.element"}]
+    assert maps["metadata"]["delta.typeChanges"] == [{"toType": "integer", "fromType": "byte", "fieldPath": "key"}]
+    inside = maps["type"]["valueType"]["fields"][0]
+    assert inside["metadata"]["delta.typeChanges"] == [{"toType": "double", "fromType": "float"}]
+    assert [one["fromType"] for one in struct["type"]["fields"][0]["metadata"]["delta.typeChanges"]] == [
+        "short",
+        "integer",
+    ]
+    row = {"l": [[[1 << 40]]], "m": [[(1 << 20, {"x": 1e300})]], "s": [{"y": 1 << 40}]}
+    table.append(pa.table(row, schema=table.arrow_schema))
+    found = DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist()
+    assert sorted(found, key=str) == sorted(
+        [{name: values[0] for name, values in row.items()}, {"l": [[1]], "m": [(1, {"x": 0.5})], "s": {"y": 7}}],
+        key=str,
+    )
+
+
+def test_columns_are_moved(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS)
+    table.append(pa.table({"a": [1], "b": ["x"], "s": [{"x": 1, "y": 2}]}, schema=_COLUMNS))
+    table.alter().move("s", first=True).move("a", after="B").move("s.y", first=True).commit()
+    assert table.scan().to_arrow().to_pylist() == [{"s": {"y": 2, "x": 1}, "b": "x", "a": 1}]
+    assert list(table.scan().to_arrow().to_pylist()[0]) == ["s", "b", "a"]
+    table.alter().add("first", pa.int8(), first=True).add("s.z", pa.int8(), after="y").commit()
+    assert table.schema.names == ["first", "s", "b", "a"]
+    assert DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist() == [
+        {"first": None, "s": {"y": 2, "z": None, "x": 1}, "b": "x", "a": 1}
+    ]
+
+
+def test_comments_and_nulls(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS)
+    nulls = pa.table({"a": [1], "b": pa.array([None], pa.string())})
+    with pytest.raises(ConstraintViolationError):
+        table.append(nulls)
+    table.alter().drop_not_null("b").comment("s.x", "of x").comment("a", "of a").commit()
+    table.append(nulls)
+    first, second, third = _fields(tmp_path / "t", 1)
+    assert (first["metadata"], second["nullable"]) == ({"comment": "of a"}, True)
+    assert third["type"]["fields"][0]["metadata"] == {"comment": "of x"}
+    table.alter().comment("a", None).commit()
+    assert _fields(tmp_path / "t", 3)[0]["metadata"] == {}
+    assert table.scan().to_arrow().to_pylist() == [{"a": 1, "b": None, "s": None}]
+
+
+def test_the_table_is_described(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, description="old")
+    table.alter().describe(name="orders").commit()
+    assert (table.metadata.name, table.metadata.description) == ("orders", "old")
+    table.alter().describe(name="", description="new\nline").commit()
+    assert (table.metadata.name, table.metadata.description) == (None, "new\nline")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda alter: alter.move("a"), InvalidArgumentError, "behind another one, or to the front"),
+        (lambda alter: alter.move("a", after="b", first=True), InvalidArgumentError, "exclude each other"),
+        (lambda alter: alter.move("a", after="a"), InvalidArgumentError, "behind itself"),
+        (lambda alter: alter.move("nope", first=True), ColumnNotFoundError, "nope"),
+        (lambda alter: alter.move("a", after="nope"), ColumnNotFoundError, "nope"),
+        (lambda alter: alter.move("s.x", after="a"), ColumnNotFoundError, "'a'"),
+        (lambda alter: alter.add("c", pa.int8(), after="nope"), ColumnNotFoundError, "nope"),
+        (lambda alter: alter.comment("nope", "x"), ColumnNotFoundError, "nope"),
+        (lambda alter: alter.drop_not_null("a"), SchemaError, "may be null already"),
+        (lambda alter: alter.describe(), InvalidArgumentError, "neither a name nor a description"),
+        (lambda alter: alter.widen("a", pa.int32()), SchemaError, "long cannot become integer"),
+        (lambda alter: alter.widen("a", pa.int64()), SchemaError, "long cannot become long"),
+        (lambda alter: alter.widen("a", pa.float64()), SchemaError, "long cannot become double"),
+        (lambda alter: alter.widen("b", pa.int64()), SchemaError, "string cannot become long"),
+        (lambda alter: alter.widen("s", _STRUCT), SchemaError, "cannot become struct"),
+        (lambda alter: alter.widen("s.z", pa.int64()), ColumnNotFoundError, "'z'"),
+        (lambda alter: alter.widen("a.element", pa.int64()), ColumnNotFoundError, "a.element"),
+    ],
+)
+def test_changes_that_are_refused(tmp_path: Path, change: Any, error: type[Exception], message: str) -> None:
+    table = create_table(tmp_path / "t", _COLUMNS, properties=_WIDENING)
+    with pytest.raises(error, match=message):
+        change(table.alter())
+    assert DeltaTable(tmp_path / "t").version == 0
+
+
+def test_types_stay_unless_widening_is_enabled(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", pa.schema([("a", pa.int32())]))
+    with pytest.raises(UnsupportedFeatureError, match="type widening is not enabled"):
+        table.alter().widen("a", pa.int64())
+    table.alter().set(_WIDENING).widen("a", pa.int64()).commit()
+    assert "typeWidening" in table.features
