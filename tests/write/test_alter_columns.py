@@ -50,7 +50,7 @@ def _fields(root: Path, version: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.req("BEY-01", half="writer")
-@pytest.mark.parametrize(("old", "new", "narrow", "wide"), _WIDENINGS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("old", "new", "narrow", "wide"), _WIDENINGS, ids=str)
 @pytest.mark.parametrize("is_partition", [False, True])
 def test_a_type_becomes_wider(
     tmp_path: Path, old: pa.DataType, new: pa.DataType, narrow: Any, wide: Any, is_partition: bool
@@ -101,7 +101,7 @@ def test_types_inside_of_others_become_wider(tmp_path: Path) -> None:
         "short",
         "integer",
     ]
-    row = {"l": [[[1 << 40]]], "m": [[(1 << 20, {"x": 1e300})]], "s": [{"y": 1 << 40}]}
+    row: dict[str, list[Any]] = {"l": [[[1 << 40]]], "m": [[(1 << 20, {"x": 1e300})]], "s": [{"y": 1 << 40}]}
     table.append(pa.table(row, schema=table.arrow_schema))
     found = DeltaTable(tmp_path / "t").scan().to_arrow().to_pylist()
     assert sorted(found, key=str) == sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -195,8 +196,11 @@ class DeltaTable(WritableTable):
 
     @property
     def transactions(self) -> dict[str, Transaction]:
-        """The progress that applications have recorded, by application id."""
-        return dict(self._snapshot.transactions)
+        """The progress that applications have recorded, by application id.
+
+        If the property ``delta.setTransactionRetentionDuration`` is set, progress that is older does not count.
+        """
+        return self._snapshot.transactions_at(time.time_ns() // 1_000_000)
 
     @property
     def clustering_columns(self) -> list[tuple[str, ...]]:

@@ -31,7 +31,7 @@ class CheckpointContent:
     Parameters
     ----------
     at
-        The time by which tombstones have expired, in milliseconds since 1970.
+        The time by which tombstones and the progress of applications have expired, in milliseconds since 1970.
     """
 
     def __init__(self, snapshot: Snapshot, at: int) -> None:
@@ -69,7 +69,7 @@ class CheckpointContent:
                 LogAction(
                     "txn", {"appId": txn.app_id, "version": txn.version, **_present("lastUpdated", txn.last_updated)}
                 )
-                for txn in snapshot.transactions.values()
+                for txn in snapshot.transactions_at(self._at).values()
             ),
             *(
                 LogAction("domainMetadata", {"domain": domain, "configuration": text, "removed": False})

@@ -1,4 +1,4 @@
-"""How long removed files are kept (Delta protocol, "Add File and Remove File", and a table property)."""
+"""How long removed files, entries of the log and the progress of applications are kept (by table properties)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.errors import SchemaError
 
-__all__ = ["deleted_file_retention", "expired", "log_retention", "parse_interval", "unexpired"]
+__all__ = [
+    "deleted_file_retention",
+    "expired",
+    "log_retention",
+    "parse_interval",
+    "unexpired",
+    "unexpired_transactions",
+]
 
 _RETENTION = "delta.deletedFileRetentionDuration"
 _DEFAULT = "interval 1 week"
 _LOG_RETENTION = "delta.logRetentionDuration"
 _LOG_DEFAULT = "interval 30 days"
+_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _MICROS = {
     "week": 7 * 86_400_000_000,
     "day": 86_400_000_000,
@@ -68,6 +77,45 @@ def log_retention(properties: Mapping[str, str]) -> int:
         If the property is not an interval.
     """
     return parse_interval(properties.get(_LOG_RETENTION, _LOG_DEFAULT))
+
+
+def unexpired_transactions(
+    transactions: Mapping[str, Transaction], properties: Mapping[str, str], at: int
+) -> dict[str, Transaction]:
+    """Return the progress of applications that still counts at an instant.
+
+    Without the property ``delta.setTransactionRetentionDuration``, progress counts for ever. That of which the time is
+    not recorded never expires, because forgetting it could let rows be written twice.
+
+    Parameters
+    ----------
+    transactions
+        The newest ``txn`` action of each application, by application id.
+    properties
+        The table properties.
+    at
+        The instant, in milliseconds since 1970.
+
+    Raises
+    ------
+    SchemaError
+        If the property is not an interval.
+
+    Examples
+    --------
+    >>> known = {"old": Transaction("old", 1, 0), "new": Transaction("new", 1, 9_000), "ever": Transaction("ever", 1)}
+    >>> list(unexpired_transactions(known, {_TRANSACTION_RETENTION: "interval 1 second"}, 10_000))
+    ['new', 'ever']
+    """
+    text = properties.get(_TRANSACTION_RETENTION)
+    if text is None:
+        return dict(transactions)
+    oldest = at - parse_interval(text)
+    return {
+        name: known
+        for name, known in transactions.items()
+        if known.last_updated is None or known.last_updated >= oldest
+    }
 
 
 def expired(tombstones: pa.Table, at: int, retention: int) -> pa.Table:

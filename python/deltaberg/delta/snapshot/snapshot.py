@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.delta.actions.reconciled import TableActions
+from deltaberg.delta.actions.table_actions import Transaction
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.features import check_protocol
 from deltaberg.delta.log.commit import cleaned_up, list_newer_commits
@@ -20,6 +21,7 @@ from deltaberg.delta.log.version_checksum import VersionChecksum
 from deltaberg.delta.snapshot.file_state import FileState, Origin
 from deltaberg.delta.snapshot.live_files import LiveFiles
 from deltaberg.delta.snapshot.once import once
+from deltaberg.delta.snapshot.retention import unexpired_transactions
 from deltaberg.delta.snapshot.table_configuration import TableConfiguration
 from deltaberg.errors import (
     CorruptCheckpointError,
@@ -67,7 +69,7 @@ class Snapshot(TableConfiguration):
         self.log = log
         self.segment = segment
         self.version = segment.version
-        #: The newest ``txn`` action of each application, by application id.
+        #: The newest ``txn`` action of each application, by application id, even if it has expired.
         self.transactions = actions.transactions
         #: The configuration of each live metadata domain, by name.
         self.domains = actions.domains
@@ -223,6 +225,15 @@ class Snapshot(TableConfiguration):
             As the constructor does.
         """
         return _from_commit(log, TableActions(), 0, data)
+
+    def transactions_at(self, at: int) -> dict[str, Transaction]:
+        """Return the progress of applications that counts at an instant, in milliseconds since 1970."""
+        return unexpired_transactions(self.transactions, self.metadata.configuration, at)
+
+    def has_progress(self, application: str, version: int, at: int) -> bool:
+        """Return whether an application has recorded a version, or a later one, that counts at an instant."""
+        known = self.transactions_at(at).get(application)
+        return known is not None and known.version >= version
 
     def commit_bytes(self) -> bytes:
         """Return the log entry of the version.

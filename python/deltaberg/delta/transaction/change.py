@@ -102,11 +102,7 @@ class LogChange:
                 raise TableExistsError("there is a table already", table=str(self.log.root))
 
     def _is_done(self, state: Snapshot) -> bool:
-        if self.once is None:
-            return False
-        application, version = self.once
-        known = state.transactions.get(application)
-        return known is not None and known.version >= version
+        return self.once is not None and state.has_progress(*self.once, self.now())
 
     def _catch_up(self, state: Snapshot) -> bool:
         """Move on to the newest version; return False where one of its commits makes the change superfluous."""

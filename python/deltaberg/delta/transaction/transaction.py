@@ -145,9 +145,7 @@ class Transaction(PendingChanges):
         """Whether the progress that the transaction would record is recorded already, so that it has nothing to do."""
         if self._once is None or self._base is None:
             return False
-        application, version = self._once
-        known = self._base.transactions.get(application)
-        return known is not None and known.version >= version
+        return self._base.has_progress(*self._once, self._policy.now())
 
     @property
     def is_empty(self) -> bool:
