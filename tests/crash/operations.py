@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
+import pytest
 
 import deltaberg
 from deltaberg import DeltaTable
+from deltaberg.delta.data import written_vectors
 from tests.crash.starts import COLUMNS, PART_COLUMNS
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation", "Target"]
@@ -101,6 +103,13 @@ def _append_often(at: Target) -> None:
         at.table.append(_rows(number))
 
 
+def _delete_by_file(at: Target) -> None:
+    """Delete rows by deletion vectors of which the log holds none itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(written_vectors, "INLINE", 0)
+        at.table.delete("id IN (1, 5, 6)")
+
+
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
 
@@ -146,6 +155,15 @@ _ALL = [
         lambda at: at.table.overwrite(_rows(8, part="b"), dynamic=True),
         _values(1, 3, 5, 8),
         "parts",
+    ),
+    Operation("delete by vectors", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4), "vectors"),
+    Operation("delete by vectors in a file", _delete_by_file, _values(2, 3, 4), "vectors"),
+    Operation("delete by writing anew", lambda at: at.table.delete("id IN (1, 5, 6)"), _values(2, 3, 4)),
+    Operation(
+        "delete from a table with everything",
+        lambda at: at.table.delete("id IN (1, 5)"),
+        _values(2, 3, 4, 6),
+        "tracked",
     ),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(

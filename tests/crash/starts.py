@@ -40,6 +40,20 @@ def _vectors(root: Path) -> None:
     _plain(root, {"delta.enableDeletionVectors": "true"}, "deletionVectors")
 
 
+def _tracked(root: Path) -> None:
+    """Make a table by the product itself with a change data feed, row ids and deletion vectors."""
+    import deltaberg
+
+    properties = {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableRowTracking": "true",
+        "delta.enableDeletionVectors": "true",
+    }
+    table = deltaberg.create_table(str(root), COLUMNS, properties=properties)
+    table.append(_rows(1, 2, 3))
+    table.append(_rows(4, 5, 6))
+
+
 def _mapped(root: Path) -> None:
     """Make a table by the product itself whose columns are mapped by name."""
     import deltaberg
@@ -77,6 +91,7 @@ def _nothing(root: Path) -> None:
 STARTS: dict[str, Callable[[Path], None]] = {
     "plain": _plain,
     "vectors": _vectors,
+    "tracked": _tracked,
     "mapped": _mapped,
     "parts": _parts,
     "folder": _folder,

@@ -19,7 +19,7 @@ __all__ = ["VectorWriter"]
 
 _FORMAT_VERSION = b"\x01"
 #: Bytes of a vector that the log holds itself, and of all vectors of an operation that it holds.
-_INLINE, _ALL_INLINE = 256, 16 << 10
+INLINE, _ALL_INLINE = 256, 16 << 10
 #: Bytes of a file after which another one is begun. Offsets have 31 bits.
 _FILE = 64 << 20
 _Z85_GROUP = 4
@@ -36,7 +36,7 @@ class VectorWriter:
     root
         The directory of the table.
     inline
-        Bytes of a vector that the log holds itself.
+        Bytes of a vector that the log holds itself; None for 256.
 
     Examples
     --------
@@ -49,10 +49,10 @@ class VectorWriter:
     ('i', 44, 6)
     """
 
-    def __init__(self, store: Storage, root: Location, *, inline: int = _INLINE) -> None:
+    def __init__(self, store: Storage, root: Location, *, inline: int | None = None) -> None:
         self._store = store
         self._root = root
-        self._most = inline
+        self._most = INLINE if inline is None else inline
         self._inline = 0
         self._output: OutputFile | None = None
         self._name = ""

@@ -133,7 +133,8 @@ def recorded_add(action: LogAction) -> AddedFile:
     Raises
     ------
     InvalidArgumentError
-        It is not an ``add``, lacks a required member, or has a deletion vector and does not count its rows.
+        It is not an ``add``, lacks a required member, or has a deletion vector without a count of its rows or with
+        an offset in the log.
     """
     if action.name != "add":
         raise InvalidArgumentError(f"the action {action.name} adds no file")
@@ -143,6 +144,11 @@ def recorded_add(action: LogAction) -> AddedFile:
     if vector is not None and rows is None:
         raise InvalidArgumentError(
             "a file with a deletion vector needs statistics with the number of its rows", path=members["path"]
+        )
+    descriptor = members.get("deletionVector") or {}
+    if descriptor.get("storageType") == "i" and descriptor.get("offset") is not None:
+        raise InvalidArgumentError(
+            "a deletion vector in the log has no offset", hint="leave the offset out", path=members["path"]
         )
     return AddedFile(
         members["path"],
