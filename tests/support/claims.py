@@ -55,7 +55,7 @@ CLAIMS = Claims(
             *(f"ICE-HASH-{number:02}" for number in range(1, 13)),
             "ICE-TRF",
             "BEY-45",
-            *(f"DL-DV-{number:02}" for number in (2, 9, 11, 13, 15, 16, 17, 18, 19, 22, 26, 27)),
+            *(f"DL-DV-{number:02}" for number in (2, 6, 7, 9, *range(11, 20), 21, 22, 24, 25, 26, 27)),
             "DL-CKPT",
             *(f"DL-LOG-{number}" for number in (14, 15, 16)),
             *(f"DL-CLEAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.delta.operations.alter import Alteration
+from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.delete import delete_rows
 from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.update import update_rows
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.expressions import Filter
@@ -77,13 +79,23 @@ class TableTransaction(Transaction):
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by)
 
-    def delete(self, where: Filter | None, *, strategy: str | None = None) -> None:
-        """Delete the rows that match a filter, including those that the transaction has written.
+    def delete(self, where: Condition | None, *, strategy: str | None = None) -> None:
+        """Delete the rows that match a condition, including those that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.delete`. On a table that
         records a change data feed, it must be the only operation on rows unless whole files match.
         """
         delete_rows(self, where, RowOptions(), strategy=strategy)
+
+    def update(
+        self, set: Mapping[ColumnName, Any], where: Condition | None = None, *, strategy: str | None = None
+    ) -> None:
+        """Give the rows that match a condition new values, including rows that the transaction has written.
+
+        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.update`. On a table that
+        records a change data feed, it must be the only operation on rows.
+        """
+        update_rows(self, set, where, RowOptions(), strategy=strategy)
 
     def alter(self) -> Alteration:
         """Change columns, properties, features and clustering. Each change takes effect at once in the transaction.

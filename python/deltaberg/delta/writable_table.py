@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
 from deltaberg.delta.operations.compact import Compaction, compact_table
+from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.table_transaction import TableTransaction
@@ -278,14 +279,14 @@ class WritableTable:
 
     def delete(
         self,
-        where: Filter | None,
+        where: Condition | None,
         *,
         strategy: str | None = None,
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
     ) -> CommitResult:
-        """Delete the rows that match a filter.
+        """Delete the rows that match a condition.
 
         Files in which every row matches are removed without being read. In others the rows are hidden by deletion
         vectors if the property ``delta.enableDeletionVectors`` is true, and else the files are written anew without
@@ -295,7 +296,8 @@ class WritableTable:
         Parameters
         ----------
         where
-            The filter; None for all rows.
+            The condition; None for all rows. Filters, as `DeltaTable.scan` takes them, are decided by metadata as far
+            as possible. Any other SQL text is evaluated as Spark does in its ANSI mode.
         strategy
             ``copy-on-write`` writes files anew, although the table allows deletion vectors. ``merge-on-read`` is
             refused if it does not.
@@ -314,7 +316,9 @@ class WritableTable:
         ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError
             Another commit changed rows that match, or files that hold such rows.
         ExpressionError, ColumnNotFoundError
-            The filter is not valid.
+            The condition is not valid, or cannot be evaluated exactly.
+        EvaluationError
+            The condition cannot be computed for a row.
 
         Examples
         --------
@@ -329,6 +333,62 @@ class WritableTable:
             transaction.delete(where, strategy=strategy)
             if transaction.is_empty:
                 return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
+            return transaction.commit()
+
+    def update(
+        self,
+        set: Mapping[ColumnName, Any],
+        where: Condition | None = None,
+        *,
+        strategy: str | None = None,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> CommitResult:
+        """Give the rows that match a condition new values in some columns.
+
+        All values are computed from the rows as they were. If the property ``delta.enableDeletionVectors`` is true,
+        deletion vectors hide the old rows, and new files hold the new ones. Otherwise files with such rows are written
+        anew. Updated rows keep their row ids. If no row matches, there is no new version.
+
+        Parameters
+        ----------
+        set
+            The new value of each column, by its name; dots lead into structs. Text is SQL, so that the value of a
+            string is quoted twice: ``{"name": "'ada'"}``. Other Python objects are literals. Values are evaluated as
+            Spark does in its ANSI mode, and converted to the types of their columns; what does not fit raises.
+        where
+            The condition, as for `delete`; None for all rows.
+        strategy, txn, user_metadata, unsafe_single_writer
+            As for `delete`.
+
+        Returns
+        -------
+        CommitResult
+            The version; ``metrics`` has the number of updated rows (``numUpdatedRows``).
+
+        Raises
+        ------
+        EvaluationError
+            A value cannot be computed for a row, or does not fit its column.
+        ConstraintViolationError
+            A new value is not allowed, or rows of the table must not change (``delta.appendOnly``).
+        InvalidArgumentError
+            Nothing is set, or a column is set twice. The other errors are those of `delete`.
+
+        Examples
+        --------
+        >>> table.update({"name": "upper(name)"}, "id = 2").metrics["numUpdatedRows"]
+        1
+        >>> table.scan("id = 2", columns=["name"]).to_arrow().to_pylist()
+        [{'name': 'B'}]
+        """
+        with self.transaction(
+            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+        ) as transaction:
+            transaction.update(set, where, strategy=strategy)
+            if transaction.is_empty:
+                return CommitResult(self._snapshot.version, transaction.token, "UPDATE", committed=False)
             return transaction.commit()
 
     def compact(  # noqa: PLR0913

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaberg.table.rewrite.match import MatchedRows, count_rows, find_rows
+from deltaberg.table.rewrite.match import MatchedRows, RowTest, count_rows, find_rows
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
 
@@ -11,6 +11,7 @@ __all__ = [
     "MatchedRows",
     "Replacement",
     "RowPositions",
+    "RowTest",
     "count_rows",
     "find_rows",
     "matched_rows",
