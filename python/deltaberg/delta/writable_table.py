@@ -378,10 +378,10 @@ class WritableTable:
 
         Examples
         --------
-        >>> table.update({"name": "upper(name)"}, "id = 2").metrics["numUpdatedRows"]
-        1
-        >>> table.scan("id = 2", columns=["name"]).to_arrow().to_pylist()
-        [{'name': 'B'}]
+        >>> table.update({"name": "'ada'"}, "id % 2 = 1").committed
+        True
+        >>> set(table.scan("id IN (1, 3, 7)").to_arrow()["name"].to_pylist())
+        {'ada'}
         """
         with self.transaction(
             txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
