@@ -6,12 +6,14 @@ import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
+from deltaberg.files.write.dictionaries import columns_without_dictionary
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema import Struct
@@ -24,6 +26,9 @@ __all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions"]
 CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "brotli": ".br", "none": ""}
 #: pyarrow 16 stores decimals as bytes of a fixed length, which all readers know as well.
 _STORES_INTEGERS = "store_decimal_as_integer" in inspect.signature(pq.ParquetWriter.__init__).parameters
+
+#: Rows of a chunk that is worth copying with others into one, and bytes of such a copy at most.
+_SMALL_CHUNK, _LARGEST_COPY = 16_384, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,15 @@ class ParquetOptions:
     compression_level
         The level of the codec; None for the default of the codec.
     dictionary
-        Whether columns are encoded with a dictionary, or the paths of the columns that are.
+        Whether columns are encoded with a dictionary, or the paths of the columns that are; None for those whose values
+        repeat in the first row group of a file.
     row_group_size
         Bytes of a row group in the file, approximately.
     """
 
     compression: str | Mapping[str, str] = "snappy"
     compression_level: int | None = None
-    dictionary: bool | Sequence[str] = True
+    dictionary: bool | Sequence[str] | None = None
     row_group_size: int = 64 << 20
 
     def __post_init__(self) -> None:
@@ -85,6 +91,11 @@ class FileForm:
         self.options = options
         self.statistics = statistics
 
+    @cached_property
+    def _paths(self) -> list[str]:
+        """The paths of the Parquet columns."""
+        return _leaf_paths(self.schema)
+
     def stored(self, rows: pa.Table) -> pa.Table:
         """Return rows of the table as they are in files."""
         batches = []
@@ -96,24 +107,33 @@ class FileForm:
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         return pa.Table.from_batches(batches, self.schema)
 
-    def writer(self, sink: Any) -> pq.ParquetWriter:
-        """Open a writer of this form."""
+    def writer(self, sink: Any, first: pa.Table) -> pq.ParquetWriter:
+        """Open a writer of this form, for a file that begins with these stored rows."""
         options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
         codec = self.options.compression
         if not isinstance(codec, str):
-            codec = {path: codec.get(path, self.options.main_codec) for path in _leaf_paths(self.schema)}
+            codec = {path: codec.get(path, self.options.main_codec) for path in self._paths}
         if self.options.compression_level is not None:
             options["compression_level"] = self.options.compression_level
-        dictionary = self.options.dictionary
         return pq.ParquetWriter(
             sink,
             self.schema,
             version="2.6",
             compression=codec,
-            use_dictionary=dictionary if isinstance(dictionary, bool) else list(dictionary),
+            use_dictionary=self._dictionary(first),
             store_schema=False,
             **options,
         )
+
+    def _dictionary(self, first: pa.Table) -> bool | list[str]:
+        """Return the columns that are encoded with a dictionary, as pyarrow takes them."""
+        chosen = self.options.dictionary
+        if isinstance(chosen, bool):
+            return chosen
+        if chosen is not None:
+            return list(chosen)
+        without = columns_without_dictionary(first)
+        return [path for path in self._paths if path not in without] if without else True
 
 
 class DataFile:
@@ -155,18 +175,21 @@ class DataFile:
         StorageError
             If the store fails.
         """
+        # Statistics and encoding pay for each chunk.
+        rows = rows.combine_chunks() if _is_scattered(rows) else rows
         self._statistics.take(rows)
-        sink, writer = self._open()
+        stored = self._form.stored(rows)
+        sink, writer = self._open(stored)
         before = sink.tell()
         try:
-            writer.write_table(self._form.stored(rows), row_group_size=max(rows.num_rows, 1))
+            writer.write_table(stored, row_group_size=max(rows.num_rows, 1))
         except (pa.ArrowException, OSError) as error:
             raise _failed(error, self.target) from error
         return sink.tell() - before
 
     def finish(self) -> WrittenFile:
         """Finish the file, and describe it."""
-        sink, writer = self._open()
+        sink, writer = self._open(self._form.schema.empty_table())
         try:
             writer.close()
         except (pa.ArrowException, OSError) as error:
@@ -197,13 +220,13 @@ class DataFile:
             # The end of the file goes nowhere. An open writer would write it when it is collected.
             self._writer.close()
 
-    def _open(self) -> tuple[_Sink, pq.ParquetWriter]:
+    def _open(self, first: pa.Table) -> tuple[_Sink, pq.ParquetWriter]:
         if self._sink is None:
             self._refuse_taken()
             self.is_begun = True
             self._sink = _Sink(self._store.open_output(self.target))
         if self._writer is None:
-            self._writer = self._form.writer(self._sink)
+            self._writer = self._form.writer(self._sink, first)
         return self._sink, self._writer
 
     def _refuse_taken(self) -> None:
@@ -235,6 +258,12 @@ class _Sink:
 
     def close(self) -> None:
         """Do nothing: an output is closed by its owner."""
+
+
+def _is_scattered(rows: pa.Table) -> bool:
+    """Return whether rows are in small chunks, which together are far from the 2 GiB that a chunk of texts can hold."""
+    chunks = max((column.num_chunks for column in rows.columns), default=0)
+    return chunks > 1 and rows.num_rows < chunks * _SMALL_CHUNK and rows.nbytes < _LARGEST_COPY
 
 
 def _failed(error: Exception, path: str) -> DeltabergError:

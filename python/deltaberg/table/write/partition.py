@@ -26,7 +26,10 @@ class PartitionRows(NamedTuple):
 
 
 class PartitionedRows(NamedTuple):
-    """The rows of a batch by partition, and whether the rows of each partition were next to each other."""
+    """The rows of a batch by partition, and whether the rows of each partition were next to each other.
+
+    Then they are slices of the batch, which keep the whole of it in memory; otherwise they are copies.
+    """
 
     parts: list[PartitionRows]
     is_ordered: bool
@@ -54,17 +57,18 @@ def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) 
     codes = _codes(columns, batch.num_rows)
     following, before = codes.slice(1), codes.slice(0, max(len(codes) - 1, 0))
     is_ordered = bool(pc.all(pc.greater_equal(following, before), min_count=0).as_py())
-    if not is_ordered:
-        # The sort is stable, so rows of a partition stay in their order.
-        order = pc.sort_indices(codes)
-        batch, codes = batch.take(order), codes.take(order)
-        columns = [column.take(order) for column in columns]
+    # The sort is stable, so rows of a partition stay in their order.
+    order = None if is_ordered else pc.sort_indices(codes)
+    codes = codes if order is None else codes.take(order)
     parts = []
     start = 0
     for stop in pc.run_end_encode(codes).run_ends.to_pylist():
-        values = {part.field.name: column[start] for part, column in zip(fields, columns, strict=True)}
+        chosen = None if order is None else order.slice(start, stop - start)
+        first = start if chosen is None else chosen[0].as_py()
+        values = {part.field.name: column[first] for part, column in zip(fields, columns, strict=True)}
         key = tuple(_hashable(value) for value in values.values())
-        parts.append(PartitionRows(key, values, batch.slice(start, stop - start)))
+        rows = batch.slice(start, stop - start) if chosen is None else batch.take(chosen)
+        parts.append(PartitionRows(key, values, rows))
         start = stop
     return PartitionedRows(parts, is_ordered)
 
@@ -83,14 +87,17 @@ def _values(batch: pa.RecordBatch, part: PartitionField) -> pa.Array:
 
 def _codes(columns: Sequence[pa.Array], rows: int) -> pa.Array:
     """Return a number for each row, equal for equal values, that counts up by first appearance."""
-    codes = pa.nulls(rows, pa.int64()).fill_null(0)
+    codes: pa.Array | None = None
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
         indices = encoded.indices.cast(pa.int64())
+        if codes is None:
+            codes = indices
+            continue
         size = pa.scalar(len(encoded.dictionary), pa.int64())
         # Numbering anew keeps the numbers below the number of rows.
         codes = pc.add(pc.multiply(codes, size), indices).dictionary_encode().indices.cast(pa.int64())
-    return codes
+    return pa.nulls(rows, pa.int64()).fill_null(0) if codes is None else codes
 
 
 def _hashable(value: pa.Scalar) -> Any:

@@ -182,7 +182,8 @@ class _Write:
                         self._writer_of(part).write(part.rows)
                     elif self._has_room(part.key, spooled):
                         # A slice would keep the whole batch in memory for as long as it waits.
-                        self._writer_of(part).write(part.rows.take(count_up(0, part.rows.num_rows)))
+                        rows = part.rows.take(count_up(0, part.rows.num_rows)) if together else part.rows
+                        self._writer_of(part).write(rows)
                     else:
                         spooled.add(part)
                 if is_ordered:
