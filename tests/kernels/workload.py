@@ -55,6 +55,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     bounds = pa.array(metrics, pa.map_(pa.int32(), pa.binary()))
     counts = pa.array([[(1, number)] for number in range(files)], pa.map_(pa.int32(), pa.int64()))
     pairs = pa.record_batch({"n": pa.array(range(files)), "s": pa.array([str(n) for n in range(files)])})
+    bounded = pa.record_batch({"numRecords": pairs["n"], "min.0": pairs["n"], "max.1": pairs["s"]})
     node: Any = ("record", 0, None, [("long", 0, 0, [], None), ("string", 0, 1, [], None)], None)
     row = pa.schema([("n", pa.int64()), ("s", pa.string())])
     avro = b"\x02\x06abc" * files
@@ -72,6 +73,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "reconcile": lambda kernels: kernels.reconcile(batches, [], batches, "add"),
         "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
+        "stats_texts": lambda kernels: kernels.stats_texts(log[0][1], places),
+        "format_stats": lambda kernels: kernels.format_stats(bounded, [["n"], ["s"]], True),
         "index_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs), pairs),
         "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),
         "find_keys": lambda kernels: kernels.find_keys(kernels.index_keys(pairs.slice(3), [False, True]), pairs),

@@ -1,12 +1,16 @@
-//! Per-file statistics: from JSON text to typed columns, for the columns that a filter names (Delta
+//! Per-file statistics: from JSON text to typed columns, for the columns that a filter names, and back (Delta
 //! protocol, "Per-file Statistics").
 
 mod columns;
+mod format;
+mod texts;
 mod tree;
 
 use arrow_array::{Array, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
 
 pub use columns::StatsLeaf;
+pub use format::format_stats;
+pub use texts::stats_texts;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Cursor, JsonError, Kind, Text};
@@ -126,11 +130,17 @@ impl<'a> Places<'a> {
     }
 
     fn text<'d>(&self, row: usize, data: Option<&'d [u8]>) -> Result<Option<Text<'d>>> {
+        let raw = self.raw(row, data)?;
+        Ok(raw.map(|(_, raw)| Text::new(raw, memchr::memchr(b'\\', raw).is_some())))
+    }
+
+    /// The bytes at a place, and where they start.
+    fn raw<'d>(&self, row: usize, data: Option<&'d [u8]>) -> Result<Option<(usize, &'d [u8])>> {
         let Some(data) = data.filter(|_| self.whole.is_valid(row)) else { return Ok(None) };
         let start = usize::try_from(self.offsets.value(row)).unwrap_or(usize::MAX);
         let end = start.saturating_add(usize::try_from(self.lengths.value(row)).unwrap_or(usize::MAX));
         let raw = data.get(start..end).ok_or_else(|| bad("a place lies outside its commit"))?;
-        Ok(Some(Text::new(raw, memchr::memchr(b'\\', raw).is_some())))
+        Ok(Some((start, raw)))
     }
 }
 

@@ -36,6 +36,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay::reconcile, module)?)?;
     module.add_function(wrap_pyfunction!(stats::parse_stats, module)?)?;
     module.add_function(wrap_pyfunction!(stats::parse_log_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(stats::stats_texts, module)?)?;
+    module.add_function(wrap_pyfunction!(stats::format_stats, module)?)?;
     module.add_function(wrap_pyfunction!(partition::parse_partition_values, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::parse_bounds, module)?)?;
     module.add_function(wrap_pyfunction!(bounds::parse_counts, module)?)?;

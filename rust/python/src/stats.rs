@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyIterator;
 
-use crate::arrow::{self, InArray};
+use crate::arrow::{self, InArray, InBatch};
 use crate::enter::{Failure, enter, threads as thread_count};
 
 /// A wanted column: the physical names on the path from the root, and the primitive type.
@@ -42,6 +42,29 @@ pub fn parse_log_stats<'py>(
         stats::parse_log_stats(versions, places, next, &leaves, thread_count(threads))
     })?;
     arrow::table_to_python(py, batches)
+}
+
+/// Returns the texts of statistics at places in the bytes of a commit.
+#[pyfunction]
+#[pyo3(signature = (data, places, threads=0))]
+pub fn stats_texts(py: Python<'_>, data: PyBackedBytes, places: InArray, threads: usize) -> PyResult<Bound<'_, PyAny>> {
+    let places: &StructArray = arrow::downcast(py, &places.0, "an array of places")?;
+    let texts = enter(py, || stats::stats_texts(&data, places, thread_count(threads)))?;
+    arrow::array_to_python(py, &texts)
+}
+
+/// Writes statistics as JSON text.
+#[pyfunction]
+#[pyo3(signature = (found, paths, tight, threads=0))]
+pub fn format_stats(
+    py: Python<'_>,
+    found: InBatch,
+    paths: Vec<Vec<String>>,
+    tight: bool,
+    threads: usize,
+) -> PyResult<Bound<'_, PyAny>> {
+    let texts = enter(py, || stats::format_stats(&found.0, &paths, tight, thread_count(threads)))?;
+    arrow::array_to_python(py, &texts)
 }
 
 fn next_commit(commits: &Py<PyIterator>) -> PyResult<Option<(i64, Option<PyBackedBytes>)>> {

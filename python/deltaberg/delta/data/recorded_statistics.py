@@ -7,8 +7,7 @@ from them.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,15 +19,13 @@ from deltaberg.delta.data.parsed_statistics import ParsedStatistics
 from deltaberg.delta.data.statistics import parsed_columns
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.errors import CorruptLogError
-from deltaberg.schema import Field, Primitive, as_array, count_up
+from deltaberg.schema import Field, Primitive, as_array
 
-__all__ = ["RecordedStatistics", "recorded_statistics", "texts_at"]
+__all__ = ["RecordedStatistics", "recorded_statistics"]
 
 _TEXT = Field("stats", Primitive("string"))
 #: How many files are read at a time: statistics are long texts.
 _ROWS = 1 << 16
-#: Fewer texts than this are decoded one by one: most commits add a few files.
-_FEW = 32
 
 
 class RecordedStatistics(NamedTuple):
@@ -112,7 +109,7 @@ def _in_order(
             raise CorruptLogError("a log entry was deleted after it was read", hint="open the table again")
         places = as_array(rows.column("stats"))
         for first in range(0, len(places), _ROWS):
-            yield _Found(texts_at(data, places.slice(first, _ROWS)))
+            yield _Found(kernels.stats_texts(data, places.slice(first, _ROWS)))
 
 
 def _joined(found: Sequence[_Found], wanted: ParsedStatistics | None) -> RecordedStatistics:
@@ -143,68 +140,3 @@ def _of_part(part: CheckpointPart, rows: pa.Int64Array, statistics: ParsedStatis
         return
     found = parsed_columns(part, rows, statistics.columns)
     yield _Found(pc.coalesce(texts, statistics.texts(found)), statistics.assemble(found), texts.is_null())
-
-
-def texts_at(data: bytes, places: pa.StructArray) -> pa.StringArray:
-    r"""Return the texts at places in the bytes of a log entry, where they are escaped; null if there is no place.
-
-    Examples
-    --------
-    >>> from deltaberg.kernels.results import STATS_PLACE
-    >>> places = pa.array([{"offset": 10, "length": 7}, None], STATS_PLACE)
-    >>> texts_at(rb'{"stats":"{\"a\"}"}', places).to_pylist()
-    ['{"a"}', None]
-    """
-    if len(places) < _FEW:
-        return pa.array([_text_at(data, place) for place in places.to_pylist()], pa.string())
-    present = places.filter(places.is_valid())
-    starts = present.field("offset")
-    order = pc.sort_indices(starts)
-    escaped = _slices(data, starts.take(order), present.field("length").cast(pa.int64()).take(order))
-    texts = _unescape(escaped).take(pc.sort_indices(order))
-    return texts if len(texts) == len(places) else _spread(texts, places.is_valid())
-
-
-def _slices(data: bytes, starts: pa.Int64Array, lengths: pa.Int64Array) -> pa.StringArray:
-    """Return slices of bytes, which must be ascending and apart, without a Python object for each."""
-    if not len(starts):
-        return pa.array([], pa.string())
-    # The borders of the slices are the offsets of an array in which every other value is what lies between two slices.
-    borders = pa.concat_arrays([starts, pc.add(starts, lengths)])
-    borders = borders.take(pc.sort_indices(borders))
-    pieces = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(borders) - 1, [None, borders.buffers()[1], pa.py_buffer(data)]
-    )
-    chosen = pieces.take(pc.multiply(count_up(0, len(starts)), 2))
-    return chosen.cast(pa.binary()).cast(pa.string())
-
-
-def _unescape(escaped: pa.StringArray) -> pa.StringArray:
-    """Return the values of JSON strings, given what stands between their quotes; null for what is not a string."""
-    # A quote always has a backslash before it. If no other backslashes are left, there were no other escapes.
-    texts = pc.replace_substring(escaped, '\\"', '"')
-    others = pc.match_substring(texts, "\\")
-    if not pc.any(others).as_py():
-        return texts
-    decoded = pa.array([_decode(text) for text in escaped.filter(others).to_pylist()], pa.string())
-    return pc.replace_with_mask(texts, others, decoded)
-
-
-def _text_at(data: bytes, place: Mapping[str, int] | None) -> str | None:
-    if place is None:
-        return None
-    return _decode(data[place["offset"] : place["offset"] + place["length"]].decode())
-
-
-def _decode(escaped: str) -> str | None:
-    try:
-        value: str = json.loads(f'"{escaped}"')
-        value.encode()
-    except ValueError:
-        return None
-    return value
-
-
-def _spread(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    """Return an array with values where a mask is true, and null elsewhere."""
-    return pc.replace_with_mask(pa.nulls(len(mask), values.type), mask, values)

@@ -9,7 +9,9 @@ without the members that depend on the version.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -29,6 +31,7 @@ __all__ = ["AddedFile", "RemovedFile", "encode_path", "new_adds", "recorded_add"
 
 #: What a path may hold as it is. A colon might be taken for the end of a scheme.
 _PLAIN = "/=-_.~!$&'()*+,;@"
+_IS_PLAIN = re.compile(f"[A-Za-z0-9{re.escape(_PLAIN)}]*").fullmatch
 #: The columns of live files that a ``remove`` repeats.
 _REPEATED = ("path", "partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
@@ -84,7 +87,7 @@ def encode_path(path: str) -> str:
     >>> encode_path("day=a%3Ab/part 1.parquet")
     'day=a%253Ab/part%201.parquet'
     """
-    return quote(path, safe=_PLAIN)
+    return path if _IS_PLAIN(path) else quote(path, safe=_PLAIN)
 
 
 def new_adds(
@@ -121,7 +124,7 @@ def new_adds(
         recorded = encode_path(path)
         text = (
             f'"path":"{recorded}","partitionValues":{values},"size":{size},"modificationTime":{modified},'
-            f'"dataChange":{change},"stats":{json.dumps(stats, ensure_ascii=False)}'
+            f'"dataChange":{change},"stats":{encode_basestring(stats)}'
         )
         added.append(AddedFile(recorded, None, text, size, rows, data_change, has_row_ids=False, is_new=True))
     return added

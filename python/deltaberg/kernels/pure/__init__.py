@@ -14,7 +14,8 @@ from deltaberg.kernels.pure.murmur import bucket, hash32
 from deltaberg.kernels.pure.partition import parse_partition_values
 from deltaberg.kernels.pure.reconcile import reconcile
 from deltaberg.kernels.pure.replay import replay
-from deltaberg.kernels.pure.stats import parse_log_stats, parse_stats
+from deltaberg.kernels.pure.stats import parse_log_stats, parse_stats, stats_texts
+from deltaberg.kernels.pure.stats_json import format_stats
 from deltaberg.kernels.pure.z85 import z85_decode, z85_encode
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "decode_avro",
     "encode_bitmap",
     "find_keys",
+    "format_stats",
     "hash32",
     "index_keys",
     "keep_mask",
@@ -34,6 +36,7 @@ __all__ = [
     "parse_stats",
     "reconcile",
     "replay",
+    "stats_texts",
     "unframe_bitmap",
     "z85_decode",
     "z85_encode",

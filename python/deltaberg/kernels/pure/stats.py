@@ -1,4 +1,4 @@
-"""Per-file statistics: from JSON text to typed columns, for the columns that a filter names."""
+"""Per-file statistics as they are recorded: their text, and the typed columns of those that a filter names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.kernels.pure import strict_json
 from deltaberg.kernels.pure.values import PrimitiveType, parse_integer, parse_timestamp
 
-__all__ = ["parse_log_stats", "parse_stats"]
+__all__ = ["parse_log_stats", "parse_stats", "stats_texts"]
 
 _NUMERIC = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TEXT = frozenset({"string", "date", "timestamp", "timestamp_ntz", "float", "double"})
@@ -70,6 +70,21 @@ def parse_log_stats(
     statistics are unknown. The result has the columns of `parse_stats`.
     """
     return _parse(_log_texts(versions, places, iter(commits)), leaves)
+
+
+def stats_texts(data: bytes, places: pa.StructArray, threads: int = 0) -> pa.StringArray:
+    """Return the texts at places in the bytes of a commit, with their escapes resolved.
+
+    A missing place and what is not the inside of a JSON string become null. ``threads`` is ignored by this twin.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a place lies outside the commit.
+    """
+    found = places.to_pylist()
+    texts = [None if place is None else _text_at(data, place["offset"], place["length"]) for place in found]
+    return pa.array(texts, pa.string())
 
 
 def _log_texts(

@@ -7,6 +7,7 @@ mod scan;
 mod text;
 
 pub use cursor::{Cursor, JsonError, Kind, Token};
+pub(crate) use scan::string_end;
 pub use text::Text;
 
 #[cfg(test)]

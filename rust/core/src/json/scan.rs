@@ -89,7 +89,7 @@ pub(super) fn backslash_at(block: [u8; NARROW]) -> Option<usize> {
 }
 
 /// Returns where the string that begins at `data[at]` has its closing quote, and whether it has escapes.
-pub(super) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
+pub(crate) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
     let mut at = at;
     while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
         let special = lanes::special(*block);
