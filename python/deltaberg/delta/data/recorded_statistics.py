@@ -8,6 +8,7 @@ from them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ __all__ = ["RecordedStatistics", "recorded_statistics"]
 _TEXT = Field("stats", Primitive("string"))
 #: How many files are read at a time: statistics are long texts.
 _ROWS = 1 << 16
+#: Bytes of small log entries that are read together: most commits add a few files.
+_BYTES = 4 << 20
 
 
 class RecordedStatistics(NamedTuple):
@@ -97,19 +100,40 @@ def _in_order(
     runs = pc.run_end_encode(pc.coalesce(in_parts, version), run_end_type=pa.int64())
     sources, ends = runs.values.to_pylist(), runs.run_ends.to_pylist()
     entries = log.again([source for source in sources if source >= 0])
-    start = 0
+    places, numbers = as_array(files.column("stats")), as_array(files.column("index"))
+    start = begun = held = 0
+    waiting: list[tuple[bytes, int]] = []
     for source, end in zip(sources, ends, strict=True):
-        rows = files.slice(start, end - start)
-        start = end
+        if source >= 0:
+            _, data = next(entries)
+            if data is None:
+                raise CorruptLogError("a log entry was deleted after it was read", hint="open the table again")
+            waiting.append((data, end - start))
+            held += len(data)
+        if waiting and (source < 0 or end - begun >= _ROWS or held >= _BYTES):
+            yield from _of_entries(waiting, places.slice(begun, sum(rows for _, rows in waiting)))
+            waiting, held = [], 0
         if source < 0:
-            yield from _of_part(parts[-source - 1], as_array(rows.column("index")), statistics)
-            continue
-        _, data = next(entries)
-        if data is None:
-            raise CorruptLogError("a log entry was deleted after it was read", hint="open the table again")
-        places = as_array(rows.column("stats"))
-        for first in range(0, len(places), _ROWS):
-            yield _Found(kernels.stats_texts(data, places.slice(first, _ROWS)))
+            yield from _of_part(parts[-source - 1], numbers.slice(start, end - start), statistics)
+        start = end
+        begun = start if not waiting else begun
+    if waiting:
+        yield from _of_entries(waiting, places.slice(begun))
+
+
+def _of_entries(entries: Sequence[tuple[bytes, int]], places: pa.StructArray) -> Iterator[_Found]:
+    """Read the texts of files that log entries added, given the bytes of each entry and how many files are its own."""
+    data = entries[0][0]
+    if len(entries) > 1:
+        data = b"".join(data for data, _ in entries)
+        starts = accumulate((len(data) for data, _ in entries), initial=0)
+        shifts = pa.concat_arrays(
+            [pa.repeat(pa.scalar(start, pa.int64()), rows) for start, (_, rows) in zip(starts, entries, strict=False)]
+        )
+        moved = [pc.add(places.field("offset"), shifts), places.field("length")]
+        places = pa.StructArray.from_arrays(moved, fields=list(places.type), mask=places.is_null())
+    for first in range(0, len(places), _ROWS):
+        yield _Found(kernels.stats_texts(data, places.slice(first, _ROWS)))
 
 
 def _joined(found: Sequence[_Found], wanted: ParsedStatistics | None) -> RecordedStatistics:

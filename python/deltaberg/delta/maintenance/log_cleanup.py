@@ -16,7 +16,7 @@ from deltaberg.delta.features import check_known_writers, supports
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import SIDECAR_DIRECTORY
-from deltaberg.delta.snapshot.history import CommitTimes
+from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
 from deltaberg.delta.snapshot.retention import log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, VersionNotFoundError
@@ -74,6 +74,8 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
         check_known_writers(snapshot.protocol)
         now = time.time_ns() // 1_000_000 if at is None else at
         cutoff = (now - log_retention(snapshot.metadata.configuration)) // _DAY * _DAY
+        if not _may_be_old(snapshot, cutoff):
+            return LogCleanup()
         try:
             newest_old = CommitTimes(log, snapshot).last_before(cutoff)
         except VersionNotFoundError:
@@ -91,6 +93,17 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
     except DeltabergError as error:
         raise error.with_context(table=str(log.root)) from None
     return LogCleanup(kept if names else None, tuple(names))
+
+
+def _may_be_old(snapshot: Snapshot, cutoff: int) -> bool:
+    """Return whether the log may hold a commit from a time or before it, by its first entry.
+
+    Times of files only rise from version to version. In-commit timestamps need not be near them.
+    """
+    if snapshot.is_enabled(IN_COMMIT_TIMESTAMPS):
+        return True
+    first = next((entry for entry in snapshot.log.entries() if entry.file.kind == "commit"), None)
+    return first is None or first.meta.modified <= cutoff
 
 
 def _sound_checkpoint(log: LogDirectory, listed: Sequence[LogEntry], last: int) -> int | None:

@@ -25,6 +25,7 @@ __all__ = ["ADD_KEYS", "LIVE_FILES", "REMOVE_KEYS", "LiveFiles", "live_of_part",
 #: The columns that identify file actions.
 ADD_KEYS = ["path", "deletionVector"]
 REMOVE_KEYS = [*ADD_KEYS, "pathAdded"]
+_FEW = 1 << 15
 #: The columns of `LiveFiles.table`.
 LIVE_FILES = pa.schema(
     [
@@ -89,6 +90,8 @@ def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) ->
         removes.select(REMOVE_KEYS).to_batches(),
         older.select(ADD_KEYS).to_batches(),
         role,
+        # A thread takes longer to start than a few files to look up.
+        1 if len(older) < _FEW else 0,
     )
     return keep_rows(older, keep)
 

@@ -12,8 +12,14 @@ __all__ = ["EncodingPool"]
 _Result = TypeVar("_Result")
 
 
+#: Bytes of rows that are encoded faster than a thread is started, and how many jobs a write has that is worth none.
+_SMALL, _FEW = 1 << 20, 2
+
+
 class EncodingPool:
     """Runs the jobs of files in order, and those of different files at the same time.
+
+    The first jobs run at once if they are small: a write of few rows encodes and finishes one file.
 
     Parameters
     ----------
@@ -28,6 +34,7 @@ class EncodingPool:
         self._cap = waiting
         self._changed = threading.Condition()
         self._held = 0
+        self._jobs = 0
         self._failure: BaseException | None = None
 
     def submit(self, after: Future[Any] | None, size: int, job: Callable[[], _Result]) -> Future[_Result]:
@@ -43,6 +50,8 @@ class EncodingPool:
                 self._changed.wait(0.2)
             self._raise_failure()
             self._held += size
+            self._jobs += 1
+            is_first = self._jobs <= _FEW and self._held <= _SMALL and (after is None or after.done())
 
         def run() -> _Result:
             try:
@@ -59,7 +68,14 @@ class EncodingPool:
                     self._held -= size
                     self._changed.notify_all()
 
-        return self._pool.submit(run)
+        if not is_first:
+            return self._pool.submit(run)
+        done: Future[_Result] = Future()
+        try:
+            done.set_result(run())
+        except Exception as error:  # noqa: BLE001 - who asks for the result gets it, as from a thread
+            done.set_exception(error)
+        return done
 
     def check(self) -> None:
         """Raise what a job has failed with."""
