@@ -349,7 +349,7 @@ def test_files_as_they_are_asked_for(tmp_path: Path) -> None:
         {"id": pa.array(range(200_000), pa.int64()), "t": [f"{number * 7919 % 200_000}" for number in range(200_000)]}
     )
     table = create_table(tmp_path / "t", rows.schema, properties={"delta.parquet.compression.codec": "zstd"})
-    assert table.append(rows, target_file_size=200_000).added_files > 3
+    assert table.append(rows, target_file_size=100_000).added_files > 3
     table.append(rows, compression="gzip")
     codecs = {pq.ParquetFile(path).metadata.row_group(0).column(0).compression for path in _data_files(tmp_path / "t")}
     assert codecs == {"ZSTD", "GZIP"}
