@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER_VARIABLE", "made", "read_through"]
+__all__ = ["FOLDER_VARIABLE", "folder", "made", "read_through"]
 
 #: The environment variable that names another folder than ``.cache/benches``.
 FOLDER_VARIABLE = "DELTABERG_BENCHES"
@@ -17,9 +17,14 @@ _VERSION = "2"
 _FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "benches"
 
 
+def folder() -> Path:
+    """Return the folder of all data."""
+    return Path(os.environ.get(FOLDER_VARIABLE, _FOLDER))
+
+
 def made(name: str, make: Callable[[Path], Any]) -> Path:
     """Return a folder of this name. A function fills it, unless its present version did so completely before."""
-    root = Path(os.environ.get(FOLDER_VARIABLE, _FOLDER)) / name
+    root = folder() / name
     done = root / ".done"
     if not done.exists() or done.read_text("utf-8") != _VERSION:
         shutil.rmtree(root, ignore_errors=True)

@@ -14,12 +14,15 @@ from benches.measure import Case, Subject
 from benches.request_cases import REQUEST_CASES
 from benches.spark_cases import SPARK_CASES
 from benches.start_cases import START_CASES
+from benches.write_cases import WRITE_CASES, WRITTEN_CASES
 
 __all__ = ["CASES", "SUBJECTS"]
 
 SUBJECTS: dict[str, Subject] = {
     "planning": Subject("Logs and planning", {**LOG_CASES, **MANIFEST_CASES}),
     "scans": Subject("Scans on one machine", {**SCAN_CASES, **ROW_CASES}),
+    "writing": Subject("Writing on one machine", WRITE_CASES),
+    "written": Subject("Bytes written", WRITTEN_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
     "start": Subject("From the start of Python", START_CASES),

@@ -18,6 +18,7 @@ import pyarrow.types as pt
 from tests.support.memory import peak_memory
 
 __all__ = [
+    "BYTES",
     "REQUESTS",
     "SECONDS",
     "TURN",
@@ -69,6 +70,7 @@ class Unit(NamedTuple):
 
 
 SECONDS = Unit(lambda seconds: f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.2f} s", "peak")
+BYTES = Unit(lambda count: f"{count / (1 << 20):.1f} MiB", "peak")
 REQUESTS = Unit(lambda count: f"{count:.0f} requests", "received")
 
 

@@ -45,7 +45,7 @@ def statistics_texts(files: pa.Table, schema: Struct, *, tight: bool) -> pa.Stri
     }
     nans = _leaves(files, "nan_count")
     columns = {"numRecords": as_array(files.column("record_count"))}
-    paths = []
+    paths: list[list[str]] = []
     for number, path in leaf_paths(schema).items():
         for side, leaves in sides.items():
             values = leaves.get(number)
