@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import DataType, Decimal, Fixed, List, Map, Primitive, Struct, arrow_type
 
-__all__ = ["arrow_types", "output_schema", "spark_schema", "spark_type", "spark_width"]
+__all__ = ["arrow_types", "output_schema", "rows_schema", "spark_schema", "spark_type", "spark_width"]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
     "boolean": st.BooleanType,
@@ -123,6 +123,29 @@ def _arrow_type(kind: st.DataType) -> pa.DataType | None:
         key, item = _arrow_type(kind.keyType), _arrow_type(kind.valueType)
         return None if key is None or item is None else pa.map_(key, item)
     return next((arrow_type(Primitive(name)) for name, one in _PRIMITIVES.items() if type(kind) is one), None)
+
+
+def rows_schema(schema: st.StructType) -> pa.Schema:
+    """Return the Arrow schema of rows that are to be written, with columns that may all be null.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If a column has a type that cannot be written.
+    InvalidArgumentError
+        If two columns have the same name.
+    """
+    kinds = arrow_types(schema)
+    for field in schema:
+        if kinds[field.name] is None:
+            raise UnsupportedFeatureError(
+                f"a column of Spark's type {field.dataType.simpleString()} cannot be written",
+                hint="cast or drop the column",
+                column=field.name,
+            )
+    if len(kinds) != len(schema):
+        raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
+    return pa.schema(list(kinds.items()))
 
 
 def output_schema(spark: SparkSession, schema: Any) -> st.StructType:

@@ -28,7 +28,16 @@ from deltaberg.storage import Location
 from deltaberg.table import CommitResult, OpenOptions
 from deltaberg.table.write import open_rows
 
-__all__ = ["NewTable", "RowOptions", "create_table", "create_with_rows", "log_of", "open_rows"]
+__all__ = [
+    "NewTable",
+    "RowOptions",
+    "create_table",
+    "create_with_rows",
+    "define_table",
+    "log_of",
+    "newest_version",
+    "open_rows",
+]
 
 #: What may become of a table that is there already.
 _IF_EXISTS = ("error", "ignore", "replace")
@@ -83,12 +92,12 @@ def create_table(
     """
     if if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists is {if_exists!r}", hint=f"pass one of {', '.join(_IF_EXISTS)}")
-    before = _newest(log)
+    before = newest_version(log)
     if before is not None and if_exists != "replace":
         _refuse_existing(log, if_exists)
         return None
     transaction = Transaction(log, before, unsafe_single_writer=unsafe_single_writer)
-    _define(transaction, table, before)
+    define_table(transaction, table, before)
     if before is not None:
         transaction.read()
         transaction.remove_files(before.live.table)
@@ -103,7 +112,8 @@ def create_table(
         return None
 
 
-def _newest(log: LogDirectory) -> Snapshot | None:
+def newest_version(log: LogDirectory) -> Snapshot | None:
+    """Return the newest version of a table; None if there is no table."""
     try:
         return Snapshot.load(log)
     except TableNotFoundError:
@@ -146,7 +156,7 @@ def create_with_rows(  # noqa: PLR0913
     with Transaction(
         log, None, once=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
     ) as transaction:
-        _define(transaction, table, None)
+        define_table(transaction, table, None)
         if where is None:
             append_rows(transaction, data, options)
         else:
@@ -154,7 +164,7 @@ def create_with_rows(  # noqa: PLR0913
         return transaction.commit("WRITE", write_parameters(transaction.snapshot, _MODE_NAMES[mode], where=where))
 
 
-def _define(transaction: Transaction, table: NewTable, before: Snapshot | None) -> None:
+def define_table(transaction: Transaction, table: NewTable, before: Snapshot | None) -> None:
     """Set the protocol and the metadata of a new table, or of one that is replaced.
 
     Parameters

@@ -11,18 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import Expression, all_of
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import batch_for_spark, read_packed
 from deltaberg.spark.source.delta_options import DeltaReadOptions
+from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.from_spark_filters import from_spark
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.options import ReadOptions
-from deltaberg.spark.types import spark_schema
+from deltaberg.spark.source.writer import DeltaWriter
+from deltaberg.spark.types import rows_schema, spark_schema
 from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class _TableSource(DataSource):
 
 
 class DeltaDataSource(_TableSource):
-    """Reads Delta tables.
+    """Reads and writes Delta tables.
 
     Options
     -------
@@ -83,9 +85,34 @@ class DeltaDataSource(_TableSource):
     batchSize, timezone
         As in `ScanOptions`.
     Every other option is passed on to the store.
+
+    Options of writes
+    -----------------
+    path
+        The location of the table, which is created if there is none.
+    mergeSchema, overwriteSchema
+        ``true``: add columns that the table lacks, or replace its columns.
+    replaceWhere
+        A filter on partition columns, as SQL text: only rows that match it are overwritten.
+    partitionOverwriteMode
+        ``dynamic``: overwrite the partitions that the new rows are in; ``static``, the default: overwrite all rows.
+    partitionBy
+        The partition columns of a new table: names separated by commas, or a JSON list.
+    txnAppId, txnVersion
+        An application and its progress: what it has recorded before is not written again.
+    userMetadata
+        Text that the history keeps.
+    compression
+        The codec of the data files.
     """
 
     settings = DeltaReadOptions
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows with this schema, which makes one commit."""
+        columns = rows_schema(schema)
+        staged = DeltaWriteOptions(self.options).stage(columns, overwrite=overwrite)
+        return DeltaWriter(staged, tuple(columns.names))
 
 
 class IcebergDataSource(_TableSource):
@@ -110,6 +137,18 @@ class IcebergDataSource(_TableSource):
     """
 
     settings = IcebergReadOptions
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        """Refuse the write.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Always: Iceberg tables cannot be written yet.
+        """
+        raise UnsupportedFeatureError(
+            "Iceberg tables cannot be written yet", hint="write a Delta table", feature="iceberg"
+        )
 
 
 class _Pushdown(_TableSource):

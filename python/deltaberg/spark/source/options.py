@@ -1,4 +1,4 @@
-"""The options of ``spark.read.format(...)`` that both formats share: columns, a filter, and those of the store."""
+"""The options of the Data Sources that both formats share: columns and a filter to read, and those of the store."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
 from deltaberg.table import Scan, ScanOptions
 
-__all__ = ["ReadOptions"]
+__all__ = ["ReadOptions", "SourceOptions"]
 
-_SHARED = ("path", "paths", "columns", "filter", "batchSize", "timezone")
+_SHARED = ("path", "paths", "timezone")
+_READING = ("columns", "filter", "batchSize")
 _BOOLEANS = {"true": True, "false": False}
 
 
-class ReadOptions(ABC):
-    """The options of a read, and the table that they name.
-
-    Spark asks for the schema, the plan and the rows in three processes, all of which must see the same state of the
-    table. The options are pickled with the reader and carry the state that was found first; the open table is not
-    pickled.
-    """
+class SourceOptions:
+    """The options of a read or a write, and the table that they name."""
 
     #: The name of the format, and the options that it has in addition to the shared ones.
     format: ClassVar[str]
@@ -36,23 +32,10 @@ class ReadOptions(ABC):
         known = self._known()
         self._options = {name.lower(): value for name, value in options.items() if name.lower() in known}
         self._store = {name: value for name, value in options.items() if name.lower() not in known}
-        self._table: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}
 
     @classmethod
     def _known(cls) -> dict[str, str]:
         return {name.lower(): name for name in (*_SHARED, *cls.own)}
-
-    @abstractmethod
-    def scan(self, pushed: Expression | None = None) -> Scan:
-        """Return the scan that the options and a pushed filter describe."""
-
-    def _scan_options(self) -> ScanOptions:
-        if "batchsize" in self._options:
-            return ScanOptions(batch_size=self._integer("batchSize"), timezone=self._timezone)
-        return ScanOptions(timezone=self._timezone)
 
     def _path(self) -> str:
         """Return the location of the table, once all options are known to exist."""
@@ -86,6 +69,48 @@ class ReadOptions(ABC):
     def _timezone(self) -> str:
         return self._options.get("timezone", "UTC")
 
+    def _integer(self, name: str) -> int:
+        text = self._options[name.lower()]
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidArgumentError(f"the option {name} must be an integer, not {text!r:.200}") from None
+
+    def _flag(self, name: str) -> bool:
+        text = self._options.get(name.lower(), "false").strip().lower()
+        if text not in _BOOLEANS:
+            raise InvalidArgumentError(f"the option {name} must be true or false, not {text!r:.200}")
+        return _BOOLEANS[text]
+
+
+class ReadOptions(SourceOptions, ABC):
+    """The options of a read, and the table that they name.
+
+    Spark asks for the schema, the plan and the rows in three processes, all of which must see the same state of the
+    table. The options are pickled with the reader and carry the state that was found first; the open table is not
+    pickled.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._table: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+    @classmethod
+    def _known(cls) -> dict[str, str]:
+        return super()._known() | {name.lower(): name for name in _READING}
+
+    @abstractmethod
+    def scan(self, pushed: Expression | None = None) -> Scan:
+        """Return the scan that the options and a pushed filter describe."""
+
+    def _scan_options(self) -> ScanOptions:
+        if "batchsize" in self._options:
+            return ScanOptions(batch_size=self._integer("batchSize"), timezone=self._timezone)
+        return ScanOptions(timezone=self._timezone)
+
     def _columns(self) -> Sequence[ColumnName] | None:
         text = self._options.get("columns")
         if text is None:
@@ -100,19 +125,6 @@ class ReadOptions(ABC):
         if "filter" in self._options:
             parts.append(as_expression(self._options["filter"]))
         return all_of(parts) if parts else None
-
-    def _integer(self, name: str) -> int:
-        text = self._options[name.lower()]
-        try:
-            return int(text)
-        except ValueError:
-            raise InvalidArgumentError(f"the option {name} must be an integer, not {text!r:.200}") from None
-
-    def _flag(self, name: str) -> bool:
-        text = self._options.get(name.lower(), "false").strip().lower()
-        if text not in _BOOLEANS:
-            raise InvalidArgumentError(f"the option {name} must be true or false, not {text!r:.200}")
-        return _BOOLEANS[text]
 
 
 def _json_names(text: str) -> list[ColumnName]:

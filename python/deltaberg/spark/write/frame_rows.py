@@ -13,12 +13,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 
-from deltaberg.errors import InvalidArgumentError, StorageError, UnsupportedFeatureError
-from deltaberg.files.write import written_schema
+from deltaberg.errors import InvalidArgumentError, StorageError
 from deltaberg.schema.conform import Conformer
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.types import arrow_types
+from deltaberg.spark.types import rows_schema
 from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, written_of_replies
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec
@@ -42,7 +41,7 @@ class FrameRows:
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame
         self._facts = SessionFacts.of(frame.sparkSession)
-        self._schema = _arrow_schema(frame)
+        self._schema = rows_schema(frame.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -89,8 +88,7 @@ class FrameRows:
                 storage = store.open(root)
                 storage.delete_many(root.join(path).path for table in tables for path in table["path"].to_pylist())
             raise errors[0]
-        empty = written_schema(spec.schema, [part.field for part in spec.partition]).empty_table()
-        return pa.concat_tables([empty, *tables])
+        return pa.concat_tables([spec.no_files(), *tables])
 
     def _fused(self, is_partitioned: bool) -> FusedFrame | None:
         """Return how the frame was made, unless its rows must be brought together by partition first."""
@@ -111,17 +109,3 @@ class FrameRows:
             return frame.repartition(*columns)
         # Spark splits partitions that are too large for a task, and puts small ones together.
         return frame.hint("rebalance", *columns)
-
-
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
-    kinds = arrow_types(frame.schema)
-    for field in frame.schema:
-        if kinds[field.name] is None:
-            raise UnsupportedFeatureError(
-                f"a column of Spark's type {field.dataType.simpleString()} cannot be written",
-                hint="cast or drop the column",
-                column=field.name,
-            )
-    if len(kinds) != len(frame.schema):
-        raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
-    return pa.schema(list(kinds.items()))

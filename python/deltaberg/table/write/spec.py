@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.files.write import CutBounds, ParquetOptions
+from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
 from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
 from deltaberg.schema.conform import ConformOptions
 
@@ -103,6 +103,10 @@ class WriteSpec:
                 "every column is a partition column, so that files would hold none",
                 hint="leave at least one column out of the partitioning",
             )
+
+    def no_files(self) -> pa.Table:
+        """Return the table of written files without rows."""
+        return written_schema(self.schema, [part.field for part in self.partition]).empty_table()
 
     @property
     def stored(self) -> Struct:

@@ -1,0 +1,201 @@
+"""A write whose rows are written by other processes, between its planning and its commit.
+
+Spark plans a write of a Python Data Source in one process, writes the rows in others, and commits in yet another. What
+the first one finds travels to the others: the version that the write is planned on, the columns that it gives the
+table, and what the table asks of data files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
+from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.operations.create import NewTable, define_table, newest_version
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.write import append_rows, overwrite_rows
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.expressions import Filter
+from deltaberg.schema.conform import Conformer
+from deltaberg.schema.from_arrow import as_table_schema
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table import CommitResult
+from deltaberg.table.write import WriteSpec
+
+__all__ = ["StagedWrite", "WriteRequest", "stage_write"]
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """What a caller asks of a write.
+
+    Parameters
+    ----------
+    overwrite
+        Whether rows of the table are replaced.
+    options
+        How rows are written.
+    where, dynamic
+        Which rows are replaced; by default all.
+    partition_by
+        The partition columns; None for those of the table.
+    txn, user_metadata
+        What is recorded with the commit.
+    timezone
+        The zone of timestamps without one in ``where`` and in partition values.
+    """
+
+    overwrite: bool
+    options: RowOptions
+    where: Filter | None = None
+    dynamic: bool = False
+    partition_by: tuple[str, ...] | None = None
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+    timezone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """A write that is planned. It pickles.
+
+    Parameters
+    ----------
+    log
+        The log of the table.
+    request
+        What the caller asks for.
+    version
+        The version that the write is planned on; None if it creates the table.
+    protocol, metadata
+        Those that the table has after the write.
+    clustering
+        The columns by which it is clustered, as the log records them; None if it is not clustered.
+    spec
+        What the table asks of data files; None if nothing is to be written, because the progress of the application is
+        recorded already.
+    """
+
+    log: LogDirectory
+    request: WriteRequest
+    version: int | None
+    protocol: Protocol
+    metadata: Metadata
+    clustering: str | None
+    spec: WriteSpec | None
+
+    def commit(self, files: pa.Table, road: str) -> CommitResult:
+        """Commit files that were written as `spec` asks.
+
+        Parameters
+        ----------
+        files
+            A row for each file; see `write_files`.
+        road
+            The road that the rows took to the files.
+
+        Raises
+        ------
+        CommitConflictError
+            Another commit came first, and the write does not fit on top of it. The files are deleted.
+        CommitUnknownError
+            It is not known whether the commit took effect.
+        """
+        base = None if self.version is None else Snapshot.load(self.log, self.version)
+        with _transaction(self.log, base, self.request) as transaction:
+            if base is None or self.protocol != base.protocol:
+                transaction.set_protocol(self.protocol)
+            if base is None or self.metadata != base.metadata:
+                transaction.set_metadata(self.metadata)
+            if self.clustering is not None and (base is None or base.domains.get(CLUSTERING_DOMAIN) != self.clustering):
+                transaction.set_domain(CLUSTERING_DOMAIN, self.clustering, system=True)
+            # The columns are those that the write gives the table already.
+            options = replace(self.request.options, schema_mode=None)
+            _write(transaction, _WrittenRows(files, road), replace(self.request, options=options, partition_by=None))
+            return transaction.commit()
+
+
+def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
+    """Plan a write of rows with these columns.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns of the table.
+    InvalidArgumentError, UnsupportedFeatureError
+        The request is not valid, or the table cannot be written to.
+    """
+    base = newest_version(log)
+    transaction = _transaction(log, base, request)
+    if base is None:
+        define_table(transaction, NewTable(as_table_schema(columns), request.partition_by or ()), None)
+        request = replace(request, partition_by=None)
+    rows = _PlannedRows(columns)
+    _write(transaction, rows, request)
+    table = transaction.snapshot
+    return StagedWrite(
+        log,
+        request,
+        None if base is None else base.version,
+        table.protocol,
+        table.metadata,
+        table.domains.get(CLUSTERING_DOMAIN),
+        rows.spec,
+    )
+
+
+def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest) -> Transaction:
+    return Transaction(log, base, once=request.txn, timezone=request.timezone, user_metadata=request.user_metadata)
+
+
+def _write(transaction: Transaction, rows: _PlannedRows | _WrittenRows, request: WriteRequest) -> None:
+    if request.overwrite:
+        overwrite_rows(
+            transaction,
+            rows,
+            request.options,
+            where=request.where,
+            dynamic=request.dynamic,
+            partition_by=request.partition_by,
+        )
+    else:
+        append_rows(transaction, rows, request.options, request.partition_by)
+
+
+class _PlannedRows:
+    """Rows of which only the columns are known. Writing them writes nothing, and keeps what the table asks for."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.spec: WriteSpec | None = None
+
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:  # noqa: ARG002
+        """Keep what the table asks for, and return no files."""
+        Conformer(self.schema, spec.schema, spec.conform)
+        self.spec = spec
+        return spec.no_files()
+
+    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002
+        """Return that there is no road yet."""
+        return ""
+
+
+class _WrittenRows:
+    """Rows that are in files already."""
+
+    def __init__(self, files: pa.Table, road: str) -> None:
+        self.schema = pa.schema([])
+        self._files = files
+        self._road = road
+
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:  # noqa: ARG002
+        """Return the files."""
+        return self._files
+
+    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002
+        """Return the road that the rows took."""
+        return self._road

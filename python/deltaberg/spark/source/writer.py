@@ -1,0 +1,78 @@
+"""The writer of the Python Data Source ``delta``: rows arrive as Arrow batches, and one commit adds their files.
+
+Spark pickles the writer, calls `write` in its tasks, and `commit` or `abort` in yet another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from deltaberg.delta.operations.staged_write import StagedWrite
+from deltaberg.errors import StorageError
+from deltaberg.spark.write.tasks import WriteTask, written_of_replies
+
+__all__ = ["DeltaWriter"]
+
+
+@dataclass
+class _Reply(WriterCommitMessage):
+    """What a task replies: descriptions of its files, or the error that it met."""
+
+    files: bytes | None = None
+    error: bytes | None = None
+
+
+class DeltaWriter(DataSourceArrowWriter):
+    """Writes the rows of tasks to data files, and commits them once.
+
+    Parameters
+    ----------
+    staged
+        The planned write.
+    names
+        The names of the columns, in the order in which they arrive.
+    """
+
+    def __init__(self, staged: StagedWrite, names: tuple[str, ...]) -> None:
+        self._staged = staged
+        self._names = names
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task."""
+        staged = self._staged
+        if staged.spec is None:
+            return _Reply()
+        task = WriteTask(staged.spec, staged.log.store, staged.log.root, self._names)
+        reply = next(iter(task(iterator)), None)
+        return _Reply() if reply is None else _Reply(*(column[0].as_py() for column in reply.columns))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks as one version; raise what a task met, with nothing committed."""
+        tables, errors = _replies(messages)
+        if errors:
+            self._delete(tables)
+            raise errors[0]
+        files = [self._staged.spec.no_files()] if self._staged.spec is not None else []
+        self._staged.commit(pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete the files of the tasks that succeeded, if another one failed.
+
+        If all of them succeeded, the commit was attempted, and its outcome may be unknown: nothing is deleted.
+        """
+        if any(message is None for message in messages):
+            self._delete(_replies(messages)[0])
+
+    def _delete(self, tables: Iterable[pa.Table]) -> None:
+        log = self._staged.log
+        with suppress(StorageError):
+            log.storage.delete_many(log.root.join(path).path for table in tables for path in table["path"].to_pylist())
+
+
+def _replies(messages: Sequence[WriterCommitMessage | None]) -> tuple[list[pa.Table], list[Exception]]:
+    return written_of_replies((message.files, message.error) for message in messages if isinstance(message, _Reply))
