@@ -165,6 +165,30 @@ _ALL = [
         _values(2, 3, 4, 6),
         "tracked",
     ),
+    Operation(
+        "update by vectors",
+        lambda at: at.table.update({"value": "value * 10"}, "id IN (1, 6)"),
+        {**BEFORE, 1: 100, 6: 600},
+        "vectors",
+    ),
+    Operation(
+        "update by writing anew",
+        lambda at: at.table.update({"part": "'c'", "value": "-value"}, "id % 2 = 0"),
+        {one: -value if one % 2 == 0 else value for one, value in BEFORE.items()},
+        "parts",
+    ),
+    Operation(
+        "update a table with everything",
+        lambda at: at.table.update({"value": "value + 1"}, "id < 3"),
+        {**BEFORE, 1: 11, 2: 21},
+        "tracked",
+    ),
+    Operation(
+        "overwrite where any condition",
+        lambda at: at.table.overwrite(_rows(7, 9), where="id % 2 = 1 AND id > 1"),
+        _values(1, 2, 4, 6, 7, 9),
+        "tracked",
+    ),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"

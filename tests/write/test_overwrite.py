@@ -17,7 +17,6 @@ from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
     SchemaError,
-    UnsupportedFeatureError,
 )
 from tests.support.rows import ID, ids, ids_of
 from tests.support.typed_rows import HOSTILE_TEXTS
@@ -85,10 +84,58 @@ def test_new_rows_must_match_the_filter(root: Path) -> None:
     assert ids_of(table) == [3, 4, 5, 6, 7, 8]
 
 
-@pytest.mark.parametrize("where", ["id = 1", "p = 'a' AND id > 1"])
-def test_filters_on_rows_are_refused(root: Path, where: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="filter on id, which does not partition the table"):
-        DeltaTable(root).overwrite(ids(1), where=where)
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["rewritten", "vectors"])
+@pytest.mark.parametrize(
+    ("where", "new", "left"),
+    [
+        ("id = 1", [(1, "z")], [1, 2, 3, 4, 5, 6]),
+        ("p = 'a' AND id > 1", [(7, "a")], [1, 3, 4, 5, 6, 7]),
+        ("id % 2 = 0", [(8, "a"), (10, None)], [1, 3, 5, 8, 10]),
+        ("id > 100", [(101, "a")], [1, 2, 3, 4, 5, 6, 101]),
+        ("id >= 1", [(3, "q")], [3]),
+        ("id > 3", [], [1, 2, 3]),
+    ],
+)
+def test_the_rows_of_any_condition(
+    tmp_path: Path, where: str, new: list[tuple[int, str | None]], left: list[int], properties: dict[str, str]
+) -> None:
+    rows = pa.table({"id": [1, 2, 3, 4, 5, 6], "p": ["a", "a", "b", "b", None, None]})
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_table(tmp_path / "t", rows, partition_by="p", configuration={**properties, **feed})
+    table = DeltaTable(tmp_path / "t")
+    before = {row["id"]: row["p"] for row in rows.to_pylist()}
+    result = table.overwrite(
+        pa.table(
+            {"id": pa.array([one for one, _ in new], pa.int64()), "p": pa.array([p for _, p in new], pa.string())}
+        ),
+        where=where,
+    )
+    assert ids_of(DeltaTable(tmp_path / "t")) == left
+    changes = table.changes(1, 1).to_arrow().to_pylist()
+    inserted = {row["id"]: row["p"] for row in changes if row["_change_type"] == "insert"}
+    deleted = {row["id"]: row["p"] for row in changes if row["_change_type"] == "delete"}
+    assert inserted == dict(new)
+    assert len(inserted) + len(deleted) == len(changes)
+    assert deleted.items() <= before.items()
+    assert sorted([*(before.keys() - deleted.keys()), *inserted]) == left
+    assert result.metrics["numDeletedRows"] == len(deleted)
+
+
+def test_new_rows_must_match_any_condition(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", ids(1, 2, 3))
+    table = DeltaTable(tmp_path / "t")
+    before = _files(tmp_path / "t")
+    for where, wrong in (("id > 1", [5, 1]), ("id % 2 = 0", [4, 5, None]), ("id > 1", [None])):
+        rows = pa.table({"id": pa.array(wrong, pa.int64())})
+        with pytest.raises(ConstraintViolationError, match="new rows do not match"):
+            table.overwrite(rows, where=where)
+        assert _files(tmp_path / "t") == before
+    assert DeltaTable(tmp_path / "t").version == 0
+    table.overwrite(ids(5, 1), where="id > 2", check=False)
+    assert ids_of(table) == [1, 1, 2, 5]
+    table.overwrite(pa.table({"id": [7], "more": ["x"]}), where="id > 1", schema_mode="merge")
+    assert table.scan("id = 7").to_arrow().to_pylist() == [{"id": 7, "more": "x"}]
+    assert ids_of(table) == [1, 1, 7]
 
 
 @pytest.mark.parametrize(

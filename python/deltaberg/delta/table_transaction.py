@@ -12,7 +12,6 @@ from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.update import update_rows
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 
 __all__ = ["TableTransaction"]
@@ -62,7 +61,7 @@ class TableTransaction(Transaction):
         self,
         data: Any,
         *,
-        where: Filter | None = None,
+        where: Condition | None = None,
         dynamic: bool = False,
         check: bool = True,
         schema_mode: str | None = None,

@@ -204,7 +204,7 @@ class WritableTable:
         self,
         data: Any,
         *,
-        where: Filter | None = None,
+        where: Condition | None = None,
         dynamic: bool = False,
         check: bool = True,
         schema_mode: str | None = None,
@@ -226,7 +226,8 @@ class WritableTable:
         data
             The new rows, as for `append`.
         where
-            A filter on partition columns: rows that match it are replaced, and the others stay.
+            A condition, as for `delete`: rows that match it are replaced, and the others stay. A filter on partition
+            columns needs no reading.
         dynamic
             Replace the partitions that the new rows are in, and leave the others.
         check
@@ -249,8 +250,6 @@ class WritableTable:
             A new row does not match ``where``, or rows of the table must not be removed (``delta.appendOnly``).
         ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError
             Another commit changed the rows that are replaced. The other errors are those of `append`.
-        UnsupportedFeatureError
-            ``where`` names a column that does not partition the table.
 
         Examples
         --------

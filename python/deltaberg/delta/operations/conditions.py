@@ -28,7 +28,7 @@ from deltaberg.schema import ColumnName, Struct
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite import MatchedRows, RowTest, find_rows
 
-__all__ = ["Condition", "RowCondition", "row_condition"]
+__all__ = ["Condition", "RowCondition", "condition_text", "row_condition"]
 
 #: How callers write a condition: as a filter, or as any other value that is a boolean.
 Condition = Filter | Value
@@ -113,3 +113,14 @@ def row_condition(
 
     pruning = value_filter(whole)
     return RowCondition(whole.sql, None if pruning == TRUE else pruning, test, [(field.name,) for field in needed])
+
+
+def condition_text(where: Condition) -> str:
+    """Return a condition as the history records it, without binding it to columns."""
+    if not isinstance(where, Value):
+        try:
+            return str(as_expression(where))
+        except ExpressionError:
+            if not isinstance(where, str):
+                raise
+    return str(as_value(where))

@@ -134,7 +134,14 @@ class RowChanges:
         #: The numbers of rows in files where the log is not to be believed.
         self._file_rows: dict[int, int] = {}
 
-    def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
+    def apply(
+        self,
+        matched: MatchedRows,
+        change: Change | None = None,
+        inserted: Rows | None = None,
+        *,
+        added: Rows | None = None,
+    ) -> None:
         """Delete or replace the rows that were found, and insert others.
 
         Parameters
@@ -146,13 +153,15 @@ class RowChanges:
             columns of the table. None deletes all rows that were found.
         inserted
             Rows that are new.
+        added
+            Rows that are new, and that the transaction has added: change data files must have them, too.
 
         Raises
         ------
         StorageError
             The store fails.
         """
-        self._apply(self._with_whole_files(matched), change, inserted)
+        self._apply(self._with_whole_files(matched), change, inserted, added or inserted)
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -208,7 +217,7 @@ class RowChanges:
         self._file_rows = counts
         return matched.with_whole({number for number in likely if len(union.positions(number)) >= counts[number]})
 
-    def _apply(self, matched: MatchedRows, change: Change | None, inserted: Rows | None) -> None:
+    def _apply(self, matched: MatchedRows, change: Change | None, inserted: Rows | None, new: Rows | None) -> None:
         partial = matched.rows.numbers
         by_vectors = self._strategy == MERGE_ON_READ
         gone = set(matched.whole) if by_vectors else {*matched.whole, *partial}
@@ -220,7 +229,7 @@ class RowChanges:
         # What happened to whole files, readers see from the files that are added and removed.
         is_needed = bool(partial) or (change is not None and not matched.is_empty)
         if is_needed and "changeDataFeed" in self.table.active_features:
-            self._write_changes(matched, change, inserted)
+            self._write_changes(matched, change, new)
 
     # Files that go, and rows that are hidden
 

@@ -11,18 +11,20 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
+from deltaberg.delta.operations.conditions import Condition, condition_text
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
+from deltaberg.delta.operations.replace import replace_rows
 from deltaberg.delta.operations.rows import RowOptions, write_rows
 from deltaberg.delta.schema.evolve import merged_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import ConstraintViolationError, ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.expressions import (
     Bound,
     Expression,
-    Filter,
+    Value,
     all_of,
     any_of,
     as_expression,
@@ -75,7 +77,7 @@ def overwrite_rows(
     data: Any,
     options: RowOptions,
     *,
-    where: Filter | None = None,
+    where: Condition | None = None,
     dynamic: bool = False,
     check: bool = True,
     partition_by: _Names = None,
@@ -87,7 +89,7 @@ def overwrite_rows(
     Parameters
     ----------
     where
-        A filter on partition columns: only rows that match it are replaced.
+        A condition: only rows that match it are replaced. If it is a filter on partition columns, no data is read.
     dynamic
         Replace the partitions that the new rows are in, and leave the others.
     check
@@ -99,8 +101,6 @@ def overwrite_rows(
     ------
     ConstraintViolationError
         A new row does not match ``where``.
-    UnsupportedFeatureError
-        ``where`` names a column that is not a partition column.
     SchemaError
         The rows do not fit the columns of the table.
     """
@@ -110,8 +110,17 @@ def overwrite_rows(
         before, timezone = transaction.snapshot, transaction.timezone
         _check_partitioning(before, partition_by, options)
         _check_replacement(before, options, where=where, dynamic=dynamic)
-        condition = None if where is None else as_expression(where)
-        bound = None if condition is None else _bound(before, condition, timezone)
+        if where is not None and not _is_on_partitions(before, where, timezone):
+            rows = open_rows(data)
+            if options.schema_mode == "merge":
+                _merge_schema(transaction, rows.schema)
+            made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
+            made.metrics.update(
+                replace_rows(transaction, where, lambda: _write(transaction, rows, options), options, check=check)
+            )
+            return
+        condition = None if where is None or isinstance(where, Value) else as_expression(where)
+        bound = None if condition is None else bind(condition, before.schema, timezone)
         old = before.live.table
         if bound is not None:
             old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
@@ -132,7 +141,7 @@ def overwrite_rows(
         transaction.add_files(written)
 
 
-def _check_replacement(table: Snapshot, options: RowOptions, *, where: Filter | None, dynamic: bool) -> None:
+def _check_replacement(table: Snapshot, options: RowOptions, *, where: Condition | None, dynamic: bool) -> None:
     if where is not None and dynamic:
         raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
     if dynamic and not table.partition_fields:
@@ -169,7 +178,7 @@ def _check_partitioning(table: Snapshot, partition_by: _Names, options: RowOptio
 
 
 def write_parameters(
-    table: Snapshot, mode: str, *, where: Filter | None = None, dynamic: bool = False
+    table: Snapshot, mode: str, *, where: Condition | None = None, dynamic: bool = False
 ) -> dict[str, str]:
     """Return the parameters that the history records for a write."""
     parameters = {
@@ -177,7 +186,7 @@ def write_parameters(
         "partitionBy": json.dumps(list(table.metadata.partition_columns), ensure_ascii=False),
     }
     if where is not None:
-        parameters["predicate"] = str(as_expression(where))
+        parameters["predicate"] = condition_text(where)
     if dynamic:
         parameters["isDynamicPartitionOverwrite"] = "true"
     return parameters
@@ -243,18 +252,17 @@ def _set_schema(
     transaction.set_metadata(metadata)
 
 
-def _bound(table: Snapshot, condition: Expression, timezone: str) -> Bound:
-    """Bind a filter, and refuse one that names other columns than partition columns."""
-    bound = bind(condition, table.schema, timezone)
+def _is_on_partitions(table: Snapshot, where: Condition, timezone: str) -> bool:
+    """Return whether a condition is a filter that names no other columns than partition columns."""
+    if isinstance(where, Value):
+        return False
+    try:
+        bound = bind(as_expression(where), table.schema, timezone)
+    except ExpressionError:
+        # It may be a condition that is no filter.
+        return False
     names = {field.name for field in table.partition_fields}
-    other = sorted({path[0].name for path in bound_paths(bound)} - names)
-    if other:
-        raise UnsupportedFeatureError(
-            f"rows cannot be replaced yet by a filter on {', '.join(other)}, which does not partition the table",
-            hint="filter by partition columns",
-            table=str(table.log.root),
-        )
-    return bound
+    return {path[0].name for path in bound_paths(bound)} <= names
 
 
 def _matches(bound: Bound, values: Sequence[pa.Array], table: Snapshot) -> pa.BooleanArray:

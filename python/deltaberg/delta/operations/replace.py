@@ -1,0 +1,78 @@
+"""Replacing the rows that match any condition by others, which must match it, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.operations.conditions import Condition, RowCondition, row_condition
+from deltaberg.delta.operations.row_changes import RowChanges, scan_to_change
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.transaction.file_changes import encode_path
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import ConstraintViolationError
+from deltaberg.schema import as_array
+from deltaberg.table.read.bound import BoundScan
+
+__all__ = ["replace_rows"]
+
+
+def replace_rows(
+    transaction: Transaction, where: Condition, write: Callable[[], pa.Table], options: RowOptions, *, check: bool
+) -> dict[str, int]:
+    """Delete the rows that match a condition, and add new ones; return what the history counts of it.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, in one of its operations, with the columns that the new rows need.
+    where
+        The condition.
+    write
+        Writes the new rows, and returns a row for each of their files.
+    options
+        How rows are written that stay where files are written anew.
+    check
+        Refuse new rows that do not match the condition.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A new row does not match the condition.
+    """
+    table, timezone = transaction.snapshot, transaction.timezone
+    condition = row_condition(table, where, timezone)
+    matched = condition.find(table, timezone)
+    changes = RowChanges(transaction, options)
+    transaction.read(condition.filter)
+    written = write()
+    transaction.add_files(written)
+    if check:
+        _check_rows(transaction, condition, written)
+    changes.apply(matched, added=lambda: _new_rows(transaction, None, written).batches())
+    found = {name: changes.metrics[name] for name in ("numCopiedRows", "numAddedChangeFiles")}
+    return found if changes.deleted_rows is None else {**found, "numDeletedRows": changes.deleted_rows}
+
+
+def _new_rows(transaction: Transaction, condition: RowCondition | None, written: pa.Table) -> BoundScan:
+    """Return the scan of rows that were just written, by the filter of a condition."""
+    known = None if condition is None else condition.filter
+    bound = scan_to_change(transaction.snapshot, known, transaction.timezone)
+    paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
+    return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
+
+
+def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.Table) -> None:
+    """Refuse new rows of which one does not match the condition by which rows are replaced."""
+    matched = condition.find_in(_new_rows(transaction, condition, written))
+    whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
+    rows = pc.sum(written.column("record_count"), min_count=0).as_py()
+    wrong = rows - whole - matched.rows.total
+    if wrong:
+        raise ConstraintViolationError(
+            f"{wrong} of {rows} new rows do not match {condition.text}",
+            hint="write only rows that match where, or pass check=False",
+            table=str(transaction.snapshot.log.root),
+        )
