@@ -15,6 +15,7 @@ from deltaberg._version import __version__
 
 if TYPE_CHECKING:
     from deltaberg.api import create_table, find_commit, open_table, write_table
+    from deltaberg.convert import convert_to_delta
     from deltaberg.delta import CheckpointLayout, DeltaTable
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions import col
@@ -35,6 +36,7 @@ __all__ = [
     "ScanOptions",
     "__version__",
     "col",
+    "convert_to_delta",
     "create_table",
     "find_commit",
     "load_catalog",
@@ -54,6 +56,7 @@ _HOMES = {
     "Scan": "deltaberg.table",
     "ScanOptions": "deltaberg.table",
     "col": "deltaberg.expressions",
+    "convert_to_delta": "deltaberg.convert",
     "create_table": "deltaberg.api",
     "find_commit": "deltaberg.api",
     "load_catalog": "deltaberg.iceberg.catalogs",

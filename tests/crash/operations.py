@@ -193,6 +193,13 @@ _ALL = [
     Operation(
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"
     ),
+    Operation(
+        "convert",
+        lambda at: deltaberg.convert_to_delta(
+            at.location, partition_by={"part": pa.string()}, storage_options=dict(at.options)
+        ),
+        start="folder",
+    ),
     Operation("compact", lambda at: at.table.compact()),
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),
     Operation("transaction of several changes", _several, _values(3, 4, 5, 6)),

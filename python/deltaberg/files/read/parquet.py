@@ -84,6 +84,11 @@ class ParquetSource(DataFile):
         keep = may_match(condition, stats).to_pylist()
         return [group for group, kept in zip(groups, keep, strict=True) if kept]
 
+    def group_statistics(self, groups: Sequence[RowGroup], path: tuple[Field, ...]) -> ColumnStats:
+        """Return the statistics of a column in some row groups, as far as their footer tells them, found by name."""
+        counts = pa.array([group.rows for group in groups], pa.int64())
+        return self._column_stats(groups, path, counts, by_id=False)
+
     def batches(
         self, groups: Sequence[RowGroup], leaves: Sequence[int], batch_size: int, threads: bool
     ) -> Iterator[PositionedBatch]:

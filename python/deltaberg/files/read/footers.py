@@ -1,0 +1,192 @@
+"""What the footer of a Parquet file says: its rows, its columns as table types, and statistics that can be trusted.
+
+Footers are read of files that other libraries wrote. What they say of a column is left out where it may be wrong:
+
+- a bound that is NaN is no bound, since other values were compared with it;
+- how many values are NaN is never known, since writers leave them out of bounds in silence;
+- a bound of the whole file needs one of every row group that has values;
+- days and instants of a file that counted them by the hybrid Julian calendar have no bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.errors import CorruptDataFileError, DeltabergError, SchemaError, first_line
+from deltaberg.files.read.parquet import ParquetSource
+from deltaberg.pruning import ColumnStats
+from deltaberg.schema import Field, List, Map, Primitive, Struct
+from deltaberg.schema.columns import join_name
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.storage import Storage
+
+__all__ = ["Footer", "LeafBounds", "read_footer"]
+
+#: Keys in the metadata of a file whose writer may have counted days by the hybrid Julian calendar.
+_LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_SPARK_VERSION = b"org.apache.spark.version"
+_FIRST_PROLEPTIC = b"3.0.0"
+_TEMPORAL = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
+_INSTANT = pa.timestamp("us", "UTC")
+
+_Names = tuple[str, ...]
+#: Leaf types that tables cannot hold as they are, and what they are called.
+_REFUSED: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (lambda kind: pt.is_timestamp(kind) and kind.unit == "ns", "a timestamp in nanoseconds"),
+    (lambda kind: kind == pa.uint64(), "an unsigned integer of 64 bits"),
+    (pt.is_time, "a time of day"),
+    (pt.is_duration, "a duration"),
+    (pt.is_float16, "a floating point number of 16 bits"),
+    (pt.is_null, "a column of nulls that has no type"),
+    (lambda kind: pt.is_decimal(kind) and kind.precision > 38, "a decimal of more than 38 digits"),
+    (lambda kind: isinstance(kind, pa.BaseExtensionType), "an extension type"),
+)
+
+
+@dataclass(frozen=True)
+class LeafBounds:
+    """Statistics of a column in a file; None stands for unknown."""
+
+    lower: pa.Scalar | None = None
+    upper: pa.Scalar | None = None
+    null_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of a file says.
+
+    Parameters
+    ----------
+    rows
+        The number of rows.
+    columns
+        The columns as table types.
+    leaves
+        Statistics by the names from the root to a column, for those outside of lists and maps.
+    """
+
+    rows: int
+    columns: Struct
+    leaves: Mapping[_Names, LeafBounds] = field(default_factory=dict)
+
+
+def read_footer(storage: Storage, path: str, size: int) -> Footer:
+    """Read the footer of a Parquet file.
+
+    Raises
+    ------
+    CorruptDataFileError
+        The file is no Parquet file, or its footer contradicts itself.
+    SchemaError
+        It has a column of a type that no table can hold.
+    """
+    try:
+        source = ParquetSource(storage.open(path, size))
+        try:
+            return _footer(source)
+        finally:
+            source.close()
+    except DeltabergError as error:
+        raise error.with_context(file=path) from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise CorruptDataFileError(
+            f"it is not a Parquet file, or damaged: {first_line(error)}",
+            hint="move away what is no data; names that begin with _ or . are ignored",
+            file=path,
+        ) from error
+
+
+def _footer(source: ParquetSource) -> Footer:
+    groups = source.row_groups(0, (1 << 63) - 1)
+    counts = [group.rows for group in groups]
+    rows: int = source.metadata.num_rows
+    if min(counts, default=0) < 0 or sum(counts) != rows:
+        raise CorruptDataFileError("its footer contradicts itself about the number of rows")
+    described = source.metadata.schema
+    physical = (described.column(number).physical_type for number in range(len(described)))
+    columns = table_schema(pa.schema([_checked(child, physical, (child.name,)) for child in source.schema]))
+    is_legacy = _is_legacy(source.metadata.metadata or {})
+    found = {}
+    for path in _paths(columns):
+        stats = source.group_statistics(groups, path)
+        hides_bounds = is_legacy and path[-1].type in _TEMPORAL
+        found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
+    return Footer(rows, columns, found)
+
+
+def _checked(found: pa.Field, physical: Iterator[str], path: _Names) -> pa.Field:
+    """Return a field whose INT96 timestamps are instants, and refuse leaves that tables cannot hold.
+
+    Parameters
+    ----------
+    physical
+        The physical types of the leaves that are not looked at yet, depth first.
+    """
+    kind = found.type
+    if pt.is_struct(kind):
+        inner = [_checked(child, physical, (*path, child.name)) for child in kind]
+        return found.with_type(pa.struct(inner))
+    if pt.is_map(kind):
+        key = _checked(kind.key_field, physical, (*path, "key"))
+        return found.with_type(pa.map_(key, _checked(kind.item_field, physical, (*path, "value"))))
+    if pt.is_nested(kind):
+        return found.with_type(pa.list_(_checked(kind.value_field, physical, (*path, "element"))))
+    stored = next(physical)
+    plain = kind.value_type if pt.is_dictionary(kind) else kind
+    reason = next((reason for refused, reason in _REFUSED if refused(plain)), None)
+    if stored == "INT96":
+        return found.with_type(_INSTANT)
+    if reason is not None:
+        raise SchemaError(
+            f"the file holds {reason} ({kind}), which tables cannot hold",
+            hint="rewrite the files with another type",
+            column=join_name(path),
+        )
+    return found
+
+
+def _is_legacy(metadata: Mapping[bytes, bytes]) -> bool:
+    """Return whether dates and timestamps of a file may be counted by another calendar than that of tables."""
+    if any(key in metadata for key in _LEGACY_KEYS):
+        return True
+    return metadata.get(_SPARK_VERSION, _FIRST_PROLEPTIC) < _FIRST_PROLEPTIC
+
+
+def _paths(struct: Struct, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
+    """Return the path of fields to each column that is in no list or map."""
+    for child in struct:
+        if isinstance(child.type, Struct):
+            yield from _paths(child.type, (*above, child))
+        elif not isinstance(child.type, (List, Map)):
+            yield (*above, child)
+
+
+def _whole(stats: ColumnStats, counts: list[int], *, hides_bounds: bool) -> LeafBounds:
+    """Return the statistics of a file from those of its row groups."""
+    nulls = [None] * len(counts) if stats.null_count is None else stats.null_count.to_pylist()
+    null_count = None if None in nulls else sum(nulls)
+    if hides_bounds or stats.lower is None or stats.upper is None:
+        return LeafBounds(null_count=null_count)
+    has_values = pa.array([count > 0 and count != null for count, null in zip(counts, nulls, strict=True)], pa.bool_())
+    lower, upper = stats.lower.filter(has_values), stats.upper.filter(has_values)
+    if not len(lower) or lower.null_count or upper.null_count:
+        return LeafBounds(null_count=null_count)
+    if pt.is_floating(lower.type) and (pc.any(pc.is_nan(lower)).as_py() or pc.any(pc.is_nan(upper)).as_py()):
+        return LeafBounds(null_count=null_count)
+    least, greatest = pc.min(lower), pc.max(upper)
+    if pt.is_floating(lower.type):
+        least, greatest = _signed(least, -0.0), _signed(greatest, 0.0)
+    if pc.less(greatest, least).as_py():
+        return LeafBounds(null_count=null_count)
+    return LeafBounds(least, greatest, null_count)
+
+
+def _signed(bound: pa.Scalar, zero: float) -> pa.Scalar:
+    """Return a bound that also holds for the other zero."""
+    return pa.scalar(zero, bound.type) if bound.as_py() == 0 else bound
