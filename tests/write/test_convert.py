@@ -183,7 +183,7 @@ def test_statistics_can_be_left_out(tmp_path: Path) -> None:
 
 def test_partitions_of_hive(tmp_path: Path) -> None:
     columns = {"p": pa.string(), "Day": pa.date32(), "n": pa.decimal128(5, 2)}
-    wanted = []
+    wanted: list[tuple[Any, ...]] = []
     for number, text in enumerate(HOSTILE_TEXTS):
         if text == "__HIVE_DEFAULT_PARTITION__":
             continue
