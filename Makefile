@@ -67,7 +67,7 @@ $(VENV)/.rest: $(VENV)/.packages tests/support/rest_reference.py
 java:
 	@$(NEEDS_JAVA)
 
-demo: java $(VENV)/.native  ## Read tables with deletes, renamed columns and partitions on Spark, create and append to one, and check the rows
+demo: java $(VENV)/.native  ## Read tables of all kinds on Spark; create, append to and change others; check the rows
 	$(RUN) -m tests.demo
 
 # Spark's tests, the longest, take one of two processors; all else takes its turns beside them.

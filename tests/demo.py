@@ -3,7 +3,8 @@
 Builders write two Delta tables byte by byte, one partitioned with deletion vectors, one with column mapping and a
 renamed column, and an Iceberg table with hidden partitions, a renamed column and both kinds of deletes. deltaberg reads
 them on Spark, with no jar. Then deltaberg creates a table itself, appends to it and overwrites a part of it; Spark and
-deltalake read it. The rows are checked against what the generators wrote, not against another reading of ours.
+deltalake read it. Rows of another table are deleted and updated, and a pipeline on Spark writes what a Python function
+makes of it. The rows are checked against what the generators wrote, not against another reading of ours.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Row = dict[str, Any]
 
 
 def build_orders(folder: Path) -> list[Row]:
-    """Write a partitioned table with deletion vectors of each kind; give the rows that are left."""
+    """Write a partitioned table with deletion vectors of each kind; return the rows that are left."""
     table = DeltaBuilder(folder)
     columns = pa.schema(
         [("id", pa.int64()), ("day", pa.date32()), ("price", pa.decimal128(12, 2)), ("region", pa.string())]
@@ -75,7 +76,7 @@ def build_orders(folder: Path) -> list[Row]:
 
 
 def build_customers(folder: Path) -> list[Row]:
-    """Write a table whose files hold physical names, and whose column was renamed; give its rows."""
+    """Write a table whose files hold physical names, and whose column was renamed; return its rows."""
     table = DeltaBuilder(folder)
 
     def columns(name: str) -> list[Row]:
@@ -93,7 +94,7 @@ def build_customers(folder: Path) -> list[Row]:
 
 
 def build_events(folder: Path) -> list[Row]:
-    """Write an Iceberg table by days, with position and equality deletes and a column renamed; give its rows."""
+    """Write an Iceberg table by days, with position and equality deletes and a column renamed; return its rows."""
     days = [{"source-id": 2, "name": "at_day", "transform": "day"}]
     table = IcebergBuilder(folder, {"id": "long", "at": "timestamptz", "kind": "string"}, specs=[days])
     start = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
@@ -156,6 +157,7 @@ def main() -> None:
             _read_customers(spark, str(folder / "customers"), customers)
             _read_events(spark, str(folder / "events"), events)
             _write_and_read(spark, str(folder / "sensors"))
+            _change_rows(spark, folder)
         finally:
             spark.stop()
 
@@ -235,6 +237,43 @@ def _write_and_read(spark: Any, location: str) -> None:
     check("the same on Spark", table.scan().to_spark(spark).toArrow().to_pylist(), left)
     theirs = pa.table(deltalake.DeltaTable(location).to_pyarrow_table())
     check("the same by deltalake", theirs.to_pylist(), left)
+
+
+def _change_rows(spark: Any, folder: Path) -> None:
+    """Delete and update rows, read the changes, and run a pipeline on Spark: read, compute, write."""
+    columns = pa.schema([("id", pa.int64()), ("region", pa.string()), ("price", pa.decimal128(12, 2))])
+    rows: list[Row] = [
+        {"id": number, "region": _REGIONS[number % 4], "price": Decimal(number).scaleb(-2)} for number in range(20_000)
+    ]
+    properties = {"delta.enableDeletionVectors": True, "delta.enableChangeDataFeed": True}
+    table = deltaberg.create_table(folder / "bookings", columns, properties=properties)
+    table.append(pa.Table.from_pylist(rows, columns))
+    print(f"\n{table.delete('id % 10 = 3')}")
+    kept = [row for row in rows if row["id"] % 10 != 3]
+    check("rows that were not deleted", table.scan().to_arrow().to_pylist(), kept)
+    table.update({"price": "price * 2"}, "region = 'south' AND id < 1000")
+    changed = [row for row in kept if row["region"] == "south" and row["id"] < 1000]
+    doubled = [{**row, "price": 2 * row["price"]} for row in changed]
+    left = [row for row in kept if row not in changed] + doubled
+    check("the same after an update, on Spark", table.scan().to_spark(spark).toArrow().to_pylist(), left)
+    check(
+        "the version before", deltaberg.open_table(folder / "bookings", version=1).scan().to_arrow().to_pylist(), rows
+    )
+    feed = table.changes(3, filter="_change_type = 'update_postimage'", columns=["id", "region", "price"])
+    check("the change feed of the update", feed.to_arrow().to_pylist(), doubled)
+
+    scan = table.scan("region IS NOT NULL", ["region", "price"])
+    summed = scan.map_in_arrow(spark, revenue, "region string, revenue decimal(18,2), orders bigint")
+    result = deltaberg.write_table(folder / "revenue", summed)
+    print(f"\nread, computed and written in one task, by the {result.road} road")
+    written = deltaberg.open_table(folder / "revenue").scan().to_arrow().group_by("region")
+    found = written.aggregate([("revenue", "sum"), ("orders", "sum")]).to_pylist()
+    prices: dict[str, list[Decimal]] = {}
+    for row in left:
+        if row["region"] is not None:
+            prices.setdefault(row["region"], []).append(row["price"])
+    wanted = [{"region": name, "revenue_sum": sum(one), "orders_sum": len(one)} for name, one in prices.items()]
+    check("what the pipeline wrote", found, wanted)
 
 
 if __name__ == "__main__":
