@@ -264,3 +264,35 @@ def test_changes_of_rows_are_never_hidden_from_the_change_data_feed(tmp_path: Pa
         transaction.delete("id = 1")
     changed = table.changes(2, 3).to_arrow().select(["id", "_change_type"]).to_pylist()
     assert sorted(tuple(row.values()) for row in changed) == [(1, "delete"), (3, "insert")]
+
+
+def test_progress_is_told(tmp_path: Path, table: DeltaTable) -> None:
+    told: list[tuple[int, int]] = []
+    batches = [_rows(*range(start, start + 5)).to_batches()[0] for start in range(10, 40, 5)]
+    with table.transaction(progress=told.append) as transaction:
+        transaction.append(pa.Table.from_batches(batches))
+    assert [rows for rows, _ in told] == [5, 10, 15, 20, 25, 30]
+    assert told[-1][1] <= 1
+
+    def stop(_: object) -> None:
+        raise KeyError("stop")
+
+    before = _data_files(tmp_path / "t")
+    with pytest.raises(KeyError), table.transaction(progress=stop) as transaction:
+        transaction.append(_rows(50))
+    assert _data_files(tmp_path / "t") == before
+
+
+def test_a_result_says_what_was_done(table: DeltaTable) -> None:
+    result = table.append(_rows(3))
+    size = result.added_bytes
+    assert str(result) == f"version 2: operation WRITE; added 1 file, 1 rows, {size} bytes"
+    shown = repr(result)
+    assert shown.startswith(f"CommitResult(version=2, token='{result.token}', operation='WRITE', added_files=1, ")
+    assert "removed" not in shown
+    assert "warnings" not in shown
+    replaced = table.overwrite(_rows(4))
+    assert "removed 3 files" in str(replaced)
+    with table.transaction(txn=("app", 1)) as transaction:
+        transaction.append(_rows(5))
+    assert "nothing was to be done" in str(table.append(_rows(5), txn=("app", 1)))

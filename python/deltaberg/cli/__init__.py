@@ -1,4 +1,4 @@
-"""The command ``deltaberg``, which inspects tables from a terminal or a script.
+"""The command ``deltaberg``, which inspects and writes tables from a terminal or a script.
 
 No large package is imported before a command runs, so that ``--help`` and ``--version`` answer at once.
 """

@@ -20,6 +20,13 @@ COMMANDS = {
     "files": "scans",
     "plan": "scans",
     "head": "scans",
+    "create": "writes",
+    "append": "writes",
+    "overwrite": "writes",
+    "delete": "writes",
+    "alter": "changes",
+    "checkpoint": "changes",
+    "compact": "changes",
 }
 
 
@@ -59,7 +66,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="deltaberg")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Inspect Delta Lake and Apache Iceberg tables.
+    """Inspect Delta Lake and Apache Iceberg tables, and write Delta tables.
 
     TABLE is a directory or the URL of one, such as s3://bucket/orders.
     """

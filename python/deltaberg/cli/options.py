@@ -11,10 +11,11 @@ import click
 from deltaberg.cli.endings import TRACEBACK
 from deltaberg.cli.output import progress
 
-__all__ = ["scan_options", "table_command"]
+__all__ = ["pairs", "scan_options", "table_command", "write_command"]
 
 
-def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
+def pairs(_context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
+    """Return values of the form NAME=VALUE as a mapping."""
     found = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -28,13 +29,29 @@ def _pairs(_context: click.Context, parameter: click.Parameter, values: Iterable
 def _moved(context: click.Context, parameter: click.Parameter, values: Iterable[str]) -> dict[str, str] | str | None:
     """Return a location map, or ``auto``."""
     given = list(values)
-    return "auto" if given == ["auto"] else _pairs(context, parameter, given) or None
+    return "auto" if given == ["auto"] else pairs(context, parameter, given) or None
 
 
 def _want_traceback(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     ctx.meta[TRACEBACK] = wanted
 
 
+_STORE = click.option(
+    "--storage-option",
+    "-o",
+    multiple=True,
+    callback=pairs,
+    metavar="KEY=VALUE",
+    help="An option of the store, such as AWS_REGION=eu-west-1; may be repeated.",
+)
+_TRACEBACK = click.option(
+    "--traceback",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_want_traceback,
+    help="Show where an error came from; so does DELTABERG_TRACEBACK=1.",
+)
 # In the order of the help text.
 _OPTIONS = (
     click.argument("table"),
@@ -46,14 +63,7 @@ _OPTIONS = (
     click.option(
         "--timestamp", "-t", metavar="TEXT", help="Open the newest version or snapshot not later than this time."
     ),
-    click.option(
-        "--storage-option",
-        "-o",
-        multiple=True,
-        callback=_pairs,
-        metavar="KEY=VALUE",
-        help="An option of the store, such as AWS_REGION=eu-west-1; may be repeated.",
-    ),
+    _STORE,
     click.option(
         "--location-map",
         multiple=True,
@@ -62,15 +72,23 @@ _OPTIONS = (
         help="Read files that the metadata records under FROM from TO, or auto; may be repeated.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, which is exact for every type."),
-    click.option(
-        "--traceback",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_want_traceback,
-        help="Show where an error came from; so does DELTABERG_TRACEBACK=1.",
-    ),
+    _TRACEBACK,
 )
+
+_WRITE_OPTIONS = (
+    click.argument("table"),
+    _STORE,
+    click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON."),
+    _TRACEBACK,
+)
+
+
+def write_command(function: Callable[..., None]) -> click.Command:
+    """Turn a function of the place of a table, ``storage_option``, ``as_json`` and its own options into a command."""
+    command = function
+    for option in reversed(_WRITE_OPTIONS):
+        command = option(command)
+    return click.command(function.__name__)(command)
 
 
 def table_command(function: Callable[..., None]) -> click.Command:

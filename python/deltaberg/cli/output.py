@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from deltaberg.cli.text import clean, json_text, shown
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_facts", "print_json", "print_table", "progress"]
+__all__ = ["print_facts", "print_json", "print_table", "progress", "row_progress"]
 
 _FACT_WIDTH = 22
 
@@ -28,6 +28,45 @@ def progress(doing: str) -> Iterator[None]:
 
     with Console(stderr=True).status(Text(clean(doing))):
         yield
+
+
+@contextmanager
+def row_progress(doing: str, total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """Show on standard error how far rows are written, if that is a terminal.
+
+    Parameters
+    ----------
+    doing
+        What is being done.
+    total
+        How many rows there are; None if that is not known.
+
+    Returns
+    -------
+    collections.abc.Callable
+        What is told the number of rows, and of files, so far.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _rows, _files: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(Text(clean(doing)).markup, total=total, done="")
+
+        def tell(rows: int, files: int) -> None:
+            bar.update(task, completed=rows, done=f"{rows} rows, {files} files")
+
+        yield tell
 
 
 def print_json(value: Any) -> None:

@@ -17,6 +17,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import CompactResult, Packing
+from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]
 
@@ -39,6 +40,7 @@ class WritableTable:
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
         policy: CommitPolicy | None = None,
+        progress: Progress | None = None,
     ) -> TableTransaction:
         """Begin a transaction on this version: several operations that become one new version, or none.
 
@@ -61,6 +63,8 @@ class WritableTable:
             Write to a store in which two writers would overwrite one another. Surely nobody else must write.
         policy
             How long the commit is tried.
+        progress
+            What is called with a `WriteProgress` after every batch of rows that this process writes.
 
         Raises
         ------
@@ -93,6 +97,7 @@ class WritableTable:
             user_metadata=user_metadata,
             unsafe_single_writer=unsafe_single_writer,
             policy=policy,
+            progress=progress,
             committed=self._set,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Protocol
 
@@ -94,9 +94,9 @@ class CommitPolicy:
         self.wait(random.uniform(longest / 2, longest))  # noqa: S311 - it protects nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CommitResult:
-    """What a commit did.
+    """The effect of a commit. Its ``repr`` leaves out whatever is zero or empty.
 
     Parameters
     ----------
@@ -142,6 +142,43 @@ class CommitResult:
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     road: str = ""
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What was done, as labels and text for people."""
+        facts = [("operation", self.operation)]
+        if self.added_files or self.added_bytes:
+            rows = "" if self.added_rows is None else f", {self.added_rows} rows"
+            facts.append(("added", f"{_files(self.added_files)}{rows}, {self.added_bytes} bytes"))
+        if self.removed_files or self.removed_bytes:
+            facts.append(("removed", f"{_files(self.removed_files)}, {self.removed_bytes} bytes"))
+        if self.retries:
+            facts.append(("retries", str(self.retries)))
+        facts.extend(("warning", text) for text in self.warnings)
+        return facts
+
+    def __repr__(self) -> str:
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown = {name: round(value, 3) if isinstance(value, float) else value for name, value in values.items()}
+        kept = {one.name: shown[one.name] for one in fields(self) if values[one.name] != one.default}
+        if not self.metrics:
+            kept.pop("metrics", None)
+        return f"CommitResult({', '.join(f'{name}={value!r}' for name, value in kept.items())})"
+
+    def __str__(self) -> str:
+        """Return what was done as one line.
+
+        Examples
+        --------
+        >>> str(CommitResult(3, "3-token", "WRITE", added_files=1, added_rows=2, added_bytes=600))
+        'version 3: operation WRITE; added 1 file, 2 rows, 600 bytes'
+        """
+        state = "" if self.committed else " (nothing was to be done)"
+        return f"version {self.version}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def commit_change(change: Change, policy: CommitPolicy) -> int:

@@ -64,7 +64,8 @@ class Alteration:
         return f"Alteration({self._steps})"
 
     @property
-    def _table(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
+        """The table as the changes leave it, as far as they go."""
         return self._transaction.snapshot
 
     def add(
@@ -97,7 +98,7 @@ class Alteration:
             There is such a column, or the name or the type is not allowed.
         """
         *above, last = split_name(name)
-        table = self._table
+        table = self.snapshot
         parent = self._fields_at(above)
         siblings = table.schema if not parent else parent[-1].type
         if not isinstance(siblings, Struct):
@@ -125,8 +126,8 @@ class Alteration:
             There is no such column, or there is one of the new name.
         """
         self._need_mapping("renamed")
-        path = find_column(self._table.schema, name)
-        siblings = self._table.schema if len(path) == 1 else path[-2].type
+        path = find_column(self.snapshot.schema, name)
+        siblings = self.snapshot.schema if len(path) == 1 else path[-2].type
         if not isinstance(siblings, Struct):
             raise ColumnNotFoundError("only columns and fields of structs have names", column=str(name))
         others = Struct(tuple(field for field in siblings if field is not path[-1]))
@@ -135,7 +136,7 @@ class Alteration:
         document.field(*(field.name for field in path))["name"] = to
         members: dict[str, Any] = {}
         if len(path) == 1:
-            names = [field.name for field in self._table.partition_fields]
+            names = [field.name for field in self.snapshot.partition_fields]
             members["partitionColumns"] = [to if known == path[0].name else known for known in names]
         return self._set_schema("RENAME COLUMN", document, None, members)
 
@@ -150,7 +151,7 @@ class Alteration:
             There is no such column, it is the last one, or the table is partitioned or clustered by it.
         """
         self._need_mapping("dropped")
-        table = self._table
+        table = self.snapshot
         path = find_column(table.schema, name)
         shown = join_name([field.name for field in path])
         if path[0] in table.partition_fields:
@@ -183,7 +184,7 @@ class Alteration:
             Not exactly one of ``after`` and ``first`` is given.
         """
         document = self._document()
-        move_field(document, self._table.schema, name, after, first)
+        move_field(document, self.snapshot.schema, name, after, first)
         return self._set_schema("CHANGE COLUMN", document, None)
 
     def comment(self, name: ColumnName, text: str | None) -> Alteration:
@@ -195,7 +196,7 @@ class Alteration:
             There is no such column.
         """
         document = self._document()
-        set_comment(document, self._table.schema, name, text)
+        set_comment(document, self.snapshot.schema, name, text)
         return self._set_schema("CHANGE COLUMN", document, None)
 
     def drop_not_null(self, name: ColumnName) -> Alteration:
@@ -209,7 +210,7 @@ class Alteration:
             It may be null already.
         """
         document = self._document()
-        allow_nulls(document, self._table.schema, name)
+        allow_nulls(document, self.snapshot.schema, name)
         return self._set_schema("CHANGE COLUMN", document, None)
 
     def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
@@ -236,7 +237,7 @@ class Alteration:
         ColumnNotFoundError
             There is no such column.
         """
-        if not {"typeWidening", "typeWidening-preview"} & self._table.active_features:
+        if not {"typeWidening", "typeWidening-preview"} & self.snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
                 hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',
@@ -244,7 +245,7 @@ class Alteration:
             )
         document = self._document()
         wanted = table_field(pa.field("type", type), split_name(name)).type
-        self._raise_protocol(widen_field(document, self._table.schema, name, wanted))
+        self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
         return self._set_schema("CHANGE COLUMN", document, None)
 
     def describe(self, *, name: str | None = None, description: str | None = None) -> Alteration:
@@ -259,7 +260,7 @@ class Alteration:
         members = {member: text or None for member, text in given.items() if text is not None}
         if not members:
             raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
-        self._transaction.set_metadata(self._table.metadata.with_members(members))
+        self._transaction.set_metadata(self.snapshot.metadata.with_members(members))
         return self._step("UPDATE TABLE METADATA")
 
     def set(self, properties: Mapping[str, Any]) -> Alteration:
@@ -276,7 +277,7 @@ class Alteration:
             A property needs a feature that is not written, or files to be changed.
         """
         features, recorded = features_of_properties(checked_properties(properties))
-        table = self._table
+        table = self.snapshot
         if recorded.get(_ROW_TRACKING, "").strip().lower() == "true" and not table.is_enabled(_ROW_TRACKING):
             raise UnsupportedFeatureError(
                 "row tracking cannot be enabled on a table that is there, since its rows have no ids yet",
@@ -297,7 +298,7 @@ class Alteration:
             map_fields(document.fields(), numbers)
             recorded[MAX_COLUMN_ID] = str(numbers.highest)
         if recorded:
-            metadata = self._table.metadata.with_members({"schemaString": document.to_json()})
+            metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json()})
             self._transaction.set_metadata(metadata.with_properties(recorded))
         return self._step("SET TBLPROPERTIES")
 
@@ -309,17 +310,17 @@ class Alteration:
         InvalidArgumentError
             The table has no such property, or it is kept by the library itself.
         """
-        known = self._table.metadata.configuration
+        known = self.snapshot.metadata.configuration
         missing = [name for name in names if name not in known]
         if missing:
             raise InvalidArgumentError(f"the table has no property {missing[0]}")
         internal = sorted(INTERNAL_PROPERTIES.intersection(names))
         if internal:
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
-        if MAPPING_MODE in names and self._table.mapping_mode != "none":
+        if MAPPING_MODE in names and self.snapshot.mapping_mode != "none":
             raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
         removed = dict.fromkeys(names)
-        self._transaction.set_metadata(self._table.metadata.with_properties(removed))
+        self._transaction.set_metadata(self.snapshot.metadata.with_properties(removed))
         return self._step("UNSET TBLPROPERTIES")
 
     def cluster_by(self, *names: ColumnName) -> Alteration:
@@ -332,7 +333,7 @@ class Alteration:
         UnsupportedFeatureError
             A file has no statistics of a column.
         """
-        table = self._table
+        table = self.snapshot
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
         paths = [find_column(table.schema, name) for name in names]
@@ -379,16 +380,16 @@ class Alteration:
             return self
 
     def _document(self) -> SchemaDocument:
-        return SchemaDocument(self._table.metadata.schema_string or "")
+        return SchemaDocument(self.snapshot.metadata.schema_string or "")
 
     def _fields_at(self, path: Sequence[str]) -> tuple[Field, ...]:
-        return find_column(self._table.schema, tuple(path)) if path else ()
+        return find_column(self.snapshot.schema, tuple(path)) if path else ()
 
     def _numbers(self) -> ColumnNumbers | None:
-        return ColumnNumbers.of(self._table.mapping_mode, self._table.metadata.configuration)
+        return ColumnNumbers.of(self.snapshot.mapping_mode, self.snapshot.metadata.configuration)
 
     def _need_mapping(self, what: str) -> None:
-        if self._table.mapping_mode == "none":
+        if self.snapshot.mapping_mode == "none":
             raise UnsupportedFeatureError(
                 f"without column mapping no column can be {what} unless its files are rewritten",
                 hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
@@ -396,7 +397,7 @@ class Alteration:
             )
 
     def _raise_protocol(self, features: AbstractSet[str]) -> None:
-        table = self._table
+        table = self.snapshot
         protocol = raised_protocol(features, table.protocol)
         if protocol is not table.protocol:
             self._transaction.set_protocol(protocol)
@@ -408,7 +409,7 @@ class Alteration:
         numbers: ColumnNumbers | None,
         members: Mapping[str, Any] | None = None,
     ) -> Alteration:
-        metadata = self._table.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
+        metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
         if numbers is not None:
             metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
         self._transaction.set_metadata(metadata)

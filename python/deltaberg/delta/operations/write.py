@@ -65,7 +65,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
         if transaction.is_done:
             return
         _check_partitioning(transaction.snapshot, partition_by, options)
-        rows = open_rows(data)
+        rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             _merge_schema(transaction, rows.schema)
         made.parameters.update(write_parameters(transaction.snapshot, "Append"))
@@ -124,7 +124,7 @@ def overwrite_rows(
         old = before.live.table
         if bound is not None:
             old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
-        rows = open_rows(data)
+        rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             _merge_schema(transaction, rows.schema)
         elif options.schema_mode == "overwrite":

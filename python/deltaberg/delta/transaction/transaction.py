@@ -34,6 +34,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, commit_change
+from deltaberg.table.write import Progress
 
 __all__ = ["Transaction"]
 
@@ -68,6 +69,8 @@ class Transaction(PendingChanges):
         Write to a store in which two writers would overwrite one another. Surely nobody else must write.
     policy
         How long the commit is tried.
+    progress
+        What is told how far rows are written, after every batch.
     committed
         What is told the version that the commit made, or that is current where nothing was to be done.
 
@@ -95,6 +98,7 @@ class Transaction(PendingChanges):
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
         policy: CommitPolicy | None = None,
+        progress: Progress | None = None,
         committed: Callable[[Snapshot], object] | None = None,
     ) -> None:
         if snapshot is not None:
@@ -115,6 +119,8 @@ class Transaction(PendingChanges):
         #: What the commit did; None before it.
         self.result: CommitResult | None = None
         self._committed = committed
+        #: What operations tell how far they have written rows.
+        self.progress = progress
         #: What finds the commit later, whatever became of it.
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         if once is not None:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import open_stream
-from deltaberg.table.write.write import write_files
+from deltaberg.table.write.write import Progress, WriteProgress, write_files
 
-__all__ = ["PartitionField", "Rows", "WriteSpec", "open_rows", "open_stream", "partition_columns", "write_files"]
+__all__ = [
+    "PartitionField",
+    "Progress",
+    "Rows",
+    "WriteProgress",
+    "WriteSpec",
+    "open_rows",
+    "open_stream",
+    "partition_columns",
+    "write_files",
+]

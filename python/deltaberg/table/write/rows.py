@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.stream import open_stream
-from deltaberg.table.write.write import write_files
+from deltaberg.table.write.write import Progress, write_files
 
 __all__ = ["Rows", "open_rows"]
 
@@ -45,8 +45,9 @@ class Rows(Protocol):
 class _LocalRows:
     """Rows of a stream, which are written by this process."""
 
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
+    def __init__(self, reader: pa.RecordBatchReader, progress: Progress | None) -> None:
         self._reader = reader
+        self._progress = progress
 
     @property
     def schema(self) -> pa.Schema:
@@ -55,15 +56,22 @@ class _LocalRows:
 
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Write the rows to new data files."""
-        return write_files(self._reader, spec, store.open(root), root.path)
+        return write_files(self._reader, spec, store.open(root), root.path, progress=self._progress)
 
     def road(self, is_partitioned: bool) -> str:  # noqa: ARG002 - a stream has one road
         """Return ``local``."""
         return "local"
 
 
-def open_rows(data: Any) -> Rows:
+def open_rows(data: Any, progress: Progress | None = None) -> Rows:
     """Return the rows of some data: a Spark DataFrame, or anything that `open_stream` takes.
+
+    Parameters
+    ----------
+    data
+        The rows.
+    progress
+        What is told how far they are written, unless Spark writes them.
 
     Raises
     ------
@@ -83,7 +91,7 @@ def open_rows(data: Any) -> Rows:
         from deltaberg.spark import FrameRows
 
         return FrameRows(data)
-    return _LocalRows(open_stream(data))
+    return _LocalRows(open_stream(data), progress)
 
 
 def _is_spark_frame(data: Any) -> bool:

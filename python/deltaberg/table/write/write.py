@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,10 +25,37 @@ from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
 from deltaberg.table.write.stream import open_stream, small_batches
 
-__all__ = ["write_files"]
+__all__ = ["Progress", "WriteProgress", "write_files"]
 
 
-def write_files(data: Any, spec: WriteSpec, store: Storage, root: str, *, threads: int | None = None) -> pa.Table:
+class WriteProgress(NamedTuple):
+    """How far a write has come.
+
+    Parameters
+    ----------
+    rows
+        The rows that were taken from the source.
+    files
+        The data files that were begun.
+    """
+
+    rows: int
+    files: int
+
+
+#: What is told how far a write has come, after every batch of rows. An exception ends the write.
+Progress = Callable[[WriteProgress], object]
+
+
+def write_files(
+    data: Any,
+    spec: WriteSpec,
+    store: Storage,
+    root: str,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> pa.Table:
     """Write rows to new data files, and return a row for each file.
 
     Rows of a partition keep their order. If they arrive in the order of their partitions, one file is open at a time.
@@ -46,6 +73,8 @@ def write_files(data: Any, spec: WriteSpec, store: Storage, root: str, *, thread
         The path of the table in the store.
     threads
         How many files are encoded at a time; None for the number of processors.
+    progress
+        What is told how far the write has come.
 
     Returns
     -------
@@ -76,7 +105,7 @@ def write_files(data: Any, spec: WriteSpec, store: Storage, root: str, *, thread
     """
     write = _Write(spec, store, root, threads or processors())
     try:
-        files = write.run(data)
+        files = write.run(data, progress)
     except BaseException:
         write.discard()
         raise
@@ -131,11 +160,11 @@ class _Write:
         self._written: list[Future[WrittenFile]] = []
         self._numbers = count()
 
-    def run(self, data: Any) -> list[WrittenFile]:
+    def run(self, data: Any, progress: Progress | None) -> list[WrittenFile]:
         """Write all rows."""
         reader = open_stream(data)
         conformer = Conformer(reader.schema, self._spec.schema, self._spec.conform)
-        batches = (conformer.apply(batch) for batch in small_batches(reader))
+        batches = (conformer.apply(batch) for batch in self._watched(small_batches(reader), progress))
         if self._spec.partition:
             self._partitioned(batches, conformer.schema)
         else:
@@ -146,6 +175,15 @@ class _Write:
         files = [future.result() for future in self._written]
         self._pool.stop()
         return files
+
+    def _watched(self, batches: Iterator[pa.RecordBatch], progress: Progress | None) -> Iterator[pa.RecordBatch]:
+        """Return the same batches, and tell after each of them how far the write has come."""
+        rows = 0
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+            if progress is not None:
+                progress(WriteProgress(rows, len(self._files)))
 
     def discard(self) -> None:
         """Remove the files of this call, as far as the store allows it."""

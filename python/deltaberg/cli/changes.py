@@ -1,0 +1,156 @@
+"""Commands that change a table without changing its rows: alter, checkpoint, compact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deltaberg.cli.column_types import column_type
+from deltaberg.cli.options import write_command
+from deltaberg.cli.output import print_facts, print_json, progress
+from deltaberg.cli.results import print_plan, print_result
+
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable
+    from deltaberg.delta.operations.alter import Alteration
+
+__all__ = ["alter", "checkpoint", "compact"]
+
+_Change = Callable[["Alteration", tuple[str, ...], dict[str, Any]], object]
+
+
+def _properties(_context: Alteration, words: tuple[str, ...], _options: dict[str, Any]) -> object:
+    given = [word.partition("=") for word in words]
+    wrong = [name for name, equals, _ in given if not equals or not name]
+    if wrong:
+        raise click.UsageError("a property is not of the form KEY=VALUE")
+    return _context.set({name: value for name, _, value in given})
+
+
+#: Each change: the words behind it, how many there are (None for any number), its options, and what it does.
+_CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], _Change]] = {
+    "add": (
+        "NAME TYPE",
+        2,
+        ("comment", "after", "first"),
+        lambda to, words, options: to.add(words[0], column_type(words[1]), **options),
+    ),
+    "rename": ("NAME NEW_NAME", 2, (), lambda to, words, _: to.rename(*words)),
+    "drop": ("NAME", 1, (), lambda to, words, _: to.drop(words[0])),
+    "move": ("NAME", 1, ("after", "first"), lambda to, words, options: to.move(words[0], **options)),
+    "comment": ("NAME TEXT", 2, (), lambda to, words, _: to.comment(words[0], words[1] or None)),
+    "drop-not-null": ("NAME", 1, (), lambda to, words, _: to.drop_not_null(words[0])),
+    "widen": ("NAME TYPE", 2, (), lambda to, words, _: to.widen(words[0], column_type(words[1]))),
+    "set": ("KEY=VALUE...", None, (), _properties),
+    "unset": ("KEY...", None, (), lambda to, words, _: to.unset(*words)),
+    "cluster-by": ("NAME...", None, (), lambda to, words, _: to.cluster_by(*words)),
+    "name": ("TEXT", 1, (), lambda to, words, _: to.describe(name=words[0])),
+    "describe": ("TEXT", 1, (), lambda to, words, _: to.describe(description=words[0])),
+}
+
+
+def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
+    with progress(f"opening {location}"):
+        from deltaberg.api import open_table
+
+        return open_table(location, "delta", storage_options=storage_option)
+
+
+@write_command
+@click.argument("change", type=click.Choice(tuple(_CHANGES)))
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
+@click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
+@click.option("--first", is_flag=True, help="With add and move: put it before all others.")
+@click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
+@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
+def alter(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    change: str,
+    words: tuple[str, ...],
+    dry_run: bool,
+    message: str | None,
+    **options: Any,
+) -> None:
+    """Change columns and properties of a Delta table, as far as no rows are written anew.
+
+    \b
+    add NAME TYPE         rename NAME NEW_NAME   drop NAME
+    move NAME             comment NAME TEXT      drop-not-null NAME
+    widen NAME TYPE       set KEY=VALUE...       unset KEY...
+    cluster-by NAME...    name TEXT              describe TEXT
+    """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
+    form, count, allowed, apply = _CHANGES[change]
+    if len(words) != count and (count is not None or not (words or change == "cluster-by")):
+        raise click.UsageError(f"{change} is followed by {form}")
+    given = {name: value for name, value in options.items() if value}
+    misplaced = sorted(given.keys() - set(allowed))
+    if misplaced:
+        raise click.UsageError(f"--{misplaced[0]} has no meaning with {change}")
+    opened = _open(table, storage_option)
+    alteration = opened.alter()
+    apply(alteration, words, given)
+    if dry_run:
+        after = alteration.snapshot
+        facts = {
+            "version": opened.version,
+            "columns": [f"{field.name} {field.type}" for field in after.schema],
+            "properties": dict(sorted(after.metadata.configuration.items())),
+            "protocol": [after.protocol.min_reader_version, after.protocol.min_writer_version],
+        }
+        print_plan(opened.location, facts, as_json)
+        return
+    with progress(f"altering {opened.location}"):
+        result = alteration.commit(user_metadata=message)
+    print_result(opened.location, result, as_json)
+
+
+@write_command
+def checkpoint(table: str, storage_option: dict[str, str], as_json: bool) -> None:
+    """Write a checkpoint of the newest version of a Delta table."""
+    opened = _open(table, storage_option)
+    with progress(f"writing a checkpoint of {opened.location}"):
+        made = opened.checkpoint()
+    if as_json:
+        facts = {"version": made.version, "kind": made.kind, "files": list(made.files), "bytes": made.size}
+        print_json({"location": opened.location, **facts})
+    else:
+        size = f"{', '.join(made.files)}, {made.size} bytes"
+        print_facts([("table", opened.location), ("version", made.version), ("kind", made.kind), ("files", size)])
+
+
+@write_command
+@click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
+@click.option("--target-size", type=click.IntRange(min=1), metavar="BYTES", help="Bytes of a new file, approximately.")
+@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commits.")
+def compact(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    where: str | None,
+    target_size: int | None,
+    message: str | None,
+) -> None:
+    """Put small files of a Delta table together, and drop deleted rows from files."""
+    opened = _open(table, storage_option)
+    with progress(f"compacting {opened.location}"):
+        result = opened.compact(where, target_size=target_size, user_metadata=message)
+    facts = {
+        "version": opened.version,
+        "commits": len(result.commits),
+        "conflicts": len(result.conflicts),
+        "added_files": result.added_files,
+        "removed_files": result.removed_files,
+        "added_bytes": result.added_bytes,
+        "removed_bytes": result.removed_bytes,
+    }
+    if as_json:
+        print_json({"location": opened.location, **facts})
+    else:
+        print_facts([("table", opened.location), *((name.replace("_", " "), value) for name, value in facts.items())])
+    if result.conflicts:
+        raise result.conflicts[0]

@@ -1,0 +1,208 @@
+"""Commands that write rows: create, append, overwrite, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deltaberg.cli.column_types import columns_of
+from deltaberg.cli.options import pairs, write_command
+from deltaberg.cli.output import print_facts, print_json, progress, row_progress
+from deltaberg.cli.results import print_plan, print_result
+from deltaberg.cli.row_files import FORMATS, open_row_files
+
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable
+    from deltaberg.delta.table_transaction import TableTransaction
+
+__all__ = ["append", "create", "delete", "overwrite"]
+
+_MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
+_FORMAT = click.option(
+    "--format", type=click.Choice(FORMATS), help="The format of the files; by default their names tell it."
+)
+
+
+def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
+    with progress(f"opening {location}"):
+        from deltaberg.api import open_table
+
+        return open_table(location, "delta", storage_options=storage_option)
+
+
+@write_command
+@click.option("--column", "-c", "columns", multiple=True, metavar="'NAME TYPE'", help="A column; may be repeated.")
+@click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
+@_FORMAT
+@click.option("--partition-by", multiple=True, metavar="NAME", help="A partition column; may be repeated.")
+@click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by; may be repeated.")
+@click.option(
+    "--property", "-p", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A table property."
+)
+@click.option("--name", metavar="TEXT", help="The name of the table in its metadata.")
+@click.option("--description", metavar="TEXT", help="The description of the table in its metadata.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(("error", "ignore", "replace")),
+    default="error",
+    show_default=True,
+    help="What becomes of a table that is there already.",
+)
+def create(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    columns: tuple[str, ...],
+    like: str | None,
+    format: str | None,
+    if_exists: Any,
+    **options: Any,
+) -> None:
+    """Create a Delta table without rows."""
+    if bool(columns) == (like is not None):
+        raise click.UsageError("pass either --column or --like")
+    schema = columns_of(columns) if like is None else open_row_files([like], format).reader.schema
+    options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by")}
+    with progress(f"creating {table}"):
+        from deltaberg.api import create_table
+
+        made = create_table(table, schema, if_exists=if_exists, storage_options=storage_option, **options)
+    if as_json:
+        print_json({"location": made.location, "version": made.version})
+    else:
+        print_facts([("table", made.location), ("version", made.version)])
+
+
+def _row_command(function: Callable[..., None]) -> click.Command:
+    """Turn a function of files and their rows into a command."""
+    for option in reversed(
+        (
+            click.argument("files", nargs=-1, required=True, metavar="FILE..."),
+            _FORMAT,
+            click.option("--merge-schema", is_flag=True, help="Add columns that the table lacks."),
+            click.option("--timezone", metavar="ZONE", help="The zone of timestamps without one."),
+            click.option(
+                "--txn", metavar="APP=VERSION", help="The progress of an application; nothing is written twice for it."
+            ),
+            _MESSAGE,
+        )
+    ):
+        function = option(function)
+    return write_command(function)
+
+
+@contextmanager
+def _transaction(
+    table: DeltaTable, doing: str, total: int | None, txn: str | None, message: str | None
+) -> Iterator[TableTransaction]:
+    with (
+        row_progress(f"{doing} {table.location}", total) as tell,
+        table.transaction(
+            txn=None if txn is None else _progress_of(txn),
+            user_metadata=message,
+            progress=lambda done: tell(done.rows, done.files),
+        ) as transaction,
+    ):
+        yield transaction
+
+
+def _progress_of(text: str) -> tuple[str, int]:
+    application, _, version = text.rpartition("=")
+    if not application or not version.isdigit():
+        raise click.BadParameter("it is not of the form APP=VERSION", param_hint="--txn")
+    return application, int(version)
+
+
+@_row_command
+def append(  # noqa: PLR0913
+    *,
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    files: tuple[str, ...],
+    format: str | None,
+    merge_schema: bool,
+    timezone: str | None,
+    txn: str | None,
+    message: str | None,
+) -> None:
+    """Append the rows of files to a Delta table, as one commit."""
+    opened = _open(table, storage_option)
+    rows = open_row_files(files, format, opened.arrow_schema)
+    with _transaction(opened, "appending to", rows.rows, txn, message) as transaction:
+        transaction.append(rows.reader, schema_mode="merge" if merge_schema else None, timezone=timezone)
+        result = transaction.commit()
+    print_result(opened.location, result, as_json)
+
+
+@_row_command
+@click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this filter on partition columns.")
+@click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
+@click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
+@click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")
+def overwrite(  # noqa: PLR0913
+    *,
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    files: tuple[str, ...],
+    format: str | None,
+    merge_schema: bool,
+    timezone: str | None,
+    txn: str | None,
+    message: str | None,
+    where: str | None,
+    dynamic: bool,
+    replace_schema: bool,
+    partition_by: tuple[str, ...],
+) -> None:
+    """Replace rows of a Delta table by those of files, as one commit."""
+    if merge_schema and replace_schema:
+        raise click.UsageError("--merge-schema and --replace-schema exclude each other")
+    opened = _open(table, storage_option)
+    rows = open_row_files(files, format, None if replace_schema else opened.arrow_schema)
+    with _transaction(opened, "overwriting", rows.rows, txn, message) as transaction:
+        mode = "merge" if merge_schema else "overwrite" if replace_schema else None
+        transaction.overwrite(
+            rows.reader,
+            where=where,
+            dynamic=dynamic,
+            schema_mode=mode,
+            partition_by=list(partition_by) or None,
+            timezone=timezone,
+        )
+        result = transaction.commit()
+    print_result(opened.location, result, as_json)
+
+
+@write_command
+@click.argument("where", metavar="SQL")
+@click.option(
+    "--strategy",
+    type=click.Choice(("merge-on-read", "copy-on-write")),
+    help="By deletion vectors, or by writing files anew; by default as the table says.",
+)
+@click.option("--dry-run", is_flag=True, help="Count the rows that match, and change nothing.")
+@_MESSAGE
+def delete(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    where: str,
+    strategy: str | None,
+    dry_run: bool,
+    message: str | None,
+) -> None:
+    """Delete the rows of a Delta table for which a condition is true."""
+    opened = _open(table, storage_option)
+    with progress(f"deleting from {opened.location}"):
+        if dry_run:
+            scan = opened.scan(where)
+            facts = {"version": opened.version, "rows_to_delete": scan.count(), "files_to_change": len(scan.files())}
+            print_plan(opened.location, facts, as_json)
+            return
+        result = opened.delete(where, strategy=strategy, user_metadata=message)
+    print_result(opened.location, result, as_json)

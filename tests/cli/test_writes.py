@@ -1,0 +1,229 @@
+"""The commands that write: what they do, what they print, and how they end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from deltaberg import DeltaTable, create_table
+from tests.support.command_line import call, json_lines, printed, terminal_text
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("region", pa.string())])
+_DAY = dt.date(2026, 1, 2)
+
+
+def _rows(*numbers: int, region: str = "north") -> pa.Table:
+    values = {"id": numbers, "day": [_DAY] * len(numbers), "region": [region] * len(numbers)}
+    return pa.table(values, schema=_COLUMNS)
+
+
+def _file(folder: Path, format: str, rows: pa.Table) -> Path:
+    """Write rows to a file of a format, whose name shows it."""
+    path = folder / f"rows.{format}"
+    if format == "parquet":
+        pq.write_table(rows, path)
+    elif format in ("csv", "tsv"):
+        delimiter = "\t" if format == "tsv" else ","
+        pa.csv.write_csv(rows, path, pa.csv.WriteOptions(delimiter=delimiter))
+    elif format == "arrow":
+        with pa.ipc.new_file(path, rows.schema) as writer:
+            writer.write_table(rows)
+    elif format == "arrows":
+        with pa.ipc.new_stream(path, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        lines = [{**row, "day": row["day"].isoformat()} for row in rows.to_pylist()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of a table of one row."""
+    create_table(tmp_path / "t", _COLUMNS, partition_by="region").append(_rows(1))
+    return tmp_path / "t"
+
+
+def test_a_table_is_created_and_filled(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    options = ["--column", "id bigint not null", "--column", "price decimal(9, 2)", "--column", "region string"]
+    done = call("create", root, *options, "--partition-by", "region", "-p", "owner=ada", "--description", "two words")
+    assert (done.exit_code, done.stdout.splitlines()[1].split()) == (0, ["version:", "0"])
+    table = DeltaTable(root)
+    assert table.arrow_schema.field("price").type == pa.decimal128(9, 2)
+    assert [field.nullable for field in table.schema] == [False, True, True]
+    assert (table.partition_columns, table.properties, table.metadata.description) == (
+        ["region"],
+        {"owner": "ada"},
+        "two words",
+    )
+    file = _file(tmp_path, "csv", pa.table({"region": ["007"], "id": [1], "price": ["1.25"]}))
+    (found,) = json_lines("append", root, file, "--message", "from a file")
+    assert (found["version"], found["added_files"], found["added_rows"], found["committed"]) == (1, 1, 1, True)
+    # Columns of a CSV file are read as the types of the table.
+    assert [str(value) for value in table.refresh().scan().to_arrow().to_pylist()[0].values()] == ["1", "1.25", "007"]
+    assert table.history()[0].info["userMetadata"] == "from a file"
+
+
+def test_a_table_is_created_like_a_file(tmp_path: Path) -> None:
+    file = _file(tmp_path, "parquet", _rows(1, 2))
+    printed("create", tmp_path / "t", "--like", file, "--cluster-by", "id")
+    table = DeltaTable(tmp_path / "t")
+    assert (table.arrow_schema, ids_of(table)) == (_COLUMNS, [])
+    assert table.clustering_columns == [("id",)]
+    assert call("create", tmp_path / "t", "--like", file).exit_code == 12
+    assert json_lines("create", tmp_path / "t", "--like", file, "--if-exists", "replace")[0]["version"] == 1
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "tsv", "arrow", "arrows", "jsonl"])
+def test_rows_of_every_format(tmp_path: Path, root: Path, format: str) -> None:
+    file = _file(tmp_path, format, _rows(2, 3))
+    (found,) = json_lines("append", root, file)
+    assert (found["version"], found["added_rows"]) == (2, 2)
+    assert DeltaTable(root).scan("id = 3").to_arrow().to_pylist() == [{"id": 3, "day": _DAY, "region": "north"}]
+
+
+def test_several_files_are_one_commit(tmp_path: Path, root: Path) -> None:
+    first = _file(tmp_path, "parquet", _rows(2))
+    second = tmp_path / "second"
+    pq.write_table(_rows(3, region="south"), second)
+    text = printed("append", root, first, second, "--format", "parquet")
+    assert text.splitlines()[1].split() == ["version:", "2"]
+    assert "2 files, 2 rows" in text
+    assert ids_of(DeltaTable(root)) == [1, 2, 3]
+    pq.write_table(ids(4), second)
+    done = call("append", root, first, second, "--format", "parquet")
+    assert (done.exit_code, DeltaTable(root).version) == (2, 2)
+    assert "the columns of" in done.stderr
+
+
+def test_progress_of_an_application(tmp_path: Path, root: Path) -> None:
+    file = _file(tmp_path, "parquet", _rows(2))
+    assert [json_lines("append", root, file, "--txn", "app=3")[0]["committed"] for _ in range(2)] == [True, False]
+    assert "nothing was to be done" in printed("append", root, file, "--txn", "app=3")
+    assert ids_of(DeltaTable(root)) == [1, 2]
+    assert call("append", root, file, "--txn", "app").exit_code == 2
+
+
+def test_rows_are_replaced(tmp_path: Path, root: Path) -> None:
+    south = _file(tmp_path, "parquet", _rows(2, 3, region="south"))
+    printed("append", root, south)
+    printed("overwrite", root, _file(tmp_path, "csv", _rows(4, region="south")), "--where", "region = 'south'")
+    assert ids_of(DeltaTable(root)) == [1, 4]
+    printed("overwrite", root, south, "--dynamic")
+    assert ids_of(DeltaTable(root)) == [1, 2, 3]
+    assert call("overwrite", root, south, "--where", "region = 'north'").exit_code == 15
+    replaced = pa.table({"id": [7], "p": ["x"]})
+    printed("overwrite", root, _file(tmp_path, "parquet", replaced), "--replace-schema", "--partition-by", "p")
+    assert DeltaTable(root).scan().to_arrow().to_pylist() == [{"id": 7, "p": "x"}]
+    more = pa.table({"id": [8], "more": ["x"]})
+    assert call("append", root, _file(tmp_path, "parquet", more)).exit_code == 6
+    printed("append", root, _file(tmp_path, "parquet", more), "--merge-schema")
+    assert DeltaTable(root).schema.names == ["id", "p", "more"]
+
+
+def test_rows_are_deleted(root: Path) -> None:
+    DeltaTable(root).append(_rows(2, 3))
+    (plan,) = json_lines("delete", root, "id >= 2", "--dry-run")
+    assert (plan["dry_run"], plan["rows_to_delete"], plan["files_to_change"]) == (True, 2, 1)
+    assert DeltaTable(root).version == 2
+    (found,) = json_lines("delete", root, "id >= 2")
+    assert (found["version"], found["metrics"]["numDeletedRows"]) == (3, 2)
+    assert ids_of(DeltaTable(root)) == [1]
+
+
+def test_columns_and_properties_are_altered(root: Path) -> None:
+    changes: list[list[str]] = [
+        ["add", "note", "string", "--comment", "free text", "--after", "id"],
+        ["set", "delta.columnMapping.mode=name", "owner=ada"],
+        ["set", "delta.enableTypeWidening=true"],
+        ["rename", "note", "text"],
+        ["add", "count", "int", "--first"],
+        ["widen", "count", "bigint"],
+        ["move", "count", "--after", "text"],
+        ["comment", "count", "how many"],
+        ["drop", "text"],
+        ["unset", "owner"],
+        ["name", "orders"],
+        ["describe", "all orders"],
+    ]
+    for number, change in enumerate(changes, start=2):
+        (found,) = json_lines("alter", root, *change)
+        assert found["version"] == number, change
+    table = DeltaTable(root)
+    assert [str(field.type) for field in table.schema] == ["long", "long", "date", "string"]
+    assert table.schema.names == ["id", "count", "day", "region"]
+    assert table.schema.fields[1].metadata["comment"] == "how many"
+    assert (table.metadata.name, table.metadata.description) == ("orders", "all orders")
+    assert "owner" not in table.properties
+
+
+def test_a_change_is_tried(root: Path) -> None:
+    (plan,) = json_lines("alter", root, "add", "x", "bigint", "--dry-run")
+    assert plan["columns"][-1] == "x long"
+    assert "nothing was changed" in printed("alter", root, "add", "x", "bigint", "--dry-run")
+    assert call("alter", root, "add", "id", "bigint", "--dry-run").exit_code == 6
+    assert DeltaTable(root).version == 1
+
+
+def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
+    for number in (2, 3):
+        printed("append", root, _file(tmp_path, "parquet", _rows(number)))
+    (found,) = json_lines("compact", root)
+    assert (found["commits"], found["removed_files"], found["added_files"]) == (1, 3, 1)
+    assert "added files" in printed("compact", root)
+    (made,) = json_lines("checkpoint", root)
+    assert (root / "_delta_log" / made["files"][0]).exists()
+    assert "classic" in printed("checkpoint", root)
+    assert ids_of(DeltaTable(root)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["create", "{new}"], 2, "either --column or --like"),
+        (["create", "{new}", "--column", "id"], 2, "is not a column"),
+        (["create", "{new}", "--column", "id list"], 2, "not a type"),
+        (["create", "{new}", "--column", "id decimal(99, 2)"], 2, "not a type"),
+        (["create", "{new}", "--column", "id int", "-p", "delta.nope=1"], 2, "no property"),
+        (["append", "{root}"], 2, "Missing argument"),
+        (["append", "{root}", "{rows}.nope"], 2, "does not show its format"),
+        (["append", "{root}", "{rows}.csv"], 8, "there is no file"),
+        (["append", "{new}", "{rows}"], 3, "there is no"),
+        (["append", "{root}", "{rows}", "--format", "csv"], 2, "cannot be read"),
+        (["overwrite", "{root}", "{rows}", "--merge-schema", "--replace-schema"], 2, "exclude each other"),
+        (["delete", "{root}", "nope = 1"], 2, "nope"),
+        (["alter", "{root}", "add", "x"], 2, "add is followed by NAME TYPE"),
+        (["alter", "{root}", "set"], 2, "set is followed by KEY=VALUE"),
+        (["alter", "{root}", "set", "owner"], 2, "KEY=VALUE"),
+        (["alter", "{root}", "drop", "id", "--first"], 2, "--first has no meaning with drop"),
+        (["alter", "{root}", "drop", "id"], 5, "column mapping"),
+        (["alter", "{root}", "widen", "id", "int"], 5, "type widening"),
+        (["alter", "{root}", "nope"], 2, "nope"),
+    ],
+)
+def test_how_failures_end(tmp_path: Path, root: Path, arguments: list[str], code: int, message: str) -> None:
+    rows = _file(tmp_path, "parquet", _rows(2))
+    places: dict[str, Any] = {"root": root, "rows": rows, "new": tmp_path / "new"}
+    done = call(*(argument.format(**places) for argument in arguments))
+    assert (done.exit_code, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr
+    assert (DeltaTable(root).version, (tmp_path / "new").exists()) == (1, False)
+
+
+def test_progress_on_a_terminal(tmp_path: Path, root: Path) -> None:
+    file = _file(tmp_path, "parquet", _rows(*range(2, 50)))
+    text = terminal_text("append", root, file)
+    assert "appending to" in text
+    assert "48 rows" in text
+    assert ids_of(DeltaTable(root)) == list(range(1, 50))
