@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.points import Nursery, kill_everywhere
+from tests.crash.refusals import refuse_everywhere
 from tests.crash.requests import disturb_everywhere
 from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
 from tests.support import faulty_proxy, moto_s3
@@ -37,6 +38,12 @@ def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             place = folder / operation.name
             place.mkdir()
             yield kill_everywhere(operation, nursery, place, options.seconds, random.Random(options.seed))
+
+
+def _refusals(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
+    for operation in _chosen(options.only):
+        place = _made(folder / operation.name)
+        yield refuse_everywhere(operation, place, options.seconds, random.Random(options.seed))
 
 
 def _faults(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
@@ -92,6 +99,7 @@ def _made(folder: Path) -> Path:
 #: The parts by their names.
 PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Tally]]] = {
     "crashes": _crashes,
+    "refusals": _refusals,
     "faults": _faults,
     "races": _races,
     "model": _model,

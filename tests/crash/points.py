@@ -8,17 +8,17 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from deltaberg import DeltaTable
-from deltaberg.errors import TableNotFoundError
 from deltaberg.storage import open_store, parse_location
+from tests.crash.aftermath import look_after
 from tests.crash.operations import Operation
 from tests.crash.starts import STARTS
-from tests.crash.states import Verdict, old_rows, state_of
-from tests.support.serial_log import check_history, read_folder
+from tests.crash.states import Verdict
+from tests.support.serial_log import read_folder
 from tests.support.tally import Budget, Tally
 
 __all__ = ["Nursery", "kill_everywhere"]
@@ -108,45 +108,14 @@ def kill_everywhere(
         if ended != -signal.SIGKILL:
             tally.wrong.append(f"{where}: the process ended with {ended}")
             continue
-        as_before += _look(tally, verdict, root, where, acknowledged=acknowledged.exists())
+        done = acknowledged.exists()
+        state = look_after(tally, verdict, where, str(root), partial(read_folder, root), acknowledged=done)
+        as_before += state == verdict.before
         tally.wrong += [f"{where}: {sentence}" for sentence in _leftovers(root, original)]
         shutil.rmtree(root)
     tally.note = f"{as_before} left the table as it was"
     tally.seconds = budget.passed
     return tally
-
-
-def _look(tally: Tally, verdict: Verdict, root: Path, where: str, *, acknowledged: bool) -> bool:
-    """Read what a crash left, and let another writer go on; return whether the table is as it was."""
-    try:
-        state = state_of(str(root))
-        found = verdict.judge(state, acknowledged=acknowledged)
-        if found is not None:
-            getattr(tally, found[0]).append(f"{where}: {found[1]}")
-        kept = range(verdict.operation.keeps_from, verdict.before.version + 1)
-        if old_rows(str(root), kept) != verdict.old:
-            tally.lost.append(f"{where}: older versions have other rows")
-        tally.wrong += [f"{where}: then {sentence}" for sentence in _go_on(root)]
-    except Exception as error:  # noqa: BLE001 - whatever fails is a finding
-        tally.lost.append(f"{where}: {type(error).__name__}: {error}")
-        return False
-    return state == verdict.before
-
-
-def _go_on(root: Path) -> list[str]:
-    """Let another writer commit on top of what is there."""
-    try:
-        before = DeltaTable(root)
-    except TableNotFoundError:
-        return []
-    with before.transaction() as transaction:
-        transaction.set_transaction("later", 1)
-    after = DeltaTable(root)
-    assert after.version == before.version
-    assert "later" in after.transactions
-    commits = read_folder(root)
-    # A clean-up takes the oldest ones.
-    return check_history(commits).faults if 0 in commits else []
 
 
 def _leftovers(root: Path, original: Path) -> list[str]:

@@ -10,17 +10,19 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from deltaberg import DeltaTable, find_commit
+from deltaberg import find_commit
 from deltaberg.errors import CommitUnknownError, StorageError, TableNotFoundError
+from tests.crash.aftermath import look_after
 from tests.crash.operations import Operation, Target
 from tests.crash.starts import STARTS
-from tests.crash.states import State, Verdict, old_rows, state_of
+from tests.crash.states import State, Verdict
 from tests.support import moto_s3
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
-from tests.support.serial_log import check_history, read_objects
+from tests.support.serial_log import read_objects
 from tests.support.tally import Budget, Tally
 from tests.support.versioned_bucket import VersionedBucket
 
@@ -180,16 +182,17 @@ class _Place:
         if trouble.fault.before:
             # The request that was given up arrives only now.
             threading.Event().wait(trouble.fault.before)
-        state = state_of(location, self.direct)
-        found = verdict.judge(state, acknowledged=error is None)
-        if found is not None:
-            getattr(tally, found[0]).append(f"{where}: {found[1]}")
-        if isinstance(error, CommitUnknownError):
+        state = look_after(
+            tally,
+            verdict,
+            where,
+            location,
+            partial(self._commits, location),
+            acknowledged=error is None,
+            options=self.direct,
+        )
+        if isinstance(error, CommitUnknownError) and state is not None:
             tally.wrong += [f"{where}: {sentence}" for sentence in self._unknown(verdict, state, location, error)]
-        kept = range(verdict.operation.keeps_from, verdict.before.version + 1)
-        if old_rows(location, kept, self.direct) != verdict.old:
-            tally.lost.append(f"{where}: older versions have other rows")
-        tally.wrong += [f"{where}: then {sentence}" for sentence in self._go_on(location)]
         return error is not None
 
     def _unknown(self, verdict: Verdict, state: State, location: str, error: CommitUnknownError) -> list[str]:
@@ -202,17 +205,8 @@ class _Place:
             return [f"find_commit says {found}, and version {state.version} is there"]
         return []
 
-    def _go_on(self, location: str) -> list[str]:
-        """Let another writer commit on top of what is there."""
-        try:
-            table = DeltaTable(location, storage_options=self.direct)
-        except TableNotFoundError:
-            return []
-        version = table.version
-        with table.transaction() as transaction:
-            transaction.set_transaction("later", 1)
-        assert table.version == version + 1
+    def _commits(self, location: str) -> dict[int, bytes]:
+        """Read the log entries that are there."""
         prefix = location.rpartition("/")[2]
         names = self._bucket.keys(f"{prefix}/_delta_log/")
-        commits = read_objects({name: lambda name=name: self._bucket.get(name) for name in names})  # type: ignore[misc]
-        return check_history(commits).faults if 0 in commits else []
+        return read_objects({name: partial(self._bucket.get, name) for name in names})

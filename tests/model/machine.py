@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,12 @@ __all__ = ["TableMachine"]
 
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _KINDS = sorted(TYPES)
+_SWITCHES = [
+    "delta.enableDeletionVectors",
+    "delta.enableRowTracking",
+    "delta.enableInCommitTimestamps",
+    "delta.enableChangeDataFeed",
+]
 
 
 class TableMachine(RuleBasedStateMachine):
@@ -55,11 +62,9 @@ class TableMachine(RuleBasedStateMachine):
         interval=st.integers(2, 6),
         policy=st.sampled_from(["classic", "v2"]),
         indexed=st.sampled_from(["-1", "0", "2", "32"]),
-        features=st.sets(st.sampled_from(["deletionVectors", "rowTracking", "inCommitTimestamp"])),
+        enabled=st.sets(st.sampled_from(_SWITCHES)),
     )
-    def create(
-        self, mode: str, partitioned: bool, interval: int, policy: str, indexed: str, features: set[str]
-    ) -> None:
+    def create(self, mode: str, partitioned: bool, interval: int, policy: str, indexed: str, enabled: set[str]) -> None:
         """Create the table with random properties."""
         self.columns = {"id": "long", "p": "text", "v": "long", "t": "text"}
         self.mapped = mode != "none"
@@ -70,7 +75,7 @@ class TableMachine(RuleBasedStateMachine):
             "delta.checkpointInterval": str(interval),
             "delta.checkpointPolicy": policy,
             "delta.dataSkippingNumIndexedCols": indexed,
-            **{f"delta.feature.{name}": "supported" for name in features},
+            **dict.fromkeys(enabled, "true"),
         }
         self.table = deltaberg.create_table(
             self.root,
@@ -214,6 +219,60 @@ class TableMachine(RuleBasedStateMachine):
         self._write(
             lambda table: table.overwrite(given, schema_mode="overwrite"), lagging=False, rows=rows, columns=columns
         )
+
+    @rule(data=st.data(), lagging=st.booleans(), anew=st.booleans())
+    def delete(self, data: st.DataObject, lagging: bool, anew: bool) -> None:
+        """Delete the rows that match a condition; null does not match."""
+        if lagging and self._stale_columns() != self.columns:
+            return
+        condition, matches = data.draw(st.sampled_from(self._conditions()))
+        if not any(matches(row) for row in (self.rows if not lagging else self.versions[self.stale.version][1])):
+            return
+        self._write(
+            lambda table: table.delete(condition, strategy="copy-on-write" if anew else None),
+            lagging=lagging,
+            rows=[row for row in self.rows if not matches(row)],
+        )
+
+    def _conditions(self) -> list[tuple[deltaberg.Expression, Callable[[Row], bool]]]:
+        """Return conditions, and the same in Python."""
+        part = self.part
+        number, place = deltaberg.col("id"), deltaberg.col(part)
+        found: list[tuple[deltaberg.Expression, Callable[[Row], bool]]] = [
+            (number == 3, lambda row: row["id"] == 3),
+            (number > 4, lambda row: row["id"] > 4),
+            (place.is_null(), lambda row: row[part] is None),
+            ((place == "a") | (number < 2), lambda row: row[part] == "a" or row["id"] < 2),
+        ]
+        for name in (name for name, kind in self.columns.items() if kind == "long" and name != "id"):
+            value = deltaberg.col(name)
+            found.append((value >= 1, lambda row, name=name: row[name] is not None and row[name] >= 1))  # type: ignore[misc]
+        return found
+
+    @rule(data=st.data())
+    def several_at_once(self, data: st.DataObject) -> None:
+        """Append, delete and append again in one transaction."""
+        first, second = (data.draw(rows_of(self.columns, self.part)) for _ in range(2))
+        condition, matches = data.draw(st.sampled_from(self._conditions()))
+
+        def write(table: DeltaTable) -> Any:
+            with table.transaction() as transaction:
+                transaction.append(as_arrow(first, self.columns))
+                transaction.delete(condition)
+                transaction.append(as_arrow(second, self.columns))
+                return transaction.commit()
+
+        left = [row for row in [*self.rows, *first] if not matches(row)]
+        self._write(write, lagging=False, rows=left + second)
+
+    @rule(files=st.integers(2, 4))
+    def compact(self, files: int) -> None:
+        """Put files together: each commit leaves the rows as they were."""
+        self.table.refresh()
+        for commit in self.table.compact(min_files=files, max_deleted=0.0).commits:
+            assert commit.version == len(self.versions)
+            assert commit.warnings == ()
+            self._landed()
 
     # Columns
 

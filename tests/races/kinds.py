@@ -32,8 +32,8 @@ class Claim:
     Parameters
     ----------
     removes
-        The rows that went: ``{"all": True}``, ``{"parts": [...]}`` or ``{"ids": [...]}``. Ids that are not there are no
-        fault.
+        The rows that went: ``{"all": True}``, ``{"parts": [...]}``, ``{"ids": [...]}``, or those of a part with a
+        smaller value, ``{"part": ..., "below": ...}``. Ids that are not there are no fault.
     adds
         The rows that came.
     changes
@@ -94,12 +94,13 @@ class Kind(NamedTuple):
     weight
         How often it is done, beside the others.
     run
-        What does it. It sets ``racer.claim`` before it commits, and returns the result; None where it commits nothing.
+        What does it. It sets ``racer.claim`` before it commits, and returns the result, or one for each commit of which
+        all claim the same; None where it commits nothing.
     """
 
     name: str
     weight: int
-    run: Callable[[Racer], CommitResult | None]
+    run: Callable[[Racer], CommitResult | list[CommitResult] | None]
 
 
 def _append(racer: Racer) -> CommitResult:
@@ -140,6 +141,44 @@ def _overwrite_all(racer: Racer) -> CommitResult:
     return racer.table.overwrite(as_arrow(rows))
 
 
+_STRATEGIES = [None, None, "copy-on-write"]
+
+
+def _delete_ids(racer: Racer) -> CommitResult | None:
+    """Delete rows that were seen, each perhaps in a file of its own."""
+    ids = [row[0] for row in racer.known(3)]
+    if not ids:
+        return None
+    racer.claim = Claim({"ids": ids})
+    where = f"id IN ({', '.join(map(str, ids))})"
+    return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
+
+
+def _delete_where(racer: Racer) -> CommitResult:
+    """Delete by a condition that rows of others may come to fulfil meanwhile."""
+    part, below = racer.part(), racer.generator.randrange(300)
+    racer.claim = Claim({"part": part, "below": below})
+    where = f"part = '{part}' AND value < {below}"
+    return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
+
+
+def _several(racer: Racer) -> CommitResult | None:
+    """Append, delete and append in one transaction."""
+    first, part, second = racer.fresh(), racer.part(), racer.fresh()
+    racer.claim = Claim({"parts": [part]}, [row for row in first if row[2] != part] + second)
+    with racer.table.transaction() as transaction:
+        transaction.append(as_arrow(first))
+        transaction.delete(f"part = '{part}'")
+        transaction.append(as_arrow(second))
+    return transaction.result
+
+
+def _compact(racer: Racer) -> list[CommitResult]:
+    """Put the files of a part together. Conflicts of a group are part of the result."""
+    racer.table.refresh()
+    return racer.table.compact(f"part = '{racer.part()}'").commits
+
+
 def _alter(racer: Racer) -> CommitResult:
     racer.claim = Claim()
     return racer.table.alter().set({"racer": str(racer.fresh(1)[0][0])}).commit()
@@ -172,6 +211,10 @@ _ALL = [
     Kind("overwrite where", 10, _overwrite_part),
     Kind("overwrite partitions", 10, _overwrite_parts),
     Kind("overwrite all", 2, _overwrite_all),
+    Kind("delete rows", 10, _delete_ids),
+    Kind("delete where", 6, _delete_where),
+    Kind("several operations", 4, _several),
+    Kind("compact", 4, _compact),
     Kind("alter", 1, _alter),
     Kind("checkpoint", 3, _checkpoint),
     Kind("compact the log", 4, _compact_log),

@@ -98,16 +98,18 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
         except Exception as error:  # noqa: BLE001 - whatever fails is a finding
             notes.write(kind=name, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         else:
-            if result is not None and result.committed:
-                notes.write(
-                    kind=name,
-                    token=result.token,
-                    version=result.version,
-                    retries=result.retries,
-                    warnings=result.warnings,
-                    claim=racer.claim.to_json(),
-                )
-            else:
+            results = [] if result is None else result if isinstance(result, list) else [result]
+            for one in results:
+                if one.committed:
+                    notes.write(
+                        kind=name,
+                        token=one.token,
+                        version=one.version,
+                        retries=one.retries,
+                        warnings=one.warnings,
+                        claim=racer.claim.to_json(),
+                    )
+            if not results:
                 notes.write(kind=name)
 
 

@@ -58,8 +58,9 @@ def _create(root: Path) -> None:
         "delta.enableInCommitTimestamps": "true",
         "delta.logRetentionDuration": f"interval {_RETENTION} days",
         "delta.checkpointInterval": "7",
+        "delta.enableDeletionVectors": "true",
     }
-    protocol = builder.features(writer_only=["rowTracking", "domainMetadata", "inCommitTimestamp"])
+    protocol = builder.features("deletionVectors", writer_only=["rowTracking", "domainMetadata", "inCommitTimestamp"])
     first = [protocol, builder.metadata(COLUMNS, ["part"], properties)]
     builder.commit({"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}}, *first)
 

@@ -148,6 +148,7 @@ def _applied(rows: _Rows, claim: Mapping[str, Any]) -> _Rows:
         one: (changes.get(str(one), value), part)
         for one, (value, part) in rows.items()
         if not (removes.get("all") or part in parts or one in ids)
+        and not (part == removes.get("part") and value < removes["below"])
     }
     return {**left, **{one: (value, part) for one, value, part in claim["adds"]}}
 

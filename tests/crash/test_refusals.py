@@ -1,0 +1,24 @@
+"""The disk is full, read-only or failing at any call of an operation: a clear error, and the table as it was.
+
+Some of the calls are tried for half a second, others each time; ``make proof`` tries all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.crash.operations import OPERATIONS
+from tests.crash.refusals import refuse_everywhere
+
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_refusals(tmp_path: Path, name: str, rng: random.Random) -> None:
+    tally = refuse_everywhere(OPERATIONS[name], tmp_path, 0.5, rng)
+    print(tally)
+    assert tally.faults == []
+    assert tally.tried >= min(4, tally.planned)
