@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.delta import CheckpointLayout, DeltaTable
     from deltaberg.errors import DeltabergError
     from deltaberg.expressions import col
+    from deltaberg.files.write import ParquetOptions
     from deltaberg.iceberg import IcebergTable
     from deltaberg.iceberg.catalogs import load_catalog
     from deltaberg.table import CommitPolicy, CommitResult, Scan, ScanOptions
@@ -32,6 +33,7 @@ __all__ = [
     "DeltaTable",
     "DeltabergError",
     "IcebergTable",
+    "ParquetOptions",
     "Scan",
     "ScanOptions",
     "__version__",
@@ -53,6 +55,7 @@ _HOMES = {
     "DeltaTable": "deltaberg.delta",
     "DeltabergError": "deltaberg.errors",
     "IcebergTable": "deltaberg.iceberg",
+    "ParquetOptions": "deltaberg.files.write",
     "Scan": "deltaberg.table",
     "ScanOptions": "deltaberg.table",
     "col": "deltaberg.expressions",

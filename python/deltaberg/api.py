@@ -136,6 +136,7 @@ def create_table(  # noqa: PLR0913
     *,
     format: str | None = None,
     partition_by: ColumnName | Sequence[ColumnName] | None = None,
+    sort_by: ColumnName | Sequence[ColumnName] | None = None,
     cluster_by: ColumnName | Sequence[ColumnName] | None = None,
     properties: Mapping[str, Any] | None = None,
     name: str | None = None,
@@ -159,6 +160,8 @@ def create_table(  # noqa: PLR0913
         ``delta``, which is also the default. Iceberg tables cannot be created yet.
     partition_by
         The names of the columns whose values keep rows in files of their own.
+    sort_by
+        Refused: Delta tables record no order of rows.
     cluster_by
         The names of the columns by which engines cluster the rows. Partitioning and clustering exclude each other.
     properties
@@ -200,6 +203,10 @@ def create_table(  # noqa: PLR0913
     from deltaberg.delta.operations import create
     from deltaberg.delta.table import open_delta_table
 
+    if sort_by is not None:
+        raise UnsupportedFeatureError(
+            "Delta tables record no order of rows", hint="sort the rows before they are written, or pass cluster_by"
+        )
     options = OpenOptions(storage_options=storage_options)
     root = _writable_root(target, format, options)
     new = _new_table(schema, partition_by, cluster_by, properties, name, description)
@@ -227,7 +234,10 @@ def write_table(  # noqa: PLR0913
     allow_truncation: bool = False,
     target_file_size: int | None = None,
     compression: str | None = None,
+    writer_properties: Any = None,
     user_metadata: str | None = None,
+    commit_properties: Any = None,
+    post_commithook_properties: Any = None,
     unsafe_single_writer: bool = False,
 ) -> CommitResult:
     """Write rows to a Delta table, which is created if there is none.
@@ -260,6 +270,11 @@ def write_table(  # noqa: PLR0913
         Options of the store, as for `open_table`.
     txn, timezone, allow_truncation, target_file_size, compression, user_metadata, unsafe_single_writer
         As for `DeltaTable.append`.
+    writer_properties
+        How Parquet files are written: `ParquetOptions`, or ``WriterProperties`` of deltalake.
+    commit_properties, post_commithook_properties
+        ``CommitProperties`` and ``PostCommitHookProperties`` of deltalake: further members of the history, progress of
+        applications, and how often the commit is tried again.
 
     Returns
     -------
@@ -288,6 +303,7 @@ def write_table(  # noqa: PLR0913
     1
     """
     from deltaberg.delta.operations import create
+    from deltaberg.delta.operations.commit_words import CommitWords
     from deltaberg.delta.table import DeltaTable, open_delta_table
 
     checked_choice("mode", mode, _MODES, "leave it out to create a table")
@@ -299,8 +315,14 @@ def write_table(  # noqa: PLR0913
         "allow_truncation": allow_truncation,
         "target_file_size": target_file_size,
         "compression": compression,
+        "writer_properties": writer_properties,
     }
-    commit: dict[str, Any] = {"txn": txn, "user_metadata": user_metadata, "unsafe_single_writer": unsafe_single_writer}
+    words = CommitWords.of(commit_properties, post_commithook_properties)
+    commit: dict[str, Any] = {
+        "txn": txn,
+        "user_metadata": words.user_metadata(user_metadata),
+        "unsafe_single_writer": unsafe_single_writer,
+    }
     if isinstance(target, DeltaTable):
         table = target
     else:
@@ -313,12 +335,16 @@ def write_table(  # noqa: PLR0913
             new = _new_table(found.schema, partition_by, None, configuration, name, description)
             log = create.log_of(root, options)
             return create.create_with_rows(
-                log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, **commit
+                log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, words=words, **commit
             )
-    if mode == "append":
-        return table.append(data, partition_by=partition_by, **rows, **commit)
-    if mode == "overwrite":
-        return table.overwrite(data, where=predicate, partition_by=partition_by, **rows, **commit)
+    if mode in ("append", "overwrite"):
+        with table.transaction(policy=words.policy, **commit) as transaction:
+            words.apply(transaction)
+            if mode == "append":
+                transaction.append(data, partition_by=partition_by, **rows)
+            else:
+                transaction.overwrite(data, where=predicate, partition_by=partition_by, **rows)
+            return transaction.commit()
     if mode == "error":
         raise TableExistsError(
             "there is a table already", hint='pass mode="append" or mode="overwrite"', table=table.location

@@ -49,12 +49,13 @@ class TableTransaction(Transaction):
         allow_truncation: bool = False,
         target_file_size: int | None = None,
         compression: str | None = None,
+        writer_properties: Any = None,
     ) -> None:
         """Append rows. The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.append`.
 
         If the progress of an application that the transaction would record is recorded already, nothing is written.
         """
-        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         append_rows(self, data, options, partition_by)
 
     def overwrite(  # noqa: PLR0913
@@ -70,12 +71,13 @@ class TableTransaction(Transaction):
         allow_truncation: bool = False,
         target_file_size: int | None = None,
         compression: str | None = None,
+        writer_properties: Any = None,
     ) -> None:
         """Replace rows, including those that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.overwrite`.
         """
-        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression)
+        options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by)
 
     def delete(self, where: Condition | None, *, strategy: str | None = None) -> None:

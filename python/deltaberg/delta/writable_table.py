@@ -131,6 +131,7 @@ class WritableTable:
         allow_truncation: bool = False,
         target_file_size: int | None = None,
         compression: str | None = None,
+        writer_properties: Any = None,
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
     ) -> CommitResult:
@@ -159,6 +160,8 @@ class WritableTable:
             Bytes of a data file, approximately.
         compression
             The codec of data files; by default the property ``delta.parquet.compression.codec``, else snappy.
+        writer_properties
+            How Parquet files are written: `ParquetOptions`, or ``WriterProperties`` of deltalake.
         user_metadata
             Text that the history keeps with the commit.
         unsafe_single_writer
@@ -202,6 +205,7 @@ class WritableTable:
                 allow_truncation=allow_truncation,
                 target_file_size=target_file_size,
                 compression=compression,
+                writer_properties=writer_properties,
             )
             return transaction.commit()
 
@@ -219,6 +223,7 @@ class WritableTable:
         allow_truncation: bool = False,
         target_file_size: int | None = None,
         compression: str | None = None,
+        writer_properties: Any = None,
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
     ) -> CommitResult:
@@ -241,7 +246,8 @@ class WritableTable:
             ``merge`` adds columns that the table lacks, and ``overwrite`` replaces the columns by those of the rows.
         partition_by
             The partition columns, which may change with ``schema_mode="overwrite"``.
-        txn, timezone, allow_truncation, target_file_size, compression, user_metadata, unsafe_single_writer
+        txn, timezone, allow_truncation, target_file_size, compression, writer_properties, user_metadata,
+        unsafe_single_writer
             As for `append`.
 
         Returns
@@ -278,6 +284,7 @@ class WritableTable:
                 allow_truncation=allow_truncation,
                 target_file_size=target_file_size,
                 compression=compression,
+                writer_properties=writer_properties,
             )
             return transaction.commit()
 

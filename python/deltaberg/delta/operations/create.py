@@ -13,6 +13,7 @@ from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
 from deltaberg.delta.actions.table_actions import Format, Metadata
 from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.log.directory import LogDirectory
+from deltaberg.delta.operations.commit_words import CommitWords
 from deltaberg.delta.operations.properties import MATERIALIZED_ROW_COLUMNS, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
@@ -138,6 +139,7 @@ def create_with_rows(  # noqa: PLR0913
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     unsafe_single_writer: bool = False,
+    words: CommitWords | None = None,
 ) -> CommitResult:
     """Create a table that holds rows from its first version on.
 
@@ -147,6 +149,8 @@ def create_with_rows(  # noqa: PLR0913
         What the history records as the mode of the write.
     where
         A filter on partition columns that the rows must match.
+    words
+        What else the commit records.
 
     Raises
     ------
@@ -154,8 +158,15 @@ def create_with_rows(  # noqa: PLR0913
         There is a table. Nothing was written, or what was written is deleted.
     """
     with Transaction(
-        log, None, once=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
+        log,
+        None,
+        once=txn,
+        user_metadata=user_metadata,
+        unsafe_single_writer=unsafe_single_writer,
+        policy=words.policy if words else None,
     ) as transaction:
+        if words is not None:
+            words.apply(transaction)
         define_table(transaction, table, None)
         if where is None:
             append_rows(transaction, data, options)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
+from deltaberg.delta.operations.writer_properties import parquet_options
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.files.write import CODECS, ParquetOptions, leaf_paths
+from deltaberg.files.write import CODECS, leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table import zone_of
@@ -19,7 +21,6 @@ from deltaberg.table.write import Rows, WriteSpec, partition_columns
 
 __all__ = ["RowOptions", "row_spec", "write_rows"]
 
-_CODEC = "delta.parquet.compression.codec"
 _TARGET = "delta.targetFileSize"
 _RANDOM_PREFIXES, _PREFIX_LENGTH = "delta.randomizeFilePrefixes", "delta.randomPrefixLength"
 _SCHEMA_MODES = (None, "merge", "overwrite")
@@ -42,6 +43,8 @@ class RowOptions:
         Bytes of a data file, approximately; None for what the table says.
     compression
         The codec of the data files; None for what the table says.
+    writer_properties
+        How Parquet files are written (`parquet_options`); None for what the table says.
 
     Raises
     ------
@@ -54,6 +57,7 @@ class RowOptions:
     allow_truncation: bool = False
     target_file_size: int | None = None
     compression: str | None = None
+    writer_properties: Any = None
 
     def __post_init__(self) -> None:
         if self.schema_mode not in _SCHEMA_MODES:
@@ -99,14 +103,12 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         A property is not valid.
     """
     configuration = table.metadata.configuration
-    codec = (options.compression or configuration.get(_CODEC, "snappy")).strip().lower()
-    codec = {"uncompressed": "none", "lz4_raw": "lz4"}.get(codec, codec)
     target = options.target_file_size or _size(configuration.get(_TARGET))
     spec = WriteSpec(
         table.schema,
         partition_columns(table.schema, [(field.name,) for field in table.partition_fields]),
         ConformOptions(options.timezone, options.allow_truncation),
-        ParquetOptions(compression=codec),
+        parquet_options(table, options.writer_properties, options.compression),
         statistics=_leaves_with_statistics(table),
         cut=cut_bounds,
         random_prefix=_prefix_length(table),

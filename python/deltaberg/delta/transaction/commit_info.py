@@ -59,12 +59,15 @@ class Provenance:
         What it did, in numbers.
     user_metadata
         Text of the user.
+    custom
+        Further members, which never take the place of those that the library itself records.
     """
 
     operation: str
     parameters: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
+    custom: Mapping[str, Any] = field(default_factory=dict)
 
     def action(self, attempt: Attempt, in_commit_timestamp: int | None, tags: Mapping[str, str]) -> LogAction:
         """Return the ``commitInfo`` action.
@@ -88,7 +91,10 @@ class Provenance:
             "userMetadata": self.user_metadata,
             "tags": dict(tags) or None,
         }
-        return LogAction("commitInfo", {name: value for name, value in members.items() if value is not None})
+        known = {name: value for name, value in members.items() if value is not None}
+        return LogAction(
+            "commitInfo", {**{name: self.custom[name] for name in self.custom if name not in members}, **known}
+        )
 
 
 def together(operations: Sequence[Provenance]) -> Provenance:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deltaberg.delta.log.commit import check_conditional_put
 from deltaberg.delta.log.directory import LogDirectory
@@ -108,6 +108,8 @@ class Transaction(PendingChanges):
         self._isolation = isolation
         self._once = once
         self._user_metadata = user_metadata
+        #: Further members of what the history says of the commit.
+        self.custom_metadata: dict[str, Any] = {}
         self._policy = policy or CommitPolicy()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
@@ -301,7 +303,8 @@ class Transaction(PendingChanges):
         change: LogChange | None = None
         self._is_ended = True
         try:
-            change = self._change(replace(made, user_metadata=user_metadata or self._user_metadata))
+            text = user_metadata or self._user_metadata
+            change = self._change(replace(made, user_metadata=text, custom=self.custom_metadata))
             retries = commit_change(change, self._policy)
         except BaseException as error:
             if change is None or not change.is_sent or isinstance(error, _NOT_COMMITTED):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions
+from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions, leaf_columns
 from deltaberg.files.write.statistics import CutBounds, StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows, written_schema
 
@@ -14,6 +14,7 @@ __all__ = [
     "ParquetOptions",
     "StatisticsPlan",
     "WrittenFile",
+    "leaf_columns",
     "leaf_paths",
     "written_rows",
     "written_schema",

@@ -20,7 +20,7 @@ from deltaberg.schema import Struct
 from deltaberg.schema.file_schema import file_schema, is_stored, to_file
 from deltaberg.storage import OutputFile, Storage
 
-__all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions"]
+__all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
 
 #: The codecs of Parquet that every reader of tables knows, and the suffix that they give to names of files.
 CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "brotli": ".br", "none": ""}
@@ -47,12 +47,22 @@ class ParquetOptions:
         repeat in the first row group of a file.
     row_group_size
         Bytes of a row group in the file, approximately.
+    row_group_rows
+        Rows of a row group at most; None for no limit.
+    data_page_size, dictionary_page_size
+        Bytes of a page of values, and of a dictionary, at most; None for what pyarrow chooses.
+    write_batch_size
+        How many values are encoded at a time; None for what pyarrow chooses.
     """
 
     compression: str | Mapping[str, str] = "snappy"
     compression_level: int | None = None
     dictionary: bool | Sequence[str] | None = None
     row_group_size: int = 64 << 20
+    row_group_rows: int | None = None
+    data_page_size: int | None = None
+    dictionary_page_size: int | None = None
+    write_batch_size: int | None = None
 
     def __post_init__(self) -> None:
         codecs = [self.compression] if isinstance(self.compression, str) else list(self.compression.values())
@@ -63,6 +73,20 @@ class ParquetOptions:
             raise InvalidArgumentError(
                 f"row_group_size is {self.row_group_size!r}", hint="pass a positive number of bytes"
             )
+        for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number, or None")
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits of pages that are chosen, by the names of pyarrow."""
+        chosen = {
+            "data_page_size": self.data_page_size,
+            "dictionary_pagesize_limit": self.dictionary_page_size,
+            "write_batch_size": self.write_batch_size,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def main_codec(self) -> str:
@@ -94,7 +118,7 @@ class FileForm:
     @cached_property
     def _paths(self) -> list[str]:
         """The paths of the Parquet columns."""
-        return _leaf_paths(self.schema)
+        return leaf_columns(self.schema)
 
     def stored(self, rows: pa.Table) -> pa.Table:
         """Return rows of the table as they are in files."""
@@ -122,6 +146,7 @@ class FileForm:
             compression=codec,
             use_dictionary=self._dictionary(first),
             store_schema=False,
+            **self.options.limits,
             **options,
         )
 
@@ -182,7 +207,8 @@ class DataFile:
         sink, writer = self._open(stored)
         before = sink.tell()
         try:
-            writer.write_table(stored, row_group_size=max(rows.num_rows, 1))
+            most = self._form.options.row_group_rows or rows.num_rows
+            writer.write_table(stored, row_group_size=max(min(most, rows.num_rows), 1))
         except (pa.ArrowException, OSError) as error:
             raise _failed(error, self.target) from error
         return sink.tell() - before
@@ -272,7 +298,7 @@ def _failed(error: Exception, path: str) -> DeltabergError:
     return StorageError(f"the data file cannot be written: {error}", path=path)
 
 
-def _leaf_paths(schema: pa.Schema) -> list[str]:
+def leaf_columns(schema: pa.Schema) -> list[str]:
     """Return the paths of the columns of a Parquet file with this schema."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink, store_schema=False)

@@ -25,7 +25,7 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     ----------
     data
         Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, or a table, batch,
-        reader or dataset of pyarrow. The index of a pandas data frame is left out.
+        list of batches, reader or dataset of pyarrow. The index of a pandas data frame is left out.
 
     Raises
     ------
@@ -43,6 +43,8 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         return data.to_reader(max_chunksize=_ROWS)
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
+        return pa.RecordBatchReader.from_batches(data[0].schema, data)
     frame = _rows_of_frame(data)
     if frame is not None:
         return frame.to_reader(max_chunksize=_ROWS)

@@ -1,0 +1,109 @@
+"""What deltalake's ``CommitProperties`` and ``PostCommitHookProperties`` say of a commit.
+
+The objects are recognized by their attributes, so that deltalake need not be installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table import CommitPolicy
+
+__all__ = ["CommitWords"]
+
+#: Members of ``commitInfo`` that only the library itself records.
+_RESERVED = frozenset(
+    {
+        *("inCommitTimestamp", "timestamp", "operation", "operationParameters", "readVersion", "isolationLevel"),
+        *("isBlindAppend", "operationMetrics", "engineInfo", "txnId", "tags"),
+    }
+)
+_USER_METADATA = "userMetadata"
+
+
+@dataclass(frozen=True)
+class CommitWords:
+    """What a commit records beside its changes, and how often it is tried.
+
+    Parameters
+    ----------
+    custom
+        Further members of ``commitInfo``.
+    retries
+        How often the commit is prepared again after others; None for the default.
+    progress
+        Applications and the versions of their progress. They are recorded whatever was recorded before.
+    """
+
+    custom: Mapping[str, Any] = field(default_factory=dict)
+    retries: int | None = None
+    progress: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def of(cls, commit: Any = None, hooks: Any = None) -> CommitWords:
+        """Return what objects of deltalake say; None stands for the defaults.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An object is of another kind, or holds what cannot be recorded.
+        UnsupportedFeatureError
+            The steps after the commit are to be left out.
+        """
+        if hooks is not None:
+            _check_hooks(hooks)
+        if commit is None:
+            return cls()
+        names = ("custom_metadata", "max_commit_retries", "app_transactions")
+        if not all(hasattr(commit, name) for name in names):
+            raise InvalidArgumentError(
+                f"commit_properties is of the type {type(commit).__name__}",
+                hint="pass CommitProperties of deltalake, or txn and user_metadata",
+            )
+        custom = dict(commit.custom_metadata or {})
+        taken = sorted(_RESERVED & custom.keys())
+        if taken:
+            raise InvalidArgumentError(
+                f"{taken[0]} is recorded by the library itself", hint="choose another name for it"
+            )
+        try:
+            json.dumps(custom, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"the custom metadata is no JSON: {error}", hint="pass plain values") from error
+        if not isinstance(custom.get(_USER_METADATA, ""), str):
+            raise InvalidArgumentError(f"{_USER_METADATA} is no text", hint="pass text")
+        progress = tuple((one.app_id, one.version) for one in commit.app_transactions or ())
+        return cls(custom, commit.max_commit_retries, progress)
+
+    @property
+    def policy(self) -> CommitPolicy | None:
+        """How long the commit is tried; None for the default."""
+        return None if self.retries is None else CommitPolicy(retries=self.retries)
+
+    def user_metadata(self, given: str | None) -> str | None:
+        """Return the text that the history keeps: what the caller passes, else that of the properties."""
+        return given if given is not None else self.custom.get(_USER_METADATA)
+
+    def apply(self, transaction: Transaction) -> None:
+        """Have a transaction record it."""
+        transaction.custom_metadata.update(self.custom)
+        for application, version in self.progress:
+            transaction.set_transaction(application, version)
+
+
+def _check_hooks(hooks: Any) -> None:
+    if not all(hasattr(hooks, name) for name in ("create_checkpoint", "cleanup_expired_logs")):
+        raise InvalidArgumentError(
+            f"post_commithook_properties is of the type {type(hooks).__name__}",
+            hint="pass PostCommitHookProperties of deltalake, or leave it out",
+        )
+    if not hooks.create_checkpoint or hooks.cleanup_expired_logs is not None:
+        raise UnsupportedFeatureError(
+            "what follows a commit is chosen by properties of the table alone",
+            hint="set delta.checkpointInterval and delta.enableExpiredLogCleanup",
+        )
