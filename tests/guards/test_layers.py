@@ -50,6 +50,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"writable_table"},
+        {"merging_table"},
         {"table"},
     ],
     "iceberg": [

@@ -20,6 +20,7 @@ from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
+from deltaberg.delta.merging_table import MergingTable
 from deltaberg.delta.scan.changes import ChangesSource, change_range
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.writer_rules import (
@@ -33,7 +34,6 @@ from deltaberg.delta.snapshot.history import Commit, CommitTimes
 from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
-from deltaberg.delta.writable_table import WritableTable
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
@@ -58,7 +58,7 @@ _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
 
 
-class DeltaTable(WritableTable):
+class DeltaTable(MergingTable):
     """One snapshot of a Delta table.
 
     Parameters

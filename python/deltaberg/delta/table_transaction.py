@@ -8,11 +8,13 @@ from typing import Any
 from deltaberg.delta.operations.alter import Alteration
 from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.delete import delete_rows
+from deltaberg.delta.operations.merge import MergeOptions, merge_rows, upsert_rows
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.update import update_rows
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
+from deltaberg.table.rewrite import MergeBuilder, MergeClause
 
 __all__ = ["TableTransaction"]
 
@@ -97,6 +99,53 @@ class TableTransaction(Transaction):
         records a change data feed, it must be the only operation on rows.
         """
         update_rows(self, set, where, RowOptions(), strategy=strategy)
+
+    def merge_clauses(self, source: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
+        """Merge rows, including into those that the transaction has written; `DeltaTable.merge` makes the clauses."""
+        merge_rows(self, source, on, clauses, options)
+
+    def merge(  # noqa: PLR0913
+        self,
+        source: Any,
+        on: Any,
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        schema_mode: str | None = None,
+        strategy: str | None = None,
+        memory: int | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+    ) -> MergeBuilder[None]:
+        """Begin a merge of other rows, including into those that the transaction has written.
+
+        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.merge`. What was said of
+        changes that are recorded holds as for `delete`.
+        """
+        rows = RowOptions(schema_mode, timezone, allow_truncation)
+        options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
+        return MergeBuilder(lambda clauses: self.merge_clauses(source, on, clauses, options))
+
+    def upsert(  # noqa: PLR0913
+        self,
+        data: Any,
+        keys: ColumnName | Sequence[ColumnName],
+        *,
+        when_matched: str = "update",
+        when_not_matched: str = "insert",
+        schema_mode: str | None = None,
+        strategy: str | None = None,
+        memory: int | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+    ) -> None:
+        """Update the rows that have the keys of new rows, and insert the other new rows.
+
+        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.upsert`.
+        """
+        rows = RowOptions(schema_mode, timezone, allow_truncation)
+        options = MergeOptions(rows, strategy=strategy, memory=memory)
+        upsert_rows(self, data, keys, options, when_matched=when_matched, when_not_matched=when_not_matched)
 
     def alter(self) -> Alteration:
         """Change columns, properties, features and clustering. Each change takes effect at once in the transaction.

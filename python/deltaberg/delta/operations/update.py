@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,110 +12,10 @@ from deltaberg.delta.operations.conditions import Condition, row_condition
 from deltaberg.delta.operations.row_changes import RowChanges, check_changeable
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import BoundValue, bind_value
-from deltaberg.schema import ColumnName, Field, Struct, arrow_field, arrow_schema, count_up, find_column, join_name
-from deltaberg.table.rewrite import Replacement
+from deltaberg.schema import ColumnName, count_up
+from deltaberg.table.rewrite import Replacement, bind_assignments
 
-__all__ = ["Assignments", "bind_assignments", "update_rows"]
-
-_Path = tuple[Field, ...]
-
-
-class Assignments:
-    """New values of columns, bound to the rows from which they are computed.
-
-    Parameters
-    ----------
-    schema
-        The columns of the table.
-    values
-        The value of each column or field of a struct that gets one, by its path.
-    """
-
-    def __init__(self, schema: Struct, values: Mapping[tuple[str, ...], BoundValue]) -> None:
-        self._schema = schema
-        self._values = values
-        self._arrow = arrow_schema(schema)
-
-    def apply(self, rows: pa.RecordBatch, scope: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows with the new values.
-
-        Parameters
-        ----------
-        rows
-            The rows as they are, with the columns of the table.
-        scope
-            The rows that values are computed from: as many, with all columns that the values were bound to.
-
-        Raises
-        ------
-        EvaluationError
-            The value of a row cannot be computed, or does not fit its column.
-        """
-        arrays = [
-            self._column(field, rows.column(index), (field.name,), scope) for index, field in enumerate(self._schema)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
-
-    def _column(self, field: Field, old: pa.Array, path: tuple[str, ...], scope: pa.RecordBatch) -> pa.Array:
-        value = self._values.get(path)
-        if value is not None:
-            return value.evaluate(scope)
-        is_inside = any(other[: len(path)] == path for other in self._values)
-        if not is_inside or not isinstance(field.type, Struct):
-            return old
-        # As for Spark, a struct that was null becomes one whose other fields are null.
-        parts = old.flatten()
-        children = [
-            self._column(child, parts[index], (*path, child.name), scope) for index, child in enumerate(field.type)
-        ]
-        return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in field.type])
-
-
-def bind_assignments(
-    schema: Struct,
-    values: Mapping[ColumnName, Any],
-    relations: Sequence[Any] | Struct,
-    *,
-    timezone: str = "UTC",
-    now: dt.datetime | None = None,
-) -> Assignments:
-    """Bind new values of columns.
-
-    Parameters
-    ----------
-    schema
-        The columns of the table.
-    values
-        SQL text, an expression or a Python literal for each column, by its name. Dots lead into structs.
-    relations
-        The columns that the values may use, as `bind_value` takes them.
-    timezone
-        The zone of dates and of timestamps without one.
-    now
-        The time that ``current_timestamp()`` returns.
-
-    Raises
-    ------
-    InvalidArgumentError
-        There are no values, or a column has two.
-    ExpressionError, ColumnNotFoundError
-        A value is not valid, or does not fit the type of its column.
-    """
-    if not values:
-        raise InvalidArgumentError("there are no values to set", hint='pass {"column": "value"}')
-    bound: dict[tuple[str, ...], BoundValue] = {}
-    for name, value in values.items():
-        fields = find_column(schema, name)
-        path = tuple(field.name for field in fields)
-        for other in bound:
-            if other[: len(path)] == path or path[: len(other)] == other:
-                raise InvalidArgumentError(f"the column {join_name(path)} is set twice", column=join_name(path))
-        bound[path] = bind_value(
-            value, relations, target=fields[-1].type, timezone=timezone, now=now, column=join_name(path)
-        )
-    return Assignments(schema, bound)
+__all__ = ["update_rows"]
 
 
 def update_rows(

@@ -37,7 +37,7 @@ from deltaberg.schema import ColumnName, Field, Struct, as_array
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table.write import Rows, open_rows
 
-__all__ = ["append_rows", "overwrite_rows", "write_parameters"]
+__all__ = ["append_rows", "merge_columns", "overwrite_rows", "write_parameters"]
 
 #: The most partitions that a commit names one by one as what it has read.
 _NAMED_PARTITIONS = 200
@@ -67,7 +67,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions, partit
         _check_partitioning(transaction.snapshot, partition_by, options)
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
-            _merge_schema(transaction, rows.schema)
+            merge_columns(transaction, table_schema(rows.schema))
         made.parameters.update(write_parameters(transaction.snapshot, "Append"))
         transaction.add_files(_write(transaction, rows, options))
 
@@ -113,7 +113,7 @@ def overwrite_rows(
         if where is not None and not _is_on_partitions(before, where, timezone):
             rows = open_rows(data)
             if options.schema_mode == "merge":
-                _merge_schema(transaction, rows.schema)
+                merge_columns(transaction, table_schema(rows.schema))
             made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))
             made.metrics.update(
                 replace_rows(transaction, where, lambda: _write(transaction, rows, options), options, check=check)
@@ -126,7 +126,7 @@ def overwrite_rows(
             old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
-            _merge_schema(transaction, rows.schema)
+            merge_columns(transaction, table_schema(rows.schema))
         elif options.schema_mode == "overwrite":
             _replace_schema(transaction, rows.schema, partition_by)
         made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where, dynamic=dynamic))
@@ -192,14 +192,14 @@ def write_parameters(
     return parameters
 
 
-def _merge_schema(transaction: Transaction, found: pa.Schema) -> None:
-    """Add the columns of rows that the table lacks."""
+def merge_columns(transaction: Transaction, found: Struct) -> None:
+    """Add the columns of rows, and fields of their structs, that the table of a transaction lacks."""
     table = transaction.snapshot
     numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
     old = table.metadata.schema_string or ""
-    text = merged_schema(old, table.schema, table_schema(found), numbers)
+    text = merged_schema(old, table.schema, found, numbers)
     if text != old:
-        _set_schema(transaction, {"schemaString": text}, table_schema(found), numbers)
+        _set_schema(transaction, {"schemaString": text}, found, numbers)
 
 
 def _replace_schema(transaction: Transaction, found: pa.Schema, partition_by: _Names) -> None:

@@ -32,7 +32,7 @@ from deltaberg.expressions.values.kinds import (
 from deltaberg.expressions.values.nodes import CallNode, ColumnNode, LazyNode, LiteralNode, Node
 from deltaberg.schema import DataType, Decimal
 
-__all__ = ["value_filter"]
+__all__ = ["exact_column", "value_filter"]
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 _OPPOSITE = {"=": "!=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<=>": "is distinct from"}
@@ -93,7 +93,7 @@ def _call(node: CallNode, relation: int, negated: bool) -> Expression:
     left, right = node.arguments
     if isinstance(left, LiteralNode):
         left, right, name = right, left, _FLIPPED[name]
-    found = _exact_column(left, relation)
+    found = exact_column(left, relation)
     if found is None or not isinstance(right, LiteralNode):
         return TRUE
     column, literal = _column(found), right.scalar
@@ -108,7 +108,7 @@ def _call(node: CallNode, relation: int, negated: bool) -> Expression:
 
 def _membership(node: LazyNode, relation: int, negated: bool) -> Expression:
     subject, *items = node.arguments
-    column = _exact_column(subject, relation)
+    column = exact_column(subject, relation)
     if column is None or not all(isinstance(item, LiteralNode) for item in items):
         return TRUE
     values = tuple(item.scalar for item in items if isinstance(item, LiteralNode))
@@ -137,7 +137,7 @@ def _plain_column(node: Node, relation: int) -> ColumnNode | None:
     return node if isinstance(node, ColumnNode) and node.relation == relation else None
 
 
-def _exact_column(node: Node, relation: int) -> ColumnNode | None:
+def exact_column(node: Node, relation: int) -> ColumnNode | None:
     """Return the column behind casts that keep every value and the order, so that it can be compared with literals."""
     while isinstance(node, CallNode) and node.name == "cast" and _is_exact(node.arguments[0].type, node.type):
         node = node.arguments[0]

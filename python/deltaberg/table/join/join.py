@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
+from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema import count_up
 from deltaberg.table.join.partition import partition_numbers, split_by_number
 from deltaberg.table.join.stored import StoredRows
@@ -107,6 +108,8 @@ class RowJoin:
         Whether rows of the right side that join nothing are asked for.
     wants_alone
         Whether rows of the left side that join nothing are asked for.
+    unique_right
+        Whether rows of the right side with the same key are refused.
 
     Examples
     --------
@@ -121,7 +124,7 @@ class RowJoin:
     [[{'k': 3, 'v': 'three'}]]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         right: StoredRows,
         width: int,
@@ -132,15 +135,18 @@ class RowJoin:
         *,
         wants_rest: bool = True,
         wants_alone: bool = True,
+        unique_right: bool = False,
     ) -> None:
         self._right = right
         self._width = width
-        self._left_schema = left_schema
+        #: The schema of the left side.
+        self.left_schema = left_schema
         self._keys = keys
         self._condition = condition
         self._memory = memory or JoinMemory()
         self._wants_rest = wants_rest
         self._wants_alone = wants_alone
+        self._unique_right = unique_right
         self._rest = StoredRows(right.schema, self._memory.limit // 2, self._memory.directory)
         self.schema = pa.schema([*list(left_schema)[:width], *right.schema])
 
@@ -157,11 +163,13 @@ class RowJoin:
         ------
         StorageError
             Rows cannot be stored on disk.
+        ConstraintViolationError
+            Rows of the right side have the same key although that is refused.
         """
         if self._keys is None:
             yield from self._all_pairs(left)
         elif self._needed() <= self._limit:
-            yield from self._join(_Part(self._right.whole(), self._keys, self._wants_rest), left)
+            yield from self._join(self._part(self._right.whole(), self._keys), left)
         else:
             yield from self._divided(left, self._keys)
 
@@ -175,6 +183,14 @@ class RowJoin:
 
     def _needed(self) -> int:
         return 2 * self._right.nbytes + _INDEX_ROW * self._right.count
+
+    def _part(self, rows: pa.RecordBatch, keys: JoinKeys) -> _Part:
+        part = _Part(rows, keys, self._wants_rest)
+        if self._unique_right and not part.is_unique:
+            raise ConstraintViolationError(
+                "several rows of the source have the same key", hint="leave one row for each key"
+            )
+        return part
 
     def _join(self, part: _Part, left: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
         for batch in left:
@@ -211,7 +227,7 @@ class RowJoin:
         # Parts are not of equal size.
         bits = min(max((2 * self._needed() // self._limit).bit_length(), 1), _MOST_BITS)
         chunk, directory = max(self._limit // 4, 1), self._memory.directory
-        with Spool(self._right.schema, chunk, directory) as rights, Spool(self._left_schema, chunk, directory) as lefts:
+        with Spool(self._right.schema, chunk, directory) as rights, Spool(self.left_schema, chunk, directory) as lefts:
             for spool, batches, computes in ((rights, self._right.batches(), keys.right), (lefts, left, keys.left)):
                 for batch in batches:
                     numbers = partition_numbers([compute(batch) for compute in computes], bits)
@@ -220,7 +236,7 @@ class RowJoin:
             for right_rows, left_rows in _aligned(rights.partitions(), lefts.partitions()):
                 whole = pa.Table.from_batches(right_rows, self._right.schema).combine_chunks().to_batches()
                 rows = whole[0] if whole else _no_rows(self._right.schema)
-                yield from self._join(_Part(rows, keys, self._wants_rest), left_rows)
+                yield from self._join(self._part(rows, keys), left_rows)
 
     def _all_pairs(self, left: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
         """Look at every pair of rows."""
@@ -283,6 +299,11 @@ class _Part:
         self._wants_rest = wants_rest
         self._joined: list[pa.Array] = []
         self._noted = 0
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no two rows have the same key."""
+        return self._groups is None
 
     def slices(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
         """Return the rows of a batch in pieces that have few pairs: where each begins, and the keys of its rows."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
 from deltaberg.table.rewrite.match import MatchedRows, RowTest, count_rows, find_rows
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
 
 __all__ = [
+    "Assignments",
     "Change",
     "MatchedRows",
+    "MergeBuilder",
+    "MergeClause",
     "Replacement",
     "RowPositions",
     "RowTest",
+    "bind_assignments",
     "count_rows",
     "find_rows",
     "matched_rows",

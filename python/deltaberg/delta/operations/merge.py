@@ -1,0 +1,278 @@
+"""Merging rows into a table: updating and deleting rows that match, and inserting those that do not."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.write import merge_columns
+from deltaberg.delta.transaction.commit_info import Provenance
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
+from deltaberg.expressions.values.tree import Call, ColumnValue
+from deltaberg.schema import ColumnName, Struct, find_column
+from deltaberg.schema.conform import ConformOptions
+from deltaberg.table.arguments import checked_choice, checked_number, checked_text
+from deltaberg.table.join import JoinMemory
+from deltaberg.table.rewrite.bound_clauses import MergeScope, bind_clause
+from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
+from deltaberg.table.rewrite.merge import MergePlan, RowMerge
+from deltaberg.table.rewrite.merge_source import MergeSource, source_filter
+
+__all__ = ["MergeOptions", "merge_rows", "upsert_rows"]
+
+#: Bytes of rows and keys in memory, unless the caller says otherwise.
+_MEMORY = 512 << 20
+_KINDS = {
+    "matchedPredicates": MATCHED,
+    "notMatchedPredicates": NOT_MATCHED,
+    "notMatchedBySourcePredicates": NOT_MATCHED_BY_SOURCE,
+}
+
+
+@dataclass(frozen=True)
+class MergeOptions:
+    """How a merge is carried out.
+
+    Parameters
+    ----------
+    rows
+        How rows are written.
+    source_alias, target_alias
+        What the source and the table are called in conditions and values.
+    strategy
+        ``merge-on-read`` or ``copy-on-write``; None for what the table says.
+    memory
+        Bytes of rows and keys that are held in memory, approximately; None for the default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not valid.
+    """
+
+    rows: RowOptions = field(default_factory=RowOptions)
+    source_alias: str = "source"
+    target_alias: str = "target"
+    strategy: str | None = None
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("source_alias", "target_alias"):
+            checked_text(name, getattr(self, name), "pass a name")
+        if self.source_alias.lower() == self.target_alias.lower():
+            raise InvalidArgumentError("the table and the source have one alias", hint="pass another source_alias")
+        if self.rows.schema_mode == "overwrite":
+            raise InvalidArgumentError(
+                'schema_mode is "overwrite", which would leave the rows of the table without their columns',
+                hint='pass schema_mode="merge" to add columns',
+            )
+        if self.memory is not None:
+            checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")
+
+    @property
+    def evolves(self) -> bool:
+        """Whether columns of the source that the table lacks are added."""
+        return self.rows.schema_mode == "merge"
+
+
+def merge_rows(
+    transaction: Transaction, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions
+) -> None:
+    """Merge rows into a table, as a part of a transaction.
+
+    Parameters
+    ----------
+    data
+        The source: an Arrow table or stream, a data frame, a scan or a table.
+    on
+        Which rows match: SQL text, or another condition.
+    clauses
+        What becomes of them.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A row of the table matches several rows of the source, or the table only grows.
+    ExpressionError, ColumnNotFoundError
+        A condition or a value is not valid, or cannot be evaluated exactly.
+    EvaluationError
+        A value cannot be computed for a row, or does not fit its column.
+    """
+    with transaction.operation("MERGE") as made:
+        if not transaction.is_done:
+            _Merge(transaction, data, options).run(made, on, clauses)
+
+
+def upsert_rows(
+    transaction: Transaction,
+    data: Any,
+    keys: ColumnName | Sequence[ColumnName],
+    options: MergeOptions,
+    *,
+    when_matched: str = "update",
+    when_not_matched: str = "insert",
+) -> None:
+    """Update the rows of a table that have the keys of new rows, and insert the others, as a part of a transaction.
+
+    Parameters
+    ----------
+    data
+        The new rows. Columns of the table that they lack keep their values, and are null in inserted rows.
+    keys
+        The columns whose values identify a row.
+    when_matched
+        ``update`` or ``ignore``.
+    when_not_matched
+        ``insert`` or ``ignore``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no keys, or nothing is to be done.
+    ConstraintViolationError
+        A key of a new row is null, or is that of another new row.
+    """
+    checked_choice("when_matched", when_matched, ("update", "ignore"), "leave it out to update")
+    checked_choice("when_not_matched", when_not_matched, ("insert", "ignore"), "leave it out to insert")
+    names = [keys] if isinstance(keys, (str, tuple)) else list(keys)
+    if not names:
+        raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
+    if (when_matched, when_not_matched) == ("ignore", "ignore"):
+        raise InvalidArgumentError("all rows are ignored", hint="leave out when_matched or when_not_matched")
+    with transaction.operation("MERGE") as made:
+        if transaction.is_done:
+            return
+        merge = _Merge(transaction, data, options)
+        known = merge.source.columns
+        found = [find_column(known, name)[0].name for name in names]
+        pairs = [
+            (ColumnValue((options.target_alias, find_column(transaction.snapshot.schema, name)[0].name)), name)
+            for name in found
+        ]
+        equal: list[Value] = [Call("=", (left, ColumnValue((options.source_alias, name)))) for left, name in pairs]
+        on = equal[0]
+        for other in equal[1:]:
+            on = Call("and", (on, other))
+        values: dict[ColumnName, Any] = {
+            (child.name,): ColumnValue((options.source_alias, child.name)) for child in known
+        }
+        clauses = []
+        if when_matched == "update":
+            clauses.append(MergeClause(MATCHED, "update", None, values))
+        if when_not_matched == "insert":
+            clauses.append(MergeClause(NOT_MATCHED, "insert", None, values))
+        merge.run(made, on, clauses, found)
+
+
+class _Merge:
+    def __init__(self, transaction: Transaction, data: Any, options: MergeOptions) -> None:
+        self._begun = time.monotonic()
+        self._transaction = transaction
+        self._options = options
+        rows = options.rows
+        self.source = MergeSource(data, ConformOptions(rows.timezone, rows.allow_truncation))
+
+    def run(self, made: Provenance, on: Any, clauses: Sequence[MergeClause], keys: Sequence[str] = ()) -> None:
+        """Merge; ``keys`` are columns of the source without nulls, whose values identify a row."""
+        transaction, options = self._transaction, self._options
+        if options.evolves:
+            self._add_columns(clauses)
+        table = transaction.snapshot
+        scope = MergeScope(
+            Relation(options.target_alias, table.schema),
+            Relation(options.source_alias, self.source.columns),
+            options.rows.timezone or transaction.timezone,
+            dt.datetime.now(dt.timezone.utc),
+        )
+        condition = scope.condition(on)
+        bound = tuple(bind_clause(clause, scope, lenient=options.evolves) for clause in clauses)
+        plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
+        memory = JoinMemory(options.memory or _MEMORY)
+        made.parameters.update(_parameters(plan))
+        with self.source.store(plan.source_columns, memory, keys) as source:
+            stored = time.monotonic()
+            # Rows that match nothing can be anywhere.
+            wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
+            transaction.read(None if wanted == TRUE else wanted)
+            scan = scan_to_change(table, None if wanted == TRUE else wanted, scope.timezone)
+            changes = RowChanges(transaction, options.rows, options.strategy)
+            with RowMerge(plan, source, scan, memory) as merge:
+                matched = merge.find()
+                found = time.monotonic()
+                if not matched.is_empty:
+                    check_changeable(table)
+                updates = any(clause.clause.action == "update" for clause in plan.clauses)
+                inserts = bool(plan.of(NOT_MATCHED))
+                changes.apply(matched, merge.change if updates else None, merge.inserted if inserts else None)
+                counts = merge.counts
+        ended = time.monotonic()
+        own = changes.metrics
+        made.metrics.update(
+            {
+                **own,
+                "numSourceRows": source.count,
+                "numTargetRowsInserted": changes.inserted_rows,
+                "numTargetRowsUpdated": counts.matched_updated + counts.unmatched_updated,
+                "numTargetRowsDeleted": counts.matched_deleted + counts.unmatched_deleted,
+                "numTargetRowsMatchedUpdated": counts.matched_updated,
+                "numTargetRowsMatchedDeleted": counts.matched_deleted,
+                "numTargetRowsNotMatchedBySourceUpdated": counts.unmatched_updated,
+                "numTargetRowsNotMatchedBySourceDeleted": counts.unmatched_deleted,
+                "numTargetRowsCopied": own["numCopiedRows"],
+                "numOutputRows": own["numCopiedRows"] + changes.inserted_rows + changes.updated_rows,
+                "numTargetFilesAdded": own["numAddedFiles"],
+                "numTargetFilesRemoved": own["numRemovedFiles"],
+                "numTargetBytesAdded": own["numAddedBytes"],
+                "numTargetBytesRemoved": own["numRemovedBytes"],
+                "numTargetDeletionVectorsAdded": own["numDeletionVectorsAdded"],
+                "numTargetDeletionVectorsRemoved": own["numDeletionVectorsRemoved"],
+                "numTargetDeletionVectorsUpdated": own["numDeletionVectorsUpdated"],
+                "numTargetChangeFilesAdded": own["numAddedChangeFiles"],
+                "materializeSourceTimeMs": _millis(self._begun, stored),
+                "scanTimeMs": _millis(stored, found),
+                "rewriteTimeMs": _millis(found, ended),
+                "executionTimeMs": _millis(self._begun, ended),
+            }
+        )
+
+    def _add_columns(self, clauses: Sequence[MergeClause]) -> None:
+        """Add columns of the source that the table lacks, and that clauses take as they are or assign."""
+        known = self.source.columns
+        excluded = {name.lower() for clause in clauses for name in clause.excluded}
+        if any(clause.values is None and clause.action != "delete" for clause in clauses):
+            wanted = [child for child in known if child.name.lower() not in excluded]
+        else:
+            assigned = {str(name).lower() for clause in clauses for name in clause.values or ()}
+            prefix = f"{self._options.target_alias.lower()}."
+            assigned |= {name.removeprefix(prefix) for name in assigned}
+            wanted = [child for child in known if child.name.lower() in assigned]
+        merge_columns(self._transaction, Struct(tuple(wanted)))
+
+
+def _filter(plan: MergePlan, of_keys: Expression) -> Expression:
+    own = value_filter(plan.condition)
+    return all_of([part for part in (own, of_keys) if part != TRUE])
+
+
+def _parameters(plan: MergePlan) -> dict[str, str]:
+    """Return the parameters as delta-spark records them."""
+    parameters = {"predicate": json.dumps([plan.condition.sql], ensure_ascii=False)}
+    for name, kind in _KINDS.items():
+        shown = []
+        for clause in plan.of(kind):
+            condition = {} if clause.condition is None else {"predicate": clause.condition.sql}
+            shown.append({**condition, "actionType": clause.clause.action})
+        parameters[name] = json.dumps(shown, ensure_ascii=False)
+    return parameters
+
+
+def _millis(begun: float, ended: float) -> int:
+    return int((ended - begun) * 1000)

@@ -1,0 +1,173 @@
+"""Clauses of a merge, bound to the columns of the table and of the source."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
+from deltaberg.expressions import BoundValue, Relation, bind_condition
+from deltaberg.expressions.values.tree import ColumnValue
+from deltaberg.schema import ColumnName, Struct, count_up, find_column
+from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
+
+__all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses"]
+
+
+@dataclass(frozen=True)
+class MergeScope:
+    """What the conditions and values of a merge may name.
+
+    Parameters
+    ----------
+    target, source
+        The table and the source. Both have an alias.
+    timezone
+        The zone of timestamps without one.
+    now
+        What ``current_timestamp()`` is.
+    """
+
+    target: Relation
+    source: Relation
+    timezone: str
+    now: dt.datetime
+
+    def condition(self, value: Any, relations: Sequence[Relation] | None = None) -> BoundValue:
+        """Bind a condition on rows of some relations, by default of both."""
+        both = (self.target, self.source)
+        return bind_condition(value, relations or both, timezone=self.timezone, now=self.now)
+
+
+@dataclass(frozen=True)
+class BoundClause:
+    """A clause whose condition and values can be computed.
+
+    Parameters
+    ----------
+    clause
+        The clause as it was given.
+    condition
+        The condition; None if there is none.
+    assignments
+        The new values; None for a clause that deletes.
+    """
+
+    clause: MergeClause
+    condition: BoundValue | None
+    assignments: Assignments | None = None
+
+    @property
+    def parts(self) -> Iterator[BoundValue]:
+        """The condition and the values."""
+        if self.condition is not None:
+            yield self.condition
+        if self.assignments is not None:
+            yield from self.assignments.values.values()
+
+    def rows(self, old: pa.RecordBatch, scope: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of the table with the new values.
+
+        Parameters
+        ----------
+        old
+            The rows as they are; rows of nulls for new ones.
+        scope
+            The rows of the relations to which the values are bound.
+        """
+        if self.assignments is None:
+            raise AssertionError("a clause that deletes has no rows")
+        return self.assignments.apply(old, scope)
+
+
+def bind_clause(clause: MergeClause, scope: MergeScope, *, lenient: bool) -> BoundClause:
+    """Bind a clause.
+
+    Parameters
+    ----------
+    lenient
+        Whether columns of the table that the source lacks stay as they are where all columns are taken from it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A column is assigned twice.
+    ColumnNotFoundError
+        A column does not exist.
+    ExpressionError
+        A condition or a value is not valid.
+    """
+    relations: tuple[Relation, ...] = (scope.target,)
+    if clause.when == MATCHED:
+        relations = (scope.target, scope.source)
+    elif clause.when == NOT_MATCHED:
+        relations = (scope.source,)
+    condition = None if clause.condition is None else scope.condition(clause.condition, relations)
+    if clause.action == "delete":
+        return BoundClause(clause, condition)
+    given = _all_values(clause, scope, lenient) if clause.values is None else _by_column(clause.values, scope.target)
+    assignments = bind_assignments(scope.target.columns, given, relations, timezone=scope.timezone, now=scope.now)
+    return BoundClause(clause, condition, assignments)
+
+
+def _all_values(clause: MergeClause, scope: MergeScope, lenient: bool) -> dict[ColumnName, Any]:
+    excluded = {find_column(scope.target.columns, name)[0].name for name in clause.excluded}
+    known = {child.name.lower(): child.name for child in scope.source.columns}
+    alias = scope.source.alias
+    values: dict[ColumnName, Any] = {}
+    for child in scope.target.columns:
+        if child.name in excluded:
+            continue
+        name = known.get(child.name.lower())
+        if name is not None:
+            values[(child.name,)] = ColumnValue((name,) if alias is None else (alias, name))
+        elif not lenient:
+            raise ColumnNotFoundError(
+                f"the source lacks the column {child.name}",
+                hint='name the columns to set, or pass except_cols or schema_mode="merge"',
+                column=child.name,
+            )
+    return values
+
+
+def _by_column(values: Mapping[ColumnName, Any], target: Relation) -> dict[ColumnName, Any]:
+    """Return values by names without the alias of the table."""
+    prefix = f"{target.alias}.".lower()
+    found: dict[ColumnName, Any] = {}
+    for given, value in values.items():
+        is_qualified = isinstance(given, str) and given.lower().startswith(prefix)
+        name = given[len(prefix) :] if is_qualified and not _has(target.columns, prefix[:-1]) else given
+        if name in found:
+            raise InvalidArgumentError(f"the column {name} is set twice", column=str(name))
+        found[name] = value
+    return found
+
+
+def _has(columns: Struct, name: str) -> bool:
+    return any(child.name.lower() == name for child in columns)
+
+
+def choose_clauses(clauses: Sequence[BoundClause], batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
+    """Return, for each clause that counts for rows of a batch, its number and the numbers of the rows, ascending.
+
+    A condition is not evaluated for rows that an earlier clause has taken.
+    """
+    left = count_up(0, batch.num_rows)
+    for number, clause in enumerate(clauses):
+        if not len(left):
+            return
+        if clause.condition is None:
+            yield number, left
+            return
+        rows = batch if len(left) == batch.num_rows else batch.take(left)
+        mask = clause.condition.evaluate(rows).fill_null(fill_value=False)
+        chosen = left.filter(mask)
+        if len(chosen):
+            yield number, chosen
+            left = left.filter(pc.invert(mask))

@@ -1,0 +1,199 @@
+"""The clauses of a merge: what becomes of rows that match, and of rows on either side that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema import ColumnName
+
+__all__ = ["MATCHED", "NOT_MATCHED", "NOT_MATCHED_BY_SOURCE", "MergeBuilder", "MergeClause"]
+
+MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
+
+_Result = TypeVar("_Result")
+#: New values by column.
+_Values: TypeAlias = Mapping[ColumnName, Any]
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One clause of a merge.
+
+    Parameters
+    ----------
+    when
+        ``matched``, ``not matched`` (rows of the source that match no row of the table) or ``not matched by source``.
+    action
+        ``update``, ``delete`` or ``insert``.
+    condition
+        Which of these rows the clause applies to; None for all.
+    values
+        The new values by column; None for the columns of the source.
+    excluded
+        Columns that are left out where all columns are taken from the source.
+    """
+
+    when: str
+    action: str
+    condition: Any = None
+    values: _Values | None = None
+    excluded: Sequence[str] = field(default=())
+
+
+class MergeBuilder(Generic[_Result]):
+    """A merge to which clauses are added in turn, and which `execute` carries out.
+
+    For each row, the first clause counts whose condition is true. Values and conditions are SQL, `col` expressions or
+    Python values. Names of deltalake (``updates``, ``predicate``) work for the parameters as well.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> source = pa.table({"id": [2, 9], "name": ["B", "new"]})
+    >>> merge = table.merge(source, "target.id = source.id").when_matched_update({"name": "source.name"})
+    >>> result = merge.when_not_matched_insert_all().execute()
+    >>> result.metrics["numTargetRowsUpdated"], result.metrics["numTargetRowsInserted"]
+    (1, 1)
+    """
+
+    def __init__(self, run: Callable[[tuple[MergeClause, ...]], _Result]) -> None:
+        self._run = run
+        self._clauses: list[MergeClause] = []
+
+    def when_matched_update(
+        self,
+        set: _Values | None = None,
+        condition: Any = None,
+        *,
+        updates: _Values | None = None,
+        predicate: Any = None,
+    ) -> MergeBuilder[_Result]:
+        """Set columns of rows that match.
+
+        Parameters
+        ----------
+        set
+            The new values, by the names of columns. Other columns keep their values.
+        condition
+            Which of the rows that match are updated; None for all.
+        updates, predicate
+            Other names of ``set`` and ``condition``.
+        """
+        return self._add(MATCHED, "update", condition, predicate, _values(set, updates))
+
+    def when_matched_update_all(
+        self, condition: Any = None, *, predicate: Any = None, except_cols: Sequence[str] = ()
+    ) -> MergeBuilder[_Result]:
+        """Set all columns of rows that match to those of the source with the same names.
+
+        Parameters
+        ----------
+        except_cols
+            Columns that keep their values.
+        """
+        return self._add(MATCHED, "update", condition, predicate, None, except_cols)
+
+    def when_matched_delete(self, condition: Any = None, *, predicate: Any = None) -> MergeBuilder[_Result]:
+        """Delete rows that match."""
+        return self._add(MATCHED, "delete", condition, predicate)
+
+    def when_not_matched_insert(
+        self,
+        values: _Values | None = None,
+        condition: Any = None,
+        *,
+        updates: _Values | None = None,
+        predicate: Any = None,
+    ) -> MergeBuilder[_Result]:
+        """Insert a row for each row of the source that matches none of the table.
+
+        Parameters
+        ----------
+        values
+            The values, by the names of columns. Other columns are null.
+        condition
+            Which of the rows of the source are inserted; None for all.
+        updates, predicate
+            Other names of ``values`` and ``condition``.
+        """
+        return self._add(NOT_MATCHED, "insert", condition, predicate, _values(values, updates))
+
+    def when_not_matched_insert_all(
+        self, condition: Any = None, *, predicate: Any = None, except_cols: Sequence[str] = ()
+    ) -> MergeBuilder[_Result]:
+        """Insert each row of the source that matches none of the table, column by column.
+
+        Parameters
+        ----------
+        except_cols
+            Columns that are null in the new rows.
+        """
+        return self._add(NOT_MATCHED, "insert", condition, predicate, None, except_cols)
+
+    def when_not_matched_by_source_update(
+        self,
+        set: _Values | None = None,
+        condition: Any = None,
+        *,
+        updates: _Values | None = None,
+        predicate: Any = None,
+    ) -> MergeBuilder[_Result]:
+        """Set columns of rows of the table that match no row of the source; see `when_matched_update`."""
+        return self._add(NOT_MATCHED_BY_SOURCE, "update", condition, predicate, _values(set, updates))
+
+    def when_not_matched_by_source_delete(
+        self, condition: Any = None, *, predicate: Any = None
+    ) -> MergeBuilder[_Result]:
+        """Delete rows of the table that match no row of the source."""
+        return self._add(NOT_MATCHED_BY_SOURCE, "delete", condition, predicate)
+
+    def execute(self) -> _Result:
+        """Carry out the merge, and commit it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no clause.
+        ConstraintViolationError
+            A row of the table matches several rows of the source, so that it is not clear what becomes of it. Nothing
+            was written.
+        EvaluationError
+            A value cannot be computed, or does not fit its column.
+        CommitConflictError
+            Another commit changed rows that may match.
+        """
+        if not self._clauses:
+            raise InvalidArgumentError("the merge has no clauses", hint="say what becomes of rows that match")
+        return self._run(tuple(self._clauses))
+
+    def _add(
+        self,
+        when: str,
+        action: str,
+        condition: Any,
+        predicate: Any,
+        values: _Values | None = None,
+        excluded: Sequence[str] = (),
+    ) -> MergeBuilder[_Result]:
+        if condition is not None and predicate is not None:
+            raise InvalidArgumentError("condition and predicate are the same", hint="pass one of them")
+        if any(clause.when == when and clause.condition is None for clause in self._clauses):
+            raise InvalidArgumentError(
+                f"a clause for rows that are {when} follows one without a condition, and would never count",
+                hint="only the last clause of a kind can do without a condition",
+            )
+        wanted = predicate if condition is None else condition
+        self._clauses.append(MergeClause(when, action, wanted, values, tuple(excluded)))
+        return self
+
+
+def _values(given: _Values | None, updates: _Values | None) -> _Values:
+    if (given is None) == (updates is None):
+        raise InvalidArgumentError("the clause needs the new values of columns", hint="pass a dict of them once")
+    values = updates if given is None else given
+    if not isinstance(values, Mapping) or not values:
+        raise InvalidArgumentError("the new values are not a dict of columns", hint='pass {"column": "expression"}')
+    return dict(values)

@@ -1,0 +1,329 @@
+"""Merging: which rows of a table a source changes, and how.
+
+Rows of both sides are joined once. What is found is kept as positions of rows that change and, for those that are
+updated, the row of the source. So a table is read a second time only where rows are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import ConstraintViolationError
+from deltaberg.expressions import BoundValue, Relation
+from deltaberg.expressions.values.joins import JoinCondition, split_join
+from deltaberg.schema import arrow_schema
+from deltaberg.table.join import FileRows, Joined, JoinKeys, JoinMemory, RowJoin, StoredRows
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite.bound_clauses import BoundClause, choose_clauses
+from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
+from deltaberg.table.rewrite.match import MatchedRows
+from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.table.rewrite.rows import Replacement
+
+__all__ = ["MergeCounts", "MergePlan", "RowMerge", "SourceValue"]
+
+_POSITION, _CLAUSE = "position", "clause"
+
+
+class SourceValue:
+    """Computes a value of the source from its rows alone, which in pairs follow those of the table.
+
+    Parameters
+    ----------
+    value
+        The value, bound to the columns of both.
+    width
+        The number of columns of the table.
+    """
+
+    def __init__(self, value: BoundValue, width: int) -> None:
+        self._value = value
+        self._width = width
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the value for each row of the source."""
+        columns = [*([pa.nulls(batch.num_rows)] * self._width), *batch.columns]
+        names = [str(number) for number in range(len(columns))]
+        return self._value.evaluate(pa.RecordBatch.from_arrays(columns, names=names))
+
+
+@dataclass
+class MergeCounts:
+    """How many rows of the table clauses apply to."""
+
+    matched_updated: int = 0
+    matched_deleted: int = 0
+    unmatched_updated: int = 0
+    unmatched_deleted: int = 0
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """A merge whose condition and clauses are bound.
+
+    Parameters
+    ----------
+    target, source
+        The table and the source.
+    condition
+        Which rows match.
+    clauses
+        What becomes of them, in order.
+    unique_keys
+        Whether several rows of the source with the same key are refused, whatever they match.
+    """
+
+    target: Relation
+    source: Relation
+    condition: BoundValue
+    clauses: tuple[BoundClause, ...]
+    unique_keys: bool = False
+
+    def of(self, when: str) -> list[BoundClause]:
+        """Return the clauses of a kind."""
+        return [clause for clause in self.clauses if clause.clause.when == when]
+
+    @cached_property
+    def join(self) -> JoinCondition:
+        """The condition as equalities and the rest."""
+        return split_join(self.condition)
+
+    @cached_property
+    def target_columns(self) -> list[str]:
+        """The columns of the table that say what happens to its rows."""
+        used = {path[0].name for number, path in self.condition.paths if number == 0}
+        for clause in self.clauses:
+            if clause.condition is not None and clause.clause.when != NOT_MATCHED:
+                used |= {path[0].name for number, path in clause.condition.paths if number == 0}
+        return [child.name for child in self.target.columns if child.name in used]
+
+    @cached_property
+    def source_columns(self) -> set[str]:
+        """The columns of the source that anything is computed from."""
+        used = {path[0].name for number, path in self.condition.paths if number == 1}
+        for clause in self.clauses:
+            if clause.clause.when != NOT_MATCHED_BY_SOURCE:
+                own = 1 if clause.clause.when == MATCHED else 0
+                used |= {path[0].name for part in clause.parts for number, path in part.paths if number == own}
+        return used
+
+    @property
+    def is_lone_delete(self) -> bool:
+        """Whether every row that matches is deleted, so that it does not matter how often it does."""
+        matched = self.of(MATCHED)
+        return len(matched) == 1 and matched[0].clause.action == "delete" and matched[0].condition is None
+
+
+class RowMerge:
+    """What a merge does to the rows of a table.
+
+    Parameters
+    ----------
+    plan
+        The merge.
+    source
+        The rows of the source. Columns that nothing is computed from may be of the type null.
+    bound
+        The scan of the rows of the table that can match, or of all rows if any clause is about those that do not.
+    memory
+        How much memory may be taken.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A row of the table matches several rows of the source.
+    """
+
+    def __init__(self, plan: MergePlan, source: StoredRows, bound: BoundScan, memory: JoinMemory) -> None:
+        self._plan = plan
+        self._source = source
+        self._bound = bound.with_columns([(name,) for name in plan.target_columns]).with_addresses()
+        self._width = len(plan.target.columns)
+        self._resources = ExitStack()
+        limit = memory.limit // 4
+        record = pa.schema([(_POSITION, pa.int64()), (_CLAUSE, pa.int32()), *source.schema])
+        self._records = self._resources.enter_context(FileRows(record, limit, memory.directory))
+        self._rows = RowPositions(max(limit, 1))
+        self._join = self._resources.enter_context(self._new_join(memory))
+        self.counts = MergeCounts()
+
+    def __enter__(self) -> RowMerge:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def _new_join(self, memory: JoinMemory) -> RowJoin:
+        plan, width = self._plan, self._width
+        found = plan.join
+        read = {child.name: child for child in arrow_schema(plan.target.columns)}
+        left = [
+            read[child.name] if child.name in plan.target_columns else pa.field(child.name, pa.null())
+            for child in plan.target.columns
+        ]
+        address = [pa.field(name, pa.int64()) for name in (_POSITION, _CLAUSE)]
+        keys = None
+        if found.equalities:
+            keys = JoinKeys(
+                [equality.left.evaluate for equality in found.equalities],
+                [SourceValue(equality.right, width) for equality in found.equalities],
+                [equality.null_safe for equality in found.equalities],
+            )
+        return RowJoin(
+            self._source,
+            width,
+            pa.schema([*left, *address]),
+            keys,
+            None if found.rest is None else found.rest.evaluate,
+            JoinMemory(max(memory.limit // 2, 1), memory.directory),
+            wants_rest=bool(plan.of(NOT_MATCHED)),
+            wants_alone=bool(plan.of(NOT_MATCHED_BY_SOURCE)),
+            unique_right=plan.unique_keys,
+        )
+
+    # What changes
+
+    def find(self) -> MatchedRows:
+        """Join the rows, and return those of the table that are updated or deleted."""
+        plan = self._plan
+        matched, by_source = plan.of(MATCHED), plan.of(NOT_MATCHED_BY_SOURCE)
+        is_checked = bool(matched) and not plan.is_lone_delete
+        # As in delta-spark: where all clauses are about rows that match, a match counts only if a clause applies to it.
+        counts_all = len(matched) < len(plan.clauses)
+        seen, total = RowPositions(), 0
+        for joined in self._join.pairs(self._left()):
+            if matched and len(joined.numbers):
+                rows = self._matched(joined, matched)
+                if is_checked:
+                    rows = joined.numbers if counts_all else rows
+                    if len(pc.unique(rows)) < len(rows):
+                        raise _several_matches()
+                    if not plan.join.equalities:
+                        # Other pairs of these rows come apart from these.
+                        self._note(seen, joined, rows)
+                        total += len(rows)
+            if by_source and joined.alone is not None and len(joined.alone):
+                self._unmatched(joined, joined.alone, by_source)
+        if seen.total < total:
+            raise _several_matches()
+        counts = self.counts
+        if plan.is_lone_delete:
+            counts.matched_deleted = self._rows.total - counts.unmatched_updated - counts.unmatched_deleted
+        return MatchedRows(self._bound, frozenset(), self._rows)
+
+    def _left(self) -> Iterator[pa.RecordBatch]:
+        """Return the rows of the table, with nulls for the columns that are not read, and their addresses."""
+        names = self._plan.target_columns
+        for batch in self._bound.batches():
+            rows = batch.num_rows
+            read = {name: batch.column(number) for number, name in enumerate(names)}
+            columns = [
+                read[child.name] if child.name in read else pa.nulls(rows) for child in self._plan.target.columns
+            ]
+            yield pa.RecordBatch.from_arrays([*columns, *batch.columns[-2:]], schema=self._join.left_schema)
+
+    def _matched(self, joined: Joined, clauses: Sequence[BoundClause]) -> pa.Array:
+        """Take note of the clauses that apply to pairs, and return the rows of these pairs."""
+        applied = [pa.array([], pa.int64())]
+        for number, chosen in choose_clauses(clauses, joined.pairs):
+            rows = joined.numbers.take(chosen)
+            applied.append(rows)
+            self._note(self._rows, joined, rows)
+            if clauses[number].clause.action == "delete":
+                self.counts.matched_deleted += len(rows)
+                continue
+            self.counts.matched_updated += len(rows)
+            others = joined.pairs.select(range(self._width, joined.pairs.num_columns)).take(chosen)
+            self._record(joined, rows, number, others)
+        return pa.concat_arrays(applied)
+
+    def _unmatched(self, joined: Joined, alone: pa.Array, clauses: Sequence[BoundClause]) -> None:
+        """Take note of what happens to rows of the table that match nothing."""
+        batch = joined.left.select(range(self._width)).take(alone)
+        first = len(self._plan.of(MATCHED))
+        for number, chosen in choose_clauses(clauses, batch):
+            rows = alone.take(chosen)
+            self._note(self._rows, joined, rows)
+            if clauses[number].clause.action == "delete":
+                self.counts.unmatched_deleted += len(rows)
+                continue
+            self.counts.unmatched_updated += len(rows)
+            nothing = [pa.nulls(len(rows), kind) for kind in self._source.schema.types]
+            others = pa.RecordBatch.from_arrays(nothing, schema=self._source.schema)
+            self._record(joined, rows, first + number, others)
+
+    def _note(self, positions: RowPositions, joined: Joined, rows: pa.Array) -> None:
+        numbers, places = joined.left.columns[-2:]
+        positions.add(numbers.take(rows), places.take(rows))
+
+    def _record(self, joined: Joined, rows: pa.Array, clause: int, others: pa.RecordBatch) -> None:
+        """Keep the rows of the source that rows of the table are updated with."""
+        numbers, places = (column.take(rows) for column in joined.left.columns[-2:])
+        clauses = pa.repeat(pa.scalar(clause, pa.int32()), len(rows))
+        batch = pa.RecordBatch.from_arrays([places, clauses, *others.columns], schema=self._records.schema)
+        if numbers[0].equals(numbers[-1]) and pc.all(pc.equal(numbers, numbers[0])).as_py():
+            self._records.add(numbers[0].as_py(), batch)
+            return
+        for number in pc.unique(numbers).to_pylist():
+            self._records.add(number, batch.filter(pc.equal(numbers, number)))
+
+    # What the rows become
+
+    def change(self, batch: pa.RecordBatch) -> Replacement:
+        """Return what replaces rows of one file that change: a `Change`."""
+        numbers, places = batch.columns[-2:]
+        rows = batch.select(range(self._width))
+        records = self._records.of_file(numbers[0].as_py())
+        positions = records.column(_POSITION)
+        if records.num_rows:
+            first, last = places[0], places[-1]
+            near = pc.and_(pc.greater_equal(positions, first), pc.less_equal(positions, last))
+            records = records.filter(near)
+        found = pc.index_in(records.column(_POSITION), value_set=places).cast(pa.int64())
+        records, found = records.filter(found.is_valid()), found.drop_null()
+        made: list[pa.RecordBatch] = []
+        order: list[pa.Array] = []
+        every = [*self._plan.of(MATCHED), *self._plan.of(NOT_MATCHED_BY_SOURCE)]
+        for code in pc.unique(records.column(_CLAUSE)).to_pylist():
+            mask = pc.equal(records.column(_CLAUSE), code)
+            chosen = found.filter(mask)
+            old = rows.take(chosen)
+            sources = records.filter(mask).columns[2:]
+            pairs = pa.RecordBatch.from_arrays(
+                [*old.columns, *sources], names=[str(number) for number in range(self._width + len(sources))]
+            )
+            made.append(every[code].rows(old, pairs))
+            order.append(chosen)
+        if not made:
+            return Replacement(rows.slice(0, 0), pa.array([], pa.int64()))
+        numbers = pa.concat_arrays(order)
+        if len(made) == 1:
+            return Replacement(made[0], numbers)
+        ascending = pc.sort_indices(numbers)
+        whole = pa.Table.from_batches(made).combine_chunks().to_batches()[0]
+        return Replacement(whole.take(ascending), numbers.take(ascending))
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Return the rows that are inserted. It can be called again."""
+        clauses = self._plan.of(NOT_MATCHED)
+        schema = arrow_schema(self._plan.target.columns)
+        for batch in self._join.rest():
+            for number, chosen in choose_clauses(clauses, batch):
+                nothing = [pa.nulls(len(chosen), kind) for kind in schema.types]
+                yield clauses[number].rows(pa.RecordBatch.from_arrays(nothing, schema=schema), batch.take(chosen))
+
+
+def _several_matches() -> ConstraintViolationError:
+    return ConstraintViolationError(
+        "a row of the table matches several rows of the source, so that it is not clear what becomes of it",
+        hint="leave one row of the source for each, or narrow the condition",
+    )

@@ -1,0 +1,133 @@
+"""The source of a merge: read once, kept, and known by its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import ConstraintViolationError
+from deltaberg.expressions import FALSE, TRUE, Expression, all_of, col
+from deltaberg.schema import Struct, arrow_schema, as_array
+from deltaberg.schema.conform import Conformer, ConformOptions
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table.join import JoinMemory, StoredRows
+from deltaberg.table.rewrite.merge import MergePlan, SourceValue
+from deltaberg.table.write import open_stream
+from deltaberg.table.write.stream import small_batches
+
+__all__ = ["MergeSource", "source_filter"]
+
+#: Up to so many keys are named one by one to choose files.
+_MOST_KEYS = 1000
+
+
+class MergeSource:
+    """Rows to merge, of which nothing is read before they are stored.
+
+    Parameters
+    ----------
+    data
+        Anything that `open_stream` takes, or a table that can be scanned.
+    options
+        What is allowed when values are converted to the types of tables.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The data is of a kind that has no rows.
+    """
+
+    def __init__(self, data: Any, options: ConformOptions | None = None) -> None:
+        scan = getattr(data, "scan", None)
+        is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
+        self._reader = open_stream(data.scan() if is_table else data)
+        #: The columns.
+        self.columns: Struct = table_schema(self._reader.schema)
+        self._conformer = Conformer(self._reader.schema, self.columns, options)
+
+    def store(self, columns: set[str], memory: JoinMemory, keys: Sequence[str] = ()) -> StoredRows:
+        """Read the rows, and keep the columns that are used. The others become nulls of the type null.
+
+        Parameters
+        ----------
+        keys
+            Columns in which a null is refused.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A key is null.
+        StorageError
+            The rows cannot be stored.
+        """
+        known = arrow_schema(self.columns)
+        schema = pa.schema([child if child.name in columns else pa.field(child.name, pa.null()) for child in known])
+        stored = StoredRows(schema, memory.limit // 4, memory.directory)
+        try:
+            for batch in small_batches(self._reader):
+                rows = self._conformer.apply(batch)
+                _check_keys(rows, keys)
+                arrays = [
+                    rows.column(number) if child.name in columns else pa.nulls(rows.num_rows)
+                    for number, child in enumerate(known)
+                ]
+                stored.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        except BaseException:
+            stored.close()
+            raise
+        return stored
+
+
+def _check_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> None:
+    for name in keys:
+        if rows.column(name).null_count:
+            raise ConstraintViolationError(f"the key {name} is null in a row of the source", column=name)
+
+
+def source_filter(plan: MergePlan, source: StoredRows) -> Expression:
+    """Return a filter on the table that every row fulfils that can match a row of the source.
+
+    Of keys that are columns of the table, the values in the source are looked at: all of them if they are few, and else
+    the least and the greatest.
+    """
+    parts: list[Expression] = []
+    for equality in plan.join.equalities:
+        path = equality.column
+        if path is not None and not equality.null_safe:
+            names = tuple(field.name for field in path)
+            parts.append(_filter_of_keys(names, SourceValue(equality.right, len(plan.target.columns)), source))
+    return all_of(parts) if parts else TRUE
+
+
+def _filter_of_keys(name: tuple[str, ...], keys: SourceValue, source: StoredRows) -> Expression:
+    distinct: pa.Array | None = pa.array([])
+    least = greatest = None
+    first = True
+    for batch in source.batches():
+        values = keys(batch)
+        if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
+            # NaN and the two zeros are equal to values that bounds of files leave out.
+            return TRUE
+        if first:
+            distinct, first = values.slice(0, 0), False
+        if distinct is not None:
+            distinct = pc.unique(pa.concat_arrays([distinct, values.drop_null()]))
+            distinct = distinct if len(distinct) <= _MOST_KEYS else None
+        bounds = pc.min_max(values)
+        lower, upper = bounds["min"], bounds["max"]
+        if lower.is_valid:
+            least = lower if least is None else pc.min_element_wise(least, lower)
+            greatest = upper if greatest is None else pc.max_element_wise(greatest, upper)
+    if least is None or greatest is None:
+        return FALSE
+    column = col(name)
+    try:
+        if distinct is not None:
+            return column.is_in(as_array(distinct).to_pylist())
+        return all_of([column >= least.as_py(), column <= greatest.as_py()])
+    except (ValueError, OverflowError):
+        # Python has no dates before the year 1.
+        return TRUE

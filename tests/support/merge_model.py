@@ -1,0 +1,134 @@
+"""Merging in plain Python: what a merge must do to rows, clause by clause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CONDITIONS", "ON", "SETS", "Clause", "SeveralMatchesError", "merged"]
+
+#: A row of the table or of the source: id, name, x.
+Row = tuple[Any, Any, Any]
+_Test = Callable[[Any, Any], Any]
+
+
+class SeveralMatchesError(Exception):
+    """A row of the table matches several rows of the source."""
+
+
+def _always(_: Any, __: Any) -> bool:
+    return True
+
+
+def _equal(a: Any, b: Any) -> Any:
+    return None if a is None or b is None else a == b
+
+
+def _less(a: Any, b: Any) -> Any:
+    return None if a is None or b is None else a < b
+
+
+#: Conditions by which rows match, as SQL and as Python.
+ON: dict[str, _Test] = {
+    "t.id = s.id": lambda t, s: _equal(t[0], s[0]),
+    "t.id <=> s.id": lambda t, s: t[0] == s[0],
+    "t.id = s.id AND t.name = s.name": lambda t, s: _equal(t[0], s[0]) and _equal(t[1], s[1]),
+    "s.id = t.id AND t.x > 1": lambda t, s: _equal(t[0], s[0]) and _less(1, t[2]),
+    "t.id = s.id AND s.x < t.x": lambda t, s: _equal(t[0], s[0]) and _less(s[2], t[2]),
+    "t.id < s.id AND t.name = 'a'": lambda t, s: _less(t[0], s[0]) and t[1] == "a",
+    "t.id + 1 = s.id": lambda t, s: None if t[0] is None else _equal(t[0] + 1, s[0]),
+}
+#: Conditions of clauses, by the kind of clause.
+CONDITIONS: dict[str, dict[str | None, _Test]] = {
+    "matched": {
+        None: _always,
+        "t.x > s.x": lambda t, s: _less(s[2], t[2]),
+        "s.name = 'a'": lambda _, s: _equal(s[1], "a"),
+        "t.name IS NULL": lambda t, _: t[1] is None,
+    },
+    "not matched": {
+        None: _always,
+        "s.x < 2": lambda _, s: _less(s[2], 2),
+        "name = 'b'": lambda _, s: _equal(s[1], "b"),
+    },
+    "not matched by source": {
+        None: _always,
+        "t.id > 2": lambda t, _: _less(2, t[0]),
+        "x = 1": lambda t, _: _equal(t[2], 1),
+    },
+}
+#: New values by the action, as the dict of a clause and as Python; None takes all columns of the source.
+SETS: dict[str, list[tuple[dict[str, Any] | None, Callable[[Any, Any], Row]]]] = {
+    "matched": [
+        (None, lambda _, s: s),
+        ({"x": "s.x"}, lambda t, s: (t[0], t[1], s[2])),
+        ({"t.name": "t.name", "x": "t.x + s.id"}, lambda t, s: (*t[:2], _sum(t[2], s[0]))),
+        ({"id": "s.id", "name": "'new'"}, lambda t, s: (s[0], "new", t[2])),
+    ],
+    "not matched": [
+        (None, lambda _, s: s),
+        ({"id": "s.id", "x": "s.x + 1"}, lambda _, s: (s[0], None, _sum(s[2], 1))),
+        ({"name": "'inserted'"}, lambda _, __: (None, "inserted", None)),
+    ],
+    "not matched by source": [
+        ({"name": "'gone'"}, lambda t, _: (t[0], "gone", t[2])),
+        ({"x": "t.x + 10", "name": "NULL"}, lambda t, _: (t[0], None, _sum(t[2], 10))),
+    ],
+}
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return None if a is None or b is None else a + b
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A clause: its kind, its action, its condition, and the number of its new values in `SETS`."""
+
+    when: str
+    action: str
+    condition: str | None = None
+    values: int = 0
+
+    def holds(self, t: Any, s: Any) -> bool:
+        return CONDITIONS[self.when][self.condition](t, s) is True
+
+    def new(self, t: Any, s: Any) -> Row:
+        return SETS[self.when][self.values][1](t, s)
+
+
+def merged(target: Sequence[Row], source: Sequence[Row], on: str, clauses: Sequence[Clause]) -> list[Row]:
+    """Return the rows of a table after a merge.
+
+    Raises
+    ------
+    SeveralMatchesError
+        A row of the table matches several rows of the source.
+    """
+    matches = ON[on]
+    matched = [clause for clause in clauses if clause.when == "matched"]
+    is_lone_delete = [(clause.action, clause.condition) for clause in matched] == [("delete", None)]
+    after: list[Row] = []
+    used: set[int] = set()
+    for t in target:
+        found = [number for number, s in enumerate(source) if matches(t, s) is True]
+        used.update(found)
+        counted = found
+        if len(matched) == len(clauses):
+            counted = [number for number in found if any(clause.holds(t, source[number]) for clause in matched)]
+        if matched and len(counted) > 1 and not is_lone_delete:
+            raise SeveralMatchesError
+        kind = "matched" if found else "not matched by source"
+        s = source[(counted or found)[0]] if found else None
+        clause = next((one for one in clauses if one.when == kind and one.holds(t, s)), None)
+        if clause is None:
+            after.append(t)
+        elif clause.action == "update":
+            after.append(clause.new(t, s))
+    for number, s in enumerate(source):
+        if number not in used:
+            clause = next((one for one in clauses if one.when == "not matched" and one.holds(None, s)), None)
+            if clause is not None:
+                after.append(clause.new(None, s))
+    return after
