@@ -142,6 +142,26 @@ def test_rows_are_deleted(root: Path) -> None:
     assert ids_of(DeltaTable(root)) == [1]
 
 
+def test_rows_are_updated(root: Path) -> None:
+    DeltaTable(root).append(_rows(2, 3))
+    (found,) = json_lines("update", root, "--set", "day=day + INTERVAL 1 DAY", "--set", "id=id + 10", "-w", "id >= 2")
+    assert (found["version"], found["metrics"]["numUpdatedRows"]) == (3, 2)
+    rows = sorted((row["id"], row["day"].day) for row in DeltaTable(root).scan().to_arrow().to_pylist())
+    assert rows == [(1, 2), (12, 3), (13, 3)]
+
+
+def test_a_directory_is_converted(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "d" / f"n={number}").mkdir(parents=True)
+        pq.write_table(ids(number), tmp_path / "d" / f"n={number}" / "rows.parquet")
+    (found,) = json_lines("convert", tmp_path / "d", "--partition-by", "n int", "--name", "ours", "-p", "owner=ada")
+    assert (found["version"], found["added_files"], found["added_rows"]) == (0, 2, 2)
+    table = DeltaTable(tmp_path / "d")
+    assert table.scan("n = 2").to_arrow().to_pylist() == [{"id": 2, "n": 2}]
+    assert (table.metadata.name, table.properties) == ("ours", {"owner": "ada"})
+    assert call("convert", tmp_path / "d", "--partition-by", "n int").exit_code == 12
+
+
 def test_columns_and_properties_are_altered(root: Path) -> None:
     changes: list[list[str]] = [
         ["add", "note", "string", "--comment", "free text", "--after", "id"],
@@ -203,6 +223,9 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
         (["append", "{root}", "{rows}", "--format", "csv"], 2, "cannot be read"),
         (["overwrite", "{root}", "{rows}", "--merge-schema", "--replace-schema"], 2, "exclude each other"),
         (["delete", "{root}", "nope = 1"], 2, "nope"),
+        (["update", "{root}"], 2, "--set"),
+        (["update", "{root}", "--set", "id"], 2, "COLUMN=SQL"),
+        (["convert", "{new}"], 3, ""),
         (["alter", "{root}", "add", "x"], 2, "add is followed by NAME TYPE"),
         (["alter", "{root}", "set"], 2, "set is followed by KEY=VALUE"),
         (["alter", "{root}", "set", "owner"], 2, "KEY=VALUE"),

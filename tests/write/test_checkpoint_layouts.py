@@ -307,15 +307,15 @@ def test_the_policy_needs_the_feature(builder: DeltaBuilder) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"spec": 3}, "spec is 3"),
-        ({"naming": "odd"}, "naming is 'odd'"),
-        ({"spec": 2, "naming": "uuid", "format": "orc"}, "format is 'orc'"),
-        ({"naming": "multipart"}, "parts is 1"),
+        ({"spec": 3}, "spec must be 1 or 2, not 3"),
+        ({"naming": "odd"}, "naming must be .*, not 'odd'"),
+        ({"spec": 2, "naming": "uuid", "format": "orc"}, "format must be .*, not 'orc'"),
+        ({"naming": "multipart"}, "parts must be at least 2 .*, not 1"),
         ({"parts": 3}, "only multi-part checkpoints have parts"),
         ({"format": "json"}, "a classic checkpoint has format='parquet'"),
         ({"spec": 2, "embed": True}, "a classic checkpoint has format='parquet' and embed=False"),
-        ({"files_per_sidecar": 5}, "files_per_sidecar is 5"),
-        ({"spec": 2, "files_per_sidecar": 0}, "files_per_sidecar is 0"),
+        ({"files_per_sidecar": 5}, "files_per_sidecar must be a positive number, not 5"),
+        ({"spec": 2, "files_per_sidecar": 0}, "files_per_sidecar must be a positive number, not 0"),
     ],
 )
 def test_forms_that_do_not_exist(wrong: dict[str, Any], message: str) -> None:

@@ -288,7 +288,7 @@ def test_row_tracking_gets_names_for_its_hidden_columns(tmp_path: Path) -> None:
         ({"delta.feature.deletionVectors": "maybe"}, "'maybe'"),
         ({"delta.minWriterVersion": "8"}, "'8'"),
         ({"owner": None}, "None"),
-        ({3: "x"}, "the name of a property is 3"),
+        ({3: "x"}, "the name of a property must be text, not 3"),
     ],
 )
 def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: str) -> None:
@@ -345,7 +345,7 @@ def test_a_table_that_is_there_already(tmp_path: Path) -> None:
         create_table(tmp_path / "t", _COLUMNS)
     found = create_table(tmp_path / "t", _COLUMNS, if_exists="ignore")
     assert (found.version, ids_of(found)) == (1, [1])
-    with pytest.raises(InvalidArgumentError, match="if_exists is 'drop'"):
+    with pytest.raises(InvalidArgumentError, match="if_exists must be one of error, ignore, replace, not 'drop'"):
         create_table(tmp_path / "t", _COLUMNS, if_exists="drop")  # type: ignore[arg-type]
     assert table.refresh().version == 1
 

@@ -81,7 +81,7 @@ def test_a_predicate(tmp_path: Path) -> None:
         ({"format": "iceberg"}, UnsupportedFeatureError, "Iceberg tables cannot be written yet"),
         ({"partition_by": "nope"}, SchemaError, "no column 'nope'"),
         ({"configuration": {"delta.nope": "1"}}, InvalidArgumentError, "no property"),
-        ({"schema_mode": "widen"}, InvalidArgumentError, "schema_mode is 'widen'"),
+        ({"schema_mode": "widen"}, InvalidArgumentError, "schema_mode must be merge or overwrite, not 'widen'"),
         ({"compression": "zip"}, InvalidArgumentError, "not a codec"),
     ],
 )

@@ -24,6 +24,8 @@ COMMANDS = {
     "append": "writes",
     "overwrite": "writes",
     "delete": "writes",
+    "update": "writes",
+    "convert": "writes",
     "alter": "changes",
     "checkpoint": "changes",
     "compact": "changes",

@@ -1,4 +1,4 @@
-"""How the program ends: an error is one line with a hint, and an exit code that a script can act on."""
+"""Ends of the program: an error is one line with a hint, and an exit code that a script can act on."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
     except OSError as error:
         _abandon_output()
         raise _stop(error, str(error), _OTHER, ctx) from None
-    except Exception as error:  # noqa: BLE001 - a bug is reported on one line, too
+    except Exception as error:  # noqa: BLE001 - a bug is also reported on one line
         message = f"{type(error).__name__}: {error}; hint: this is a bug, please report it with --traceback"
         raise _stop(error, message, _OTHER, ctx) from None
 

@@ -1,4 +1,4 @@
-"""Commands that write rows: create, append, overwrite, delete."""
+"""Commands that make tables and write rows: create, convert, append, overwrite, delete, update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deltaberg import DeltaTable
     from deltaberg.delta.table_transaction import TableTransaction
 
-__all__ = ["append", "create", "delete", "overwrite"]
+__all__ = ["append", "convert", "create", "delete", "overwrite", "update"]
 
 _MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
 _FORMAT = click.option(
@@ -206,3 +206,76 @@ def delete(
             return
         result = opened.delete(where, strategy=strategy, user_metadata=message)
     print_result(opened.location, result, as_json)
+
+
+@write_command
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    required=True,
+    callback=pairs,
+    metavar="COLUMN=SQL",
+    help="A column, and its new value as SQL; may be repeated.",
+)
+@click.option("--where", "-w", metavar="SQL", help="Only the rows for which this condition is true.")
+@click.option(
+    "--strategy",
+    type=click.Choice(("merge-on-read", "copy-on-write")),
+    help="By deletion vectors, or by writing files anew; by default as the table says.",
+)
+@_MESSAGE
+def update(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    values: dict[str, str],
+    where: str | None,
+    strategy: str | None,
+    message: str | None,
+) -> None:
+    """Give rows of a Delta table new values in some columns."""
+    opened = _open(table, storage_option)
+    assigned: dict[Any, str] = dict(values)
+    with progress(f"updating {opened.location}"):
+        result = opened.update(assigned, where, strategy=strategy, user_metadata=message)
+    print_result(opened.location, result, as_json)
+
+
+@write_command
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="'NAME TYPE'",
+    help="A column whose values are in the names of directories; may be repeated.",
+)
+@click.option(
+    "--property", "-p", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A table property."
+)
+@click.option("--name", metavar="TEXT", help="The name of the table in its metadata.")
+@click.option("--description", metavar="TEXT", help="The description of the table in its metadata.")
+@click.option("--no-stats", is_flag=True, help="Record no statistics of the files.")
+@_MESSAGE
+def convert(
+    table: str,
+    storage_option: dict[str, str],
+    as_json: bool,
+    partition_by: tuple[str, ...],
+    no_stats: bool,
+    message: str | None,
+    **options: Any,
+) -> None:
+    """Make a Delta table of the Parquet files in a directory, in place."""
+    columns = columns_of(partition_by) if partition_by else None
+    with progress(f"converting {table}"):
+        from deltaberg import convert_to_delta
+
+        result = convert_to_delta(
+            table,
+            partition_by=columns,
+            collect_stats=not no_stats,
+            storage_options=storage_option,
+            user_metadata=message,
+            **options,
+        )
+    print_result(table, result, as_json)

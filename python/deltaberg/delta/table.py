@@ -354,7 +354,7 @@ class DeltaTable(MergingTable):
         return compact_commits(self._log, first, last)
 
     def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
-        """Delete entries of the log that are older than its retention, up to a checkpoint that is old enough, too.
+        """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
 
         The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
         cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by

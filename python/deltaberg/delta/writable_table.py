@@ -23,7 +23,7 @@ __all__ = ["WritableTable"]
 
 
 class WritableTable:
-    """What changes a table. The table object moves to the new version; scans that were made before do not."""
+    """The verbs that change a table. The table object moves to the new version; scans that were made before do not."""
 
     _log: LogDirectory
     _snapshot: Snapshot

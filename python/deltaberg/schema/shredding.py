@@ -27,7 +27,7 @@ _Encode = Callable[[int, dict[str, int]], bytes | None]
 
 @dataclass(frozen=True)
 class VariantLayout:
-    """How a file stores a variant column."""
+    """The layout of a variant column in a file."""
 
     has_value: bool
     shredded: bool

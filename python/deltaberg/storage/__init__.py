@@ -41,7 +41,7 @@ _clients: BoundedCache[Storage] = BoundedCache(128)
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """How stores are opened: with options of the caller, or with those of a vendor. It is small and pickles."""
+    """The options that stores are opened with: those of the caller, or of a vendor. It is small and pickles."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     vendor: Vendor | None = None

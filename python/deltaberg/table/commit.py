@@ -101,7 +101,7 @@ class CommitResult:
     Parameters
     ----------
     version
-        The version of the Delta table that was committed. Where nothing was to be done, the version that is current.
+        The version of the Delta table that was committed. If nothing was to be done, the version that is current.
     token
         What `deltaberg.find_commit` finds the commit by.
     operation

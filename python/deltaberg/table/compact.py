@@ -73,7 +73,7 @@ class Packing:
         checked_number("group_size", self.group_size, 1, "pass a positive number of bytes")
         share = self.max_deleted
         if type(share) not in (int, float) or not 0 <= share <= 1:
-            raise InvalidArgumentError(f"max_deleted is {share!r}", hint="pass a share of the rows, from 0 to 1")
+            raise InvalidArgumentError(f"max_deleted must be a share of the rows, from 0 to 1, not {share!r}")
 
 
 def pack_files(files: Sequence[PackedFile], packing: Packing) -> list[list[PackedFile]]:

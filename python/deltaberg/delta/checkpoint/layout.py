@@ -62,11 +62,11 @@ class CheckpointLayout:
 
     def __post_init__(self) -> None:
         if self.spec not in (1, 2):
-            raise InvalidArgumentError(f"spec is {self.spec!r}", hint="pass 1 or 2")
+            raise InvalidArgumentError(f"spec must be 1 or 2, not {self.spec!r}")
         if self.naming not in _NAMINGS:
-            raise InvalidArgumentError(f"naming is {self.naming!r}", hint=f"pass one of {', '.join(_NAMINGS)}")
+            raise InvalidArgumentError(f"naming must be one of {', '.join(_NAMINGS)}, not {self.naming!r}")
         if self.format not in _FORMATS:
-            raise InvalidArgumentError(f"format is {self.format!r}", hint=f"pass one of {', '.join(_FORMATS)}")
+            raise InvalidArgumentError(f"format must be one of {', '.join(_FORMATS)}, not {self.format!r}")
         if self.spec == 1 and self.naming == "uuid":
             raise InvalidArgumentError(
                 "a checkpoint named by UUID follows specification 2", hint="pass spec=2, or naming='classic'"
@@ -76,9 +76,11 @@ class CheckpointLayout:
                 "a multi-part checkpoint follows specification 1", hint="pass files_per_sidecar to divide the files"
             )
         if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
-            raise InvalidArgumentError(f"parts is {self.parts!r}", hint="pass at least 2 for a multi-part checkpoint")
+            raise InvalidArgumentError(f"parts must be at least 2 for a multi-part checkpoint, not {self.parts!r}")
         if self.naming != "multipart" and self.parts != 1:
-            raise InvalidArgumentError(f"parts is {self.parts!r}", hint="only multi-part checkpoints have parts")
+            raise InvalidArgumentError(
+                f"parts must be 1, not {self.parts!r}, since only multi-part checkpoints have parts"
+            )
         if self.naming != "uuid" and (self.format != "parquet" or self.embed):
             raise InvalidArgumentError(
                 f"a {self.naming} checkpoint has format='parquet' and embed=False", hint="pass naming='uuid'"
@@ -89,7 +91,8 @@ class CheckpointLayout:
         count = self.files_per_sidecar
         if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
             raise InvalidArgumentError(
-                f"files_per_sidecar is {count!r}", hint="pass a positive number, and spec=2, which has sidecars"
+                f"files_per_sidecar must be a positive number, not {count!r}",
+                hint="pass spec=2 with it, which has sidecars",
             )
 
     def names(self, version: int) -> list[str]:

@@ -40,7 +40,7 @@ def check_conditional_put(log: LogDirectory) -> None:
 
 
 class Newer(NamedTuple):
-    """What the log holds from a version on.
+    """The entries of the log from a version on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a writer does for the log after a commit: a checkpoint now and then, and the clean-up that follows it."""
+"""Work of a writer for the log after a commit: a checkpoint now and then, and the clean-up that follows it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_checkpoint_due(snapshot: Snapshot) -> bool:
     """
     text = snapshot.metadata.configuration.get(_INTERVAL, _DEFAULT_INTERVAL).strip()
     if not text.isdigit() or not int(text):
-        raise SchemaError(f"the property {_INTERVAL} is {text!r}", hint="set it to a number of at least 1")
+        raise SchemaError(f"the property {_INTERVAL} must be a number of at least 1, not {text!r}")
     return snapshot.version > 0 and snapshot.version % int(text) == 0
 
 

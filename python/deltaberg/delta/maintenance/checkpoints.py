@@ -127,7 +127,7 @@ def _check_committed(snapshot: Snapshot) -> None:
 
 
 class _Written(NamedTuple):
-    """What was written: names and total size of the main file or the parts, and what ``_last_checkpoint`` says."""
+    """The main file or the parts that were written: names, total size, and what ``_last_checkpoint`` says."""
 
     names: list[str]
     size: int

@@ -31,7 +31,7 @@ _DAY = 86_400_000
 
 @dataclass(frozen=True)
 class LogCleanup:
-    """What a clean-up of the log deleted.
+    """The files that a clean-up of the log deleted.
 
     Parameters
     ----------

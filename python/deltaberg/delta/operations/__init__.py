@@ -1,4 +1,4 @@
-"""What users do to Delta tables: create them, write rows, and change columns, properties and features."""
+"""Operations of users on Delta tables: create them, write rows, and change columns, properties and features."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _READING = 256 << 20
 
 @dataclass(frozen=True)
 class Compaction:
-    """What a compaction is asked for.
+    """The request for a compaction.
 
     Parameters
     ----------

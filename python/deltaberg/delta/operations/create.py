@@ -48,7 +48,7 @@ _MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overw
 
 @dataclass(frozen=True)
 class NewTable:
-    """What a table shall be.
+    """The columns, the partitioning and the metadata of a new table.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def create_table(
         The table is not valid, or needs what is not written yet.
     """
     if if_exists not in _IF_EXISTS:
-        raise InvalidArgumentError(f"if_exists is {if_exists!r}", hint=f"pass one of {', '.join(_IF_EXISTS)}")
+        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {if_exists!r}")
     before = newest_version(log)
     if before is not None and if_exists != "replace":
         _refuse_existing(log, if_exists)

@@ -119,12 +119,12 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
     found = {}
     for name, value in (properties or {}).items():
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"the name of a property is {name!r}", hint="pass text")
+            raise InvalidArgumentError(f"the name of a property must be text, not {name!r}")
         text = str(value).lower() if isinstance(value, bool) else value
         if isinstance(text, int):
             text = str(text)
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"the property {name} is {value!r}", hint="pass text, a number, True or False")
+            raise InvalidArgumentError(f"the property {name} must be text, a number, True or False, not {value!r}")
         _check(name, text)
         found[name] = text
     return found
@@ -141,4 +141,4 @@ def _check(name: str, text: str) -> None:
         )
     is_valid, hint = _KNOWN[name]
     if not is_valid(text):
-        raise InvalidArgumentError(f"the property {name} is {text!r}", hint=f"set it to {hint}")
+        raise InvalidArgumentError(f"the property {name} must be {hint}, not {text!r}")

@@ -60,7 +60,7 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
     for name, value in properties.items():
         if name.startswith(_SUPPORT):
             if value.strip().lower() not in ("supported", "enabled"):
-                raise InvalidArgumentError(f"the property {name} is {value!r}", hint="set it to supported")
+                raise InvalidArgumentError(f"the property {name} must be supported, not {value!r}")
             wanted.add(name.removeprefix(_SUPPORT))
         elif name in (_READER_VERSION, _WRITER_VERSION):
             wanted |= _features_of_version(name, value)
@@ -69,7 +69,7 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
     for feature in FEATURES.values():
         if feature.activated_by is not None:
             activating, values = feature.activated_by
-            # Where a feature has a preview, the property asks for the feature itself.
+            # If a feature has a preview, the property asks for the feature itself.
             if kept.get(activating, "").strip().lower() in values and not feature.name.endswith("-preview"):
                 wanted.add(feature.name)
     if kept.get(_POLICY, "").strip().lower() == "v2":
@@ -86,7 +86,7 @@ def _features_of_version(name: str, value: str) -> set[str]:
     """Return the features that a protocol version implies, which a caller asks for by a property."""
     highest = _LISTING_READER if name == _READER_VERSION else _LISTING_WRITER
     if not value.strip().isdigit() or not 1 <= int(value) <= highest:
-        raise InvalidArgumentError(f"the property {name} is {value!r}", hint=f"pass a version from 1 to {highest}")
+        raise InvalidArgumentError(f"the property {name} must be a version from 1 to {highest}, not {value!r}")
     version = int(value)
     if version == highest:
         return set()

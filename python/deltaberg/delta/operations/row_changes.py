@@ -98,7 +98,7 @@ def scan_to_change(table: Snapshot, condition: Filter | None, timezone: str) -> 
 
 @dataclass
 class _Counts:
-    """What an operation did, by the names of the reference implementation."""
+    """The effect of an operation, by the names of the reference implementation."""
 
     deleted: int | None = 0
     updated: int = 0
@@ -154,7 +154,7 @@ class RowChanges:
         inserted
             Rows that are new.
         added
-            Rows that are new, and that the transaction has added: change data files must have them, too.
+            Rows that are new, and that the transaction has added: change data files must have them as well.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class RowChanges:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What was done, by the names that delta-spark gives to it."""
+        """The effect of the operation, by the names that delta-spark gives to it."""
         counts = self._counts
         return {
             "numAddedFiles": self._new_files,

@@ -28,7 +28,7 @@ _SCHEMA_MODES = (None, "merge", "overwrite")
 
 @dataclass(frozen=True)
 class RowOptions:
-    """How rows are written.
+    """Options of the rows that are written.
 
     Parameters
     ----------
@@ -62,13 +62,14 @@ class RowOptions:
     def __post_init__(self) -> None:
         if self.schema_mode not in _SCHEMA_MODES:
             raise InvalidArgumentError(
-                f"schema_mode is {self.schema_mode!r}", hint="pass merge, overwrite, or leave it out"
+                f"schema_mode must be merge or overwrite, not {self.schema_mode!r}",
+                hint="leave it out to refuse columns that the table lacks",
             )
         if self.timezone is not None:
             zone_of(self.timezone)
         size = self.target_file_size
         if size is not None and (type(size) is not int or size < 1):
-            raise InvalidArgumentError(f"target_file_size is {size!r}", hint="pass a positive number of bytes")
+            raise InvalidArgumentError(f"target_file_size must be a positive number of bytes, not {size!r}")
         if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
             raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
 
@@ -122,7 +123,7 @@ def _prefix_length(table: Snapshot) -> int:
         return 0
     text = table.metadata.configuration.get(_PREFIX_LENGTH, "2").strip()
     if not text.isdigit() or not int(text):
-        raise SchemaError(f"the property {_PREFIX_LENGTH} is {text!r}", hint="set it to a number of at least 1")
+        raise SchemaError(f"the property {_PREFIX_LENGTH} must be a number of at least 1, not {text!r}")
     return int(text)
 
 

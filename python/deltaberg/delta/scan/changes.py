@@ -116,7 +116,7 @@ class ChangesSource(DeltaFiles):
 
     @property
     def layout(self) -> FileLayout:
-        """How data files hold the columns; change data files store the type of each change."""
+        """The layout of the columns in data files; change data files store the type of each change."""
         return replace(super().layout, stored=frozenset({CHANGE_TYPE}))
 
     def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002

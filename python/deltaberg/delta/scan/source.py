@@ -50,7 +50,7 @@ class DeltaFiles(ABC):
 
     @property
     def layout(self) -> FileLayout:
-        """How data files hold the columns."""
+        """The layout of the columns in data files."""
         return FileLayout(by_id=self.snapshot.mapping_mode == "id")
 
     @property
@@ -133,7 +133,7 @@ class SnapshotSource(DeltaFiles):
 
     @property
     def layout(self) -> FileLayout:
-        """How data files hold the columns. Partition values are taken from the log, even where files store them."""
+        """The layout of the columns in data files. Partition values come from the log, even if files store them."""
         return replace(
             super().layout,
             computed=frozenset(self.hidden.names),

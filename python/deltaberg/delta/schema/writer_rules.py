@@ -26,7 +26,7 @@ _IDENTITY = "delta.identity."
 
 
 class IdentityColumn(NamedTuple):
-    """How the values of an identity column are generated; ``high_water_mark`` is None before the first one."""
+    """The rule for the values of an identity column; ``high_water_mark`` is None before the first one."""
 
     start: int
     step: int

@@ -1,4 +1,4 @@
-"""How long removed files, entries of the log and the progress of applications are kept (by table properties)."""
+"""Retention of removed files, of entries of the log and of the progress of applications, by table properties."""
 
 from __future__ import annotations
 

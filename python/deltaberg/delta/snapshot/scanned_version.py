@@ -23,7 +23,7 @@ class ScannedVersion(typing.Protocol):
 
     @property
     def mapping_mode(self) -> str:
-        """How columns are found in files: ``none``, ``name`` or ``id``."""
+        """The way in which columns are found in files: ``none``, ``name`` or ``id``."""
         ...
 
     @property

@@ -25,7 +25,7 @@ class TableConfiguration:
 
     @cached_property
     def mapping_mode(self) -> str:
-        """How columns are found in files: ``none`` (by name), ``name`` (by physical name) or ``id``.
+        """The way in which columns are found in files: ``none`` (by name), ``name`` (by physical name) or ``id``.
 
         Raises
         ------

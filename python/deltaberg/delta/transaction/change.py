@@ -132,7 +132,7 @@ class LogChange:
     def confirm(self) -> Fate:
         """Return whether a log entry that was written is part of the history.
 
-        Where others committed and cleaned up between our listing and our put, the put went into a hole. That takes
+        If others committed and cleaned up between our listing and our put, the put went into a hole. That takes
         long, so only a put that took long is looked at again.
         """
         if self.now() - self._listed < _SUSPICIOUS:

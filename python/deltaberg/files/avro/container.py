@@ -77,7 +77,7 @@ class AvroFile:
 
     @property
     def rows(self) -> int:
-        """How many rows the file holds."""
+        """The number of rows in the file."""
         return sum(block.rows for block in self.blocks)
 
     def read_by_id(

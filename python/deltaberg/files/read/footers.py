@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says: its rows, its columns as table types, and statistics that can be trusted.
+"""Footers of Parquet files: the rows of a file, its columns as table types, and statistics that can be trusted.
 
 Footers are read of files that other libraries wrote. What they say of a column is left out where it may be wrong:
 
@@ -59,7 +59,7 @@ class LeafBounds:
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of a file says.
+    """The contents of a footer.
 
     Parameters
     ----------

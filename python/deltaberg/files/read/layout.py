@@ -1,4 +1,4 @@
-"""How the data files of a table store its columns, as far as that is the same for all of them."""
+"""The layout of a table's columns in its data files, as far as that is the same for all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FileLayout"]
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How data files store the columns of a table. A layout pickles, and is sent once for each scan.
+    """The layout of columns in data files. It pickles, and is sent once for each scan.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class ReadSpec:
 
 @dataclass
 class ReadCounters(Counters):
-    """How much was requested, read and decoded."""
+    """The amounts that were requested, read and decoded."""
 
     requests: int = 0
     bytes_read: int = 0

@@ -33,7 +33,7 @@ _SMALL_CHUNK, _LARGEST_COPY = 16_384, 256 << 20
 
 @dataclass(frozen=True)
 class ParquetOptions:
-    """How Parquet files are written.
+    """Options of the Parquet files that are written.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ParquetOptions:
                 raise InvalidArgumentError(f"{codec!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
         if type(self.row_group_size) is not int or self.row_group_size < 1:
             raise InvalidArgumentError(
-                f"row_group_size is {self.row_group_size!r}", hint="pass a positive number of bytes"
+                f"row_group_size must be a positive number of bytes, not {self.row_group_size!r}"
             )
         for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size"):
             value = getattr(self, name)
@@ -95,7 +95,7 @@ class ParquetOptions:
 
 
 class FileForm:
-    """What all files of one write have in common: their schema, their encoding, and which statistics are taken.
+    """The common part of all files of one write: their schema, their encoding, and which statistics are taken.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class DataFile:
 
 
 class _Sink:
-    """What pyarrow writes to: the output of a store, which is closed or aborted by its owner alone."""
+    """The output of a store, as pyarrow writes to it. It is closed or aborted by its owner alone."""
 
     closed = False
 

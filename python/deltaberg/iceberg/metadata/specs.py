@@ -45,7 +45,7 @@ class PartitionField:
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """How the files of a manifest are partitioned.
+    """The partitioning of the files of a manifest.
 
     ``raw`` is the JSON object that it was read from, without its fields.
     """

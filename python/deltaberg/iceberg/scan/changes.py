@@ -126,7 +126,7 @@ class ChangesSource:
 
     @property
     def layout(self) -> FileLayout:
-        """How data files hold the columns."""
+        """The layout of the columns in data files."""
         return self._source.layout
 
     def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002

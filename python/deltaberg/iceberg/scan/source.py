@@ -138,7 +138,7 @@ class IcebergSource:
 
     @cached_property
     def layout(self) -> FileLayout:
-        """How data files hold the columns."""
+        """The layout of the columns in data files."""
         has_ids = self.metadata.format_version >= _ROW_IDS_SINCE
         row_id, row_version = LINEAGE_COLUMNS if has_ids else (None, None)
         return FileLayout(

@@ -97,7 +97,7 @@ class WriteSpec:
         for name in ("target_size", "open_files", "memory"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number")
+                raise InvalidArgumentError(f"{name} must be a positive number, not {value!r}")
         if not self.stored and len(self.schema):
             raise SchemaError(
                 "every column is a partition column, so that files would hold none",

@@ -1,4 +1,4 @@
-"""What a function is: its name, its arguments, and how a call of it is bound to the types of its arguments."""
+"""Functions: the name of each, its arguments, and how a call of it is bound to the types of its arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Context", "Function", "same_type", "simple", "wrong_types"]
 
 @dataclass(frozen=True)
 class Context:
-    """What a value depends on beside its columns: the zone of its clock, and the time at which it is bound."""
+    """The surroundings of a value: the zone of its clock, and the time at which it is bound."""
 
     zone: dt.tzinfo
     now: dt.datetime

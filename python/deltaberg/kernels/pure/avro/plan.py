@@ -1,4 +1,4 @@
-"""How a block is read, compiled from the writer's schema and the wanted columns."""
+"""The plan by which a block is read, compiled from the writer's schema and the wanted columns."""
 
 from __future__ import annotations
 
