@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.values.by_row import each_row
-from deltaberg.expressions.values.kinds import INTEGER_BITS, is_floating
+from deltaberg.expressions.values.by_row import each_distinct, each_row
+from deltaberg.expressions.values.decimals import NEGATED_DIGITS, negated
+from deltaberg.expressions.values.kinds import FLOAT, INTEGER_BITS, is_floating
 from deltaberg.expressions.values.nodes import Datum, Kernel, Outcome, failed_where
 from deltaberg.kernels.decimals import exact_decimal
-from deltaberg.schema import DataType, arrow_type
+from deltaberg.schema import DataType, Decimal, arrow_type
 
-__all__ = ["absolute", "fit_integer", "integer_limits", "negate", "number_kernel", "without_zero"]
+__all__ = ["absolute", "constant", "fit_integer", "integer_limits", "negate", "number_kernel", "without_zero"]
 
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _PLAIN = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+_ROUNDED = "a decimal of more than 34 digits, which Spark would round, cannot be negated"
 _WIDE = pa.decimal256(20, 0)
 
 
@@ -43,7 +47,7 @@ def without_zero(kernel: Kernel, message: str = "division by zero") -> Kernel:
     """Return a kernel that fails for rows in which the second argument is zero."""
 
     def divide(left: Datum, right: Datum) -> Outcome:
-        zero = pc.equal(right, _constant(0, right.type))
+        zero = pc.equal(right, constant(0, right.type))
         if isinstance(right, pa.Scalar):
             if not zero.as_py():
                 return _outcome(kernel(left, right))
@@ -51,14 +55,15 @@ def without_zero(kernel: Kernel, message: str = "division by zero") -> Kernel:
             right, zero = pa.repeat(right, rows), pa.repeat(zero, rows)
         elif not pc.any(zero).as_py():
             return _outcome(kernel(left, right))
-        found = _outcome(kernel(left, pc.if_else(zero, _constant(1, right.type), right)))
+        found = _outcome(kernel(left, pc.if_else(zero, constant(1, right.type), right)))
         failed = failed_where(found.values, pc.and_(zero, pc.is_valid(left)), message)
         return Outcome(found.values, (*failed.failures, *found.failures))
 
     return divide
 
 
-def _constant(number: int, kind: pa.DataType) -> pa.Scalar:
+def constant(number: int, kind: pa.DataType) -> pa.Scalar:
+    """Return 0 or 1 as a scalar of a type of numbers."""
     if pa.types.is_decimal(kind):
         # A decimal without digits before its point has no one; the least number that is not zero serves as well.
         return pa.scalar(exact_decimal(number, kind.scale), kind)
@@ -120,7 +125,9 @@ def _rest(left: Datum, right: Datum) -> Datum:
 def _floating(operator: str, kind: DataType) -> Kernel:
     if operator in _PLAIN or operator == "/":
         return cast(Kernel, _PLAIN.get(operator, pc.divide))
-    function: Callable[[float, float], float] = _remainder if operator == "%" else _positive_remainder
+    function: Callable[[float, float], float] = _remainder
+    if operator == "pmod":
+        function = partial(_positive_remainder, (lambda x: ctypes.c_float(x).value) if kind == FLOAT else float)
     # Arrow has no remainder of floating point numbers, so it is computed row by row.
     return lambda left, right: each_row(function, arrow_type(kind), "", left, right)
 
@@ -131,13 +138,15 @@ def _remainder(left: float, right: float) -> float:
     return math.fmod(left, right)
 
 
-def _positive_remainder(left: float, right: float) -> float:
+def _positive_remainder(rounded: Callable[[float], float], left: float, right: float) -> float:
     rest = _remainder(left, right)
-    return _remainder(rest + right, right) if rest < 0 else rest
+    return _remainder(rounded(rest + right), right) if rest < 0 else rest
 
 
 def negate(kind: DataType) -> Kernel:
     """Return the kernel of the unary minus."""
+    if isinstance(kind, Decimal) and kind.precision > NEGATED_DIGITS:
+        return lambda values: each_distinct(negated, arrow_type(kind), _ROUNDED, values)
     if kind not in INTEGER_BITS:
         return cast(Kernel, pc.negate)
     return lambda values: _unless_least(kind, pc.negate, values)
@@ -145,6 +154,10 @@ def negate(kind: DataType) -> Kernel:
 
 def absolute(kind: DataType) -> Kernel:
     """Return the kernel of the absolute value."""
+    if isinstance(kind, Decimal) and kind.precision > NEGATED_DIGITS:
+        return lambda values: each_distinct(
+            lambda number: negated(number) if number < 0 else number, arrow_type(kind), _ROUNDED, values
+        )
     if kind not in INTEGER_BITS:
         return cast(Kernel, pc.abs)
     return lambda values: _unless_least(kind, pc.abs, values)

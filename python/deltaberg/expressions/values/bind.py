@@ -264,4 +264,4 @@ def _has(columns: Struct, name: str) -> bool:
 def _literal(value: Literal) -> Node:
     if isinstance(value.type, IntervalType):
         return LiteralNode(value.type, pa.scalar(None), value.value)
-    return LiteralNode(value.type, pa.scalar(value.value, arrow_type(value.type)))
+    return LiteralNode(value.type, pa.scalar(value.value, arrow_type(value.type)), is_written=True)

@@ -37,7 +37,22 @@ def each_row(function: Callable[..., Any], kind: pa.DataType, message: str, *val
                 wrong = True
         results.append(result)
         failed.append(wrong)
-    return failed_where(pa.array(results, kind), pa.array(failed, pa.bool_()), message)
+    try:
+        found = pa.array(results, kind)
+    except (pa.ArrowInvalid, OverflowError):
+        fitting = [_fits(result, kind) for result in results]
+        results = [result if fits else None for result, fits in zip(results, fitting, strict=True)]
+        failed = [wrong or not fits for wrong, fits in zip(failed, fitting, strict=True)]
+        found = pa.array(results, kind)
+    return failed_where(found, pa.array(failed, pa.bool_()), message)
+
+
+def _fits(result: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(result, kind)
+    except (pa.ArrowInvalid, OverflowError):
+        return False
+    return True
 
 
 def each_distinct(function: Callable[[Any], Any], kind: pa.DataType, message: str, values: pa.Array) -> Outcome:

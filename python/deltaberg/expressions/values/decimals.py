@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context
 from decimal import Decimal as PyDecimal
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +14,11 @@ from deltaberg.expressions.values.nodes import Datum, Kernel, Outcome, failed_wh
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.schema import Decimal, arrow_type
 
-__all__ = ["decimal_kernel", "fit_decimal", "fit_exactly"]
+__all__ = ["NEGATED_DIGITS", "decimal_kernel", "fit_decimal", "fit_exactly", "negated"]
 
 _MOST = 76
+#: The most digits that Spark keeps when it negates.
+NEGATED_DIGITS = 34
 #: Room for every exact product and for the digits of every quotient.
 _EXACT = Context(prec=200)
 
@@ -53,7 +56,7 @@ def decimal_kernel(operator: str, left: Decimal, right: Decimal, to: Decimal) ->
     Where exact results have more digits than Arrow's decimals, they are computed row by row.
     """
     message = f"a result does not fit into {to}"
-    by_row = _BY_ROW[operator]
+    by_row = _BY_ROW.get(operator, _EXACT.divide)
 
     def exact(one: Datum, other: Datum) -> Outcome:
         return each_row(lambda x, y: fit_exactly(by_row(x, y), to), arrow_type(to), message, one, other)
@@ -68,6 +71,8 @@ def decimal_kernel(operator: str, left: Decimal, right: Decimal, to: Decimal) ->
     def divided(one: Datum, other: Datum) -> Outcome:
         return fit_decimal(pc.divide(one.cast(numerator), _widened(other, right)), to)
 
+    if operator == "div":
+        return lambda one, other: each_row(partial(_quotient, to), pa.int64(), message, one, other)
     scale = max(left.scale, right.scale)
     if operator in ("+", "-"):
         narrow = max(left.precision - left.scale, right.precision - right.scale) + scale + 1 <= _MOST
@@ -76,12 +81,25 @@ def decimal_kernel(operator: str, left: Decimal, right: Decimal, to: Decimal) ->
         return multiplied if left.precision + right.precision + 1 <= _MOST else exact
     if operator == "/":
         # Arrow cuts the quotient off; one more digit than the result has lets it round.
-        more = max(1, to.scale - left.scale - right.precision)
-        digits = left.precision - left.scale + right.scale + max(6, left.scale + more + right.precision + 1)
+        more = max(0, to.scale - left.scale - right.precision + right.scale)
+        digits = left.precision + more + right.precision + 1
         if digits <= _MOST:
             numerator = pa.decimal256(left.precision + more, left.scale + more)
             return divided
     return exact
+
+
+def negated(number: PyDecimal) -> PyDecimal:
+    """Return a decimal with the other sign.
+
+    Raises
+    ------
+    ArithmeticError
+        If it has more than 34 digits, of which Spark would drop some.
+    """
+    if len(number.as_tuple().digits) > NEGATED_DIGITS:
+        raise OverflowError(f"{number} cannot be negated")
+    return number.copy_negate()
 
 
 def _widened(values: Datum, kind: Decimal) -> Datum:
@@ -96,6 +114,12 @@ def _whole(one: PyDecimal, other: PyDecimal) -> PyDecimal:
     return _EXACT.divide(one, other).to_integral_value(ROUND_DOWN)
 
 
+def _quotient(to: Decimal, one: PyDecimal, other: PyDecimal) -> int:
+    """Return the lowest 64 bits of the quotient, as Spark does."""
+    half = 1 << 63
+    return (int(fit_exactly(_whole(one, other), to)) + half) % (2 * half) - half
+
+
 def _positive_remainder(one: PyDecimal, other: PyDecimal) -> PyDecimal:
     """Return the remainder as Spark's pmod computes it: that of a negative divisor may be negative."""
     rest = _remainder(one, other)
@@ -108,6 +132,5 @@ _BY_ROW = {
     "*": _EXACT.multiply,
     "/": _EXACT.divide,
     "%": _remainder,
-    "div": _whole,
     "pmod": _positive_remainder,
 }

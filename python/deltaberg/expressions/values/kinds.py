@@ -9,6 +9,7 @@ from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Str
 __all__ = [
     "BINARY",
     "BOOLEAN",
+    "BYTE",
     "DATE",
     "DOUBLE",
     "FLOAT",
@@ -134,7 +135,10 @@ def _wider_number(left: DataType, right: DataType) -> DataType:
         if first is None or second is None:
             return DOUBLE
         scale = max(first.scale, second.scale)
-        return bounded_decimal(max(first.precision - first.scale, second.precision - second.scale) + scale, scale)
+        precision = max(first.precision - first.scale, second.precision - second.scale) + scale
+        # The digits before the point are kept first.
+        beyond = max(precision - _MOST_DIGITS, 0)
+        return Decimal(precision - beyond, max(scale - beyond, 0))
     if FLOAT in (left, right) and (is_integral(left) or is_integral(right)):
         return DOUBLE
     return max(left, right, key=_ORDER.index)

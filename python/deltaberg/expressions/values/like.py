@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.values.nodes import Datum, Kernel
+from deltaberg.expressions.values.nodes import Kernel
 
 __all__ = ["like_kernel"]
 
 
-def like_kernel(pattern: str | None, escape: str | None, ignore_case: bool) -> Kernel:
+def like_kernel(pattern: str | None, escape: str | None) -> Kernel:
     """Return the kernel of LIKE with a pattern.
 
     Raises
@@ -22,15 +22,27 @@ def like_kernel(pattern: str | None, escape: str | None, ignore_case: bool) -> K
         If the escape character is followed by nothing that it could escape.
     """
     if pattern is None or escape is None:
-        return lambda values, _: pa.nulls(len(values), pa.bool_())
+        return lambda values: pa.nulls(len(values), pa.bool_())
     if len(escape) != 1:
         raise ExpressionError(f"{escape!r} is not one character", hint="ESCAPE takes one character")
     regex = _regex(pattern, escape)
+    inner = pattern.strip("%")
+    if not set(inner) & {"%", "_", escape} and escape not in ("%", "_"):
+        return _plain(inner, pattern)
+    return lambda values: pc.match_substring_regex(values, regex)
 
-    def match(values: pa.Array, _: Datum) -> pa.Array:
-        return pc.match_substring_regex(values, regex, ignore_case=ignore_case)
 
-    return match
+def _plain(text: str, pattern: str) -> Kernel:
+    """Return the kernel of a pattern that has % at its ends alone."""
+    if not text and pattern:
+        return lambda values: pc.equal(values, values)
+    compute = {
+        (False, False): pc.equal,
+        (False, True): pc.starts_with,
+        (True, False): pc.ends_with,
+        (True, True): pc.match_substring,
+    }[pattern.startswith("%"), pattern.endswith("%")]
+    return lambda values: compute(values, text)
 
 
 def _regex(pattern: str, escape: str) -> str:

@@ -13,16 +13,16 @@ from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, NTZ, TIMESTAMP
 from deltaberg.expressions.values.moments import days_of, year_month_day
-from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome
+from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.tree import Interval, IntervalType
-from deltaberg.expressions.values.zones import to_instant, to_local
+from deltaberg.expressions.values.zones import in_bounds, move_readings, to_local
 
 if TYPE_CHECKING:
     from deltaberg.expressions.values.functions.function import Context
 
-__all__ = ["add_days", "add_months", "month_length", "shifted"]
+__all__ = ["add_days", "add_months", "month_length", "months_later", "shifted"]
 
-_INT64 = (1 << 63) - 1
+_BEYOND = "a timestamp is beyond the timestamps"
 
 
 def shifted(operator: str, left: Node, right: Node, context: Context) -> Node:
@@ -72,7 +72,8 @@ def month_length(year: int, month: int) -> int:
     return days_of(*following, 1) - days_of(year, month, 1)
 
 
-def _months_later(days: int, months: int) -> int:
+def months_later(days: int, months: int) -> int:
+    """Return a date, in days since 1970, some months later, on the last day of the month where it is shorter."""
     year, month, day = year_month_day(days)
     moved = year * 12 + month - 1 + months
     year, month = moved // 12, moved % 12 + 1
@@ -85,42 +86,35 @@ def _months_later(days: int, months: int) -> int:
 def add_months(values: pa.Array, months: int) -> Outcome:
     """Return dates so many months later, on the last day of the month where it is shorter."""
     found = each_distinct(
-        lambda days: _months_later(days, months), pa.int32(), "a date is beyond the dates", values.cast(pa.int32())
+        lambda days: months_later(days, months), pa.int32(), "a date is beyond the dates", values.cast(pa.int32())
     )
     return Outcome(found.values.cast(pa.date32()), found.failures)
 
 
 def _moved(values: pa.Array, months: int, days: int, micros: int, zone: dt.tzinfo) -> Outcome:
     """Move timestamps: whole months and days by the clock of the zone, the rest by the time that passes."""
-    instant = values.cast(pa.timestamp("us", "UTC")) if values.type.tz is None else values
-    local = to_local(instant, zone)
+    moved = Outcome(values.cast(pa.int64()).cast(pa.timestamp("us", "UTC")))
+    if months or days:
+        moved = _by_calendar(moved.values, months, days, zone)
+    if micros:
+        moved = then(
+            moved,
+            lambda moments: each_distinct(
+                lambda moment: in_bounds(moment + micros), pa.int64(), _BEYOND, moments.cast(pa.int64())
+            ),
+        )
+    return Outcome(moved.values.cast(pa.int64()).cast(values.type), moved.failures)
 
+
+def _by_calendar(instants: pa.Array, months: int, days: int, zone: dt.tzinfo) -> Outcome:
     def later(reading: int) -> int:
         day, rest = divmod(reading, DAY_MICROS)
-        moved = (_months_later(day, months) if months else day) + days
-        return _checked(moved * DAY_MICROS + rest)
+        moved = (months_later(day, months) if months else day) + days
+        return in_bounds(moved * DAY_MICROS + rest)
 
-    message = "a timestamp is beyond the timestamps"
-    if months or days:
-        found = each_distinct(later, pa.int64(), message, local.cast(pa.int64()))
-        target, failures = found.values.cast(pa.timestamp("us")), found.failures
-        kept = pc.add(instant.cast(pa.int64()), pc.subtract(target.cast(pa.int64()), local.cast(pa.int64())))
-        kept = kept.cast(pa.timestamp("us", "UTC"))
-        # A reading that occurs twice keeps the offset that it had.
-        instant = pc.if_else(pc.equal(to_local(kept, zone), target), kept, to_instant(target, zone))
-    else:
-        failures = ()
-    if micros:
-        added = each_distinct(lambda moment: _checked(moment + micros), pa.int64(), message, instant.cast(pa.int64()))
-        instant, failures = added.values, (*failures, *added.failures)
-    return Outcome(instant.cast(values.type) if micros else _as(instant, values.type), failures)
+    def move(readings: pa.Array) -> Outcome:
+        found = each_distinct(later, pa.int64(), _BEYOND, readings.cast(pa.int64()))
+        target = Outcome(found.values.cast(pa.timestamp("us")), found.failures)
+        return then(target, lambda wanted: move_readings(instants, readings, wanted, zone))
 
-
-def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values.cast(pa.int64()).cast(kind)
-
-
-def _checked(micros: int) -> int:
-    if not -_INT64 - 1 <= micros <= _INT64:
-        raise OverflowError("beyond the timestamps")
-    return micros
+    return then(to_local(instants, zone), move)

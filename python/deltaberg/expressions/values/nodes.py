@@ -30,6 +30,7 @@ __all__ = [
     "failed_where",
     "folded",
     "spread",
+    "then",
 ]
 
 #: The values of the rows: one each, or the same for all.
@@ -64,6 +65,13 @@ def failed_where(values: Datum, rows: pa.Array, message: str) -> Outcome:
     """Return values of which those rows failed for which the mask is true."""
     rows = rows.fill_null(False)
     return Outcome(values, (Failure(rows, message),) if pc.any(rows).as_py() else ())
+
+
+def then(outcome: Outcome, kernel: Kernel) -> Outcome:
+    """Return the results of a kernel of results, with the failures of both."""
+    found = kernel(outcome.values)
+    last = found if isinstance(found, Outcome) else Outcome(found)
+    return Outcome(last.values, (*outcome.failures, *last.failures))
 
 
 def spread(values: Datum, rows: int) -> pa.Array:
@@ -128,6 +136,8 @@ class LiteralNode(Node):
 
     scalar: pa.Scalar
     value: object = field(default=None, compare=False)
+    #: Whether the literal stands in the text, and is not the result of a function of literals.
+    is_written: bool = False
 
     def evaluate(self, _: Frame) -> Outcome:
         """Return the scalar."""

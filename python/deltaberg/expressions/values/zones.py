@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.values.by_row import each_distinct
+from deltaberg.expressions.values.nodes import Outcome
 
-__all__ = ["find_zone", "local_micros", "to_instant", "to_local", "to_micros"]
+__all__ = ["find_zone", "in_bounds", "move_readings", "to_instant", "to_local", "to_micros"]
+
+_LOCAL, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 _EPOCH = dt.datetime(1970, 1, 1)
 #: The calendar, with its days of the week, repeats after 400 years.
@@ -69,43 +72,63 @@ def _offset(zone: dt.tzinfo, seconds: int, is_local: bool) -> int:
     return offset // dt.timedelta(seconds=1)
 
 
-def local_micros(zone: dt.tzinfo, micros: int) -> int:
-    """Return the reading of a zone's clock at an instant, both in microseconds since 1970."""
-    return micros + _offset(zone, micros // 1_000_000, is_local=False) * 1_000_000
-
-
 def to_micros(zone: dt.tzinfo, micros: int) -> int:
     """Return the instant at which a zone's clock shows a reading, both in microseconds since 1970."""
-    return micros - _offset(zone, micros // 1_000_000, is_local=True) * 1_000_000
+    return in_bounds(micros - _offset(zone, micros // 1_000_000, is_local=True) * 1_000_000)
 
 
-def to_local(values: pa.Array, zone: dt.tzinfo) -> pa.Array:
+def in_bounds(micros: int) -> int:
+    """Return microseconds.
+
+    Raises
+    ------
+    OverflowError
+        If they do not fit into 64 bits.
+    """
+    if not -(1 << 63) <= micros < 1 << 63:
+        raise OverflowError("beyond the timestamps")
+    return micros
+
+
+def to_local(values: pa.Array, zone: dt.tzinfo) -> Outcome:
     """Return the readings of a zone's clock at instants."""
     fixed = _fixed_offset(zone)
     if fixed is not None:
-        return _moved(values, fixed)
+        return _moved(values, fixed, _LOCAL)
     if _is_known(values) and isinstance(zone, ZoneInfo):
         try:
-            return pc.local_timestamp(values.cast(pa.timestamp("us", str(zone))))
+            return Outcome(pc.local_timestamp(values.cast(pa.timestamp("us", str(zone)))))
         except pa.ArrowInvalid:
             # There is no database of zones.
             pass
-    return _by_distinct(values, lambda micros: local_micros(zone, micros), pa.timestamp("us"))
+
+    def local(micros: int) -> int:
+        return in_bounds(micros + _offset(zone, micros // 1_000_000, is_local=False) * 1_000_000)
+
+    return _by_distinct(values, local, _LOCAL)
 
 
-def to_instant(values: pa.Array, zone: dt.tzinfo) -> pa.Array:
+def to_instant(values: pa.Array, zone: dt.tzinfo) -> Outcome:
     """Return the instants at which a zone's clock shows readings."""
     fixed = _fixed_offset(zone)
     if fixed is not None:
-        return _moved(values, -fixed).cast(pa.timestamp("us", "UTC"))
+        return _moved(values, -fixed, _INSTANT)
     if _is_known(values) and isinstance(zone, ZoneInfo):
         try:
             found = pc.assume_timezone(values, str(zone), ambiguous="earliest", nonexistent="raise")
-            return found.cast(pa.timestamp("us", "UTC"))
+            return Outcome(found.cast(_INSTANT))
         except pa.ArrowInvalid:
             # A reading is skipped, or there is no database of zones.
             pass
-    return _by_distinct(values, lambda micros: to_micros(zone, micros), pa.timestamp("us", "UTC"))
+    return _by_distinct(values, lambda micros: to_micros(zone, micros), _INSTANT)
+
+
+def move_readings(instants: pa.Array, readings: pa.Array, target: pa.Array, zone: dt.tzinfo) -> Outcome:
+    """Return the instants of target readings. One that occurs twice keeps the offset that its instant had before."""
+    moved = pc.subtract(target.cast(pa.int64()), readings.cast(pa.int64()))
+    kept = pc.add(instants.cast(pa.int64()), moved).cast(_INSTANT)
+    shown, found = to_local(kept, zone), to_instant(target, zone)
+    return Outcome(pc.if_else(pc.equal(shown.values, target), kept, found.values), found.failures)
 
 
 def _fixed_offset(zone: dt.tzinfo) -> int | None:
@@ -115,9 +138,12 @@ def _fixed_offset(zone: dt.tzinfo) -> int | None:
     return 0 if str(zone) in ("UTC", "Etc/UTC") else None
 
 
-def _moved(values: pa.Array, micros: int) -> pa.Array:
-    plain = values.cast(pa.timestamp("us"))
-    return pc.add(plain, pa.scalar(micros, pa.duration("us"))) if micros else plain
+def _moved(values: pa.Array, micros: int, kind: pa.DataType) -> Outcome:
+    plain = values.cast(pa.int64())
+    try:
+        return Outcome((pc.add_checked(plain, pa.scalar(micros)) if micros else plain).cast(kind))
+    except pa.ArrowInvalid:
+        return _by_distinct(values, lambda moment: in_bounds(moment + micros), kind)
 
 
 def _is_known(values: pa.Array) -> bool:
@@ -126,5 +152,6 @@ def _is_known(values: pa.Array) -> bool:
     return first is None or (first >= _KNOWN_FROM * 1_000_000 and last < _KNOWN_UNTIL * 1_000_000)
 
 
-def _by_distinct(values: pa.Array, move: Callable[[int], int], kind: pa.DataType) -> pa.Array:
-    return pa.array(each_distinct(move, pa.int64(), "", values.cast(pa.int64())).values).cast(kind)
+def _by_distinct(values: pa.Array, move: Callable[[int], int], kind: pa.DataType) -> Outcome:
+    found = each_distinct(move, pa.int64(), "a timestamp is beyond the timestamps", values.cast(pa.int64()))
+    return Outcome(found.values.cast(kind), found.failures)

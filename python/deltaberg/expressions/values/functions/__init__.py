@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from deltaberg.expressions.values.functions.conversions import CONVERSIONS
+from deltaberg.expressions.values.functions.dates import DATES
+from deltaberg.expressions.values.functions.digests import DIGESTS
 from deltaberg.expressions.values.functions.function import Context, Function
+from deltaberg.expressions.values.functions.nested import NESTED
+from deltaberg.expressions.values.functions.numbers import NUMBERS
 from deltaberg.expressions.values.functions.operators import OPERATORS
+from deltaberg.expressions.values.functions.patterns import PATTERNS
 from deltaberg.expressions.values.functions.text import TEXT
 
-__all__ = ["FUNCTIONS", "Context", "Function"]
+__all__ = ["FUNCTIONS", "SECTIONS", "Context", "Function"]
 
+#: The functions by what they are for, in the order of the documentation.
+SECTIONS: dict[str, dict[str, Function]] = {
+    "Operators and conditions": OPERATORS,
+    "Casts": CONVERSIONS,
+    "Numbers": NUMBERS,
+    "Text": TEXT,
+    "Patterns": PATTERNS,
+    "Dates and timestamps": DATES,
+    "Arrays, maps and structs": NESTED,
+    "Digests": DIGESTS,
+}
 #: All functions, by their names in lower case.
-FUNCTIONS: dict[str, Function] = {**OPERATORS, **TEXT}
+FUNCTIONS: dict[str, Function] = {name: known for section in SECTIONS.values() for name, known in section.items()}

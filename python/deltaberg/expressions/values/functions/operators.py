@@ -15,6 +15,7 @@ from deltaberg.expressions.values.decimals import decimal_kernel
 from deltaberg.expressions.values.functions.function import Context, Function, same_type, wrong_types
 from deltaberg.expressions.values.kinds import (
     BOOLEAN,
+    BYTE,
     DOUBLE,
     LONG,
     STRING,
@@ -52,11 +53,10 @@ def arithmetic(operator: str, context: Context, left: Node, right: Node) -> Node
     if isinstance(left.type, Decimal) and isinstance(right.type, Decimal):
         result = result_decimal(operator, left.type, right.type)
         if operator == "div":
-            # The quotient is a decimal without fraction first, and then a long.
             whole = left.type.precision - left.type.scale + right.type.scale
             quotient = Decimal(min(max(whole, 1), 38), 0)
             kernel = decimal_kernel(operator, left.type, right.type, quotient)
-            return context.cast(CallNode(quotient, operator, (left, right), without_zero(kernel), True), LONG)
+            return CallNode(LONG, operator, (left, right), without_zero(kernel), last_first)
         kernel, kind = decimal_kernel(operator, left.type, right.type, result), cast(DataType, result)
     else:
         kind = left.type
@@ -92,7 +92,10 @@ def _literal_as_decimal(node: Node, other: Node) -> Node:
     """Return a whole number beside a decimal as the narrowest decimal that holds it."""
     if (
         isinstance(node, LiteralNode)
+        and node.is_written
         and is_integral(node.type)
+        # Spark overlooks literals of this type.
+        and node.type != BYTE
         and isinstance(other.type, Decimal)
         and node.scalar.is_valid
     ):

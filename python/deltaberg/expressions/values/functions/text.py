@@ -1,4 +1,4 @@
-"""Functions of text. A character is a Unicode code point."""
+"""Functions of text. A character is a Unicode code point, and positions count from 1."""
 
 from __future__ import annotations
 
@@ -8,41 +8,324 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
-from deltaberg.expressions.values.by_row import each_distinct
-from deltaberg.expressions.values.functions.function import Context, Function, simple
-from deltaberg.expressions.values.kinds import BOOLEAN, STRING
-from deltaberg.expressions.values.like import like_kernel
-from deltaberg.expressions.values.nodes import CallNode, Datum, Kernel, LiteralNode, Node, Outcome
+from deltaberg.expressions.values.by_row import each_distinct, each_row
+from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
+from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, INTEGER, STRING
+from deltaberg.expressions.values.nodes import CallNode, Datum, Kernel, Node, Outcome, spread
 
-__all__ = ["TEXT"]
+__all__ = ["TEXT", "is_ascii", "lowered"]
 
-
-def _like(name: str, summary: str, ignore_case: bool) -> Function:
-    def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        subject, pattern, *rest = (context.convert(node, STRING, name) for node in nodes)
-        escape = rest[0] if rest else None
-        if not isinstance(pattern, LiteralNode) or not (escape is None or isinstance(escape, LiteralNode)):
-            raise UnsupportedExpressionError(f"{name} with a pattern that is not a literal cannot be evaluated")
-        mark = "\\" if escape is None else escape.scalar.as_py()
-        return CallNode(BOOLEAN, name, (subject, pattern), like_kernel(pattern.scalar.as_py(), mark, ignore_case))
-
-    return Function(name, "text, pattern", summary, (2, 3), bind)
+_TEXT_TYPE = pa.string()
+_MOST = (1 << 31) - 1
 
 
-def _changed_case(ascii_only: Callable[[pa.Array], pa.Array], change: Callable[[str], str]) -> Kernel:
+def is_ascii(values: Datum) -> bool:
+    """Return whether all texts consist of ASCII characters, of which each is one byte."""
+    return pc.all(spread(pc.string_is_ascii(values), 1)).as_py() is not False
+
+
+def _changed_case(ascii_only: Callable[[Datum], Datum], change: Callable[[str], str]) -> Kernel:
     """Return the kernel of a change of case. Characters beyond ASCII can change into several, or by what follows."""
 
     def convert(values: pa.Array) -> Datum | Outcome:
-        if pc.all(pc.string_is_ascii(values)).as_py() is not False:
-            return ascii_only(values)
-        return each_distinct(change, pa.string(), "", values)
+        return ascii_only(values) if is_ascii(values) else each_distinct(change, _TEXT_TYPE, "", values)
 
     return convert
 
 
+_lower = _changed_case(pc.ascii_lower, str.lower)
+_upper = _changed_case(pc.ascii_upper, str.upper)
+
+
+def lowered(values: pa.Array) -> Datum | Outcome:
+    """Return texts in lower case."""
+    return _lower(values)
+
+
+def _trimmed(trim: Callable[..., pa.Array], strip: Callable[[str, str], str], reverse: bool) -> Kernel:
+    """Return the kernel of a function that takes characters off the ends of text, by default blanks."""
+
+    def convert(*given: Datum) -> Datum | Outcome:
+        text, *rest = reversed(given) if reverse else given
+        if not rest:
+            return trim(text, " ")
+        characters = rest[0]
+        if isinstance(characters, pa.Scalar) and characters.is_valid and isinstance(text, pa.Array):
+            return trim(text, characters.as_py()) if characters.as_py() else text
+        return each_row(strip, _TEXT_TYPE, "", text, characters)
+
+    return convert
+
+
+def _length(context: Context, nodes: Sequence[Node]) -> Node:
+    (node,) = nodes
+    if node.type == BINARY:
+        return CallNode(INTEGER, "length", (node,), lambda values: pc.binary_length(values).cast(pa.int32()))
+    node = context.convert(node, STRING, "length")
+    return CallNode(INTEGER, "length", (node,), lambda values: pc.utf8_length(values).cast(pa.int32()))
+
+
+def _octet_length(context: Context, nodes: Sequence[Node]) -> Node:
+    node = nodes[0] if nodes[0].type == BINARY else context.convert(nodes[0], STRING, "octet_length")
+    return CallNode(INTEGER, "octet_length", (node,), lambda values: pc.binary_length(values).cast(pa.int32()))
+
+
+def _cut(text: str, position: int, length: int) -> str:
+    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
+    return text[max(start, 0) : max(min(start + length, _MOST), 0)]
+
+
+def _substring(text: Datum, position: Datum, length: Datum | None = None) -> Datum | Outcome:
+    if length is None:
+        length = pa.scalar(_MOST, pa.int32())
+    fixed = isinstance(text, pa.Array) and isinstance(position, pa.Scalar) and isinstance(length, pa.Scalar)
+    if fixed and position.is_valid and length.is_valid and position.as_py() >= 0:
+        start = max(position.as_py() - 1, 0)
+        return pc.utf8_slice_codeunits(text, start, max(start, min(start + length.as_py(), _MOST)))
+    return each_row(_cut, _TEXT_TYPE, "", text, position, length)
+
+
+def _left(text: Datum, length: Datum) -> Datum | Outcome:
+    return _substring(text, pa.scalar(1, pa.int32()), length)
+
+
+def _right(text: Datum, length: Datum) -> Outcome:
+    return each_row(lambda whole, count: whole[-count:] if count > 0 else "", _TEXT_TYPE, "", text, length)
+
+
+def _concat(context: Context, nodes: Sequence[Node]) -> Node:
+    if any(not _is_text(node) for node in nodes):
+        raise UnsupportedExpressionError("concat of arrays, maps or structs cannot be evaluated")
+    kind = BINARY if nodes and all(node.type == BINARY for node in nodes) else STRING
+    arguments = tuple(context.convert(node, kind, "concat") for node in nodes)
+    return CallNode(kind, "concat", arguments, _joined, eager=True)
+
+
+def _is_text(node: Node) -> bool:
+    return node.type in (STRING, BINARY) or (not hasattr(node.type, "element") and not hasattr(node.type, "fields"))
+
+
+def _joined(*values: Datum) -> pa.Array:
+    between = pa.scalar("" if pa.types.is_string(values[0].type) else b"", values[0].type)
+    return pc.binary_join_element_wise(*values, between, null_handling="emit_null")
+
+
+def _concat_ws(context: Context, nodes: Sequence[Node]) -> Node:
+    if any(not _is_text(node) for node in nodes):
+        raise UnsupportedExpressionError("concat_ws of arrays cannot be evaluated")
+    arguments = tuple(context.convert(node, STRING, "concat_ws") for node in nodes)
+
+    def join(separator: Datum, *values: Datum) -> pa.Array:
+        if not values:
+            return pc.if_else(pc.is_valid(separator), "", separator)
+        rows = next(len(value) for value in (separator, *values) if isinstance(value, pa.Array))
+        # Without any value Arrow leaves the row out.
+        first = pc.if_else(pc.is_null(pc.coalesce(*(spread(value, rows) for value in values))), "", values[0])
+        return pc.binary_join_element_wise(first, *values[1:], separator, null_handling="skip")
+
+    return CallNode(STRING, "concat_ws", arguments, join, eager=True)
+
+
+def _replace(text: Datum, search: Datum, other: Datum | None = None) -> Datum | Outcome:
+    if other is None:
+        other = pa.scalar("")
+    if isinstance(text, pa.Array) and all(isinstance(part, pa.Scalar) and part.is_valid for part in (search, other)):
+        return pc.replace_substring(text, search.as_py(), other.as_py()) if search.as_py() else text
+    return each_row(
+        lambda whole, part, new: whole.replace(part, new) if part else whole, _TEXT_TYPE, "", text, search, other
+    )
+
+
+def _padded(on_left: bool) -> Kernel:
+    def pad(text: str, length: int, filler: str) -> str:
+        missing = length - len(text)
+        if missing <= 0 or not filler:
+            return text[: max(length, 0)]
+        more = (filler * (missing // len(filler) + 1))[:missing]
+        return more + text if on_left else text + more
+
+    def convert(text: Datum, length: Datum, filler: Datum | None = None) -> Outcome:
+        return each_row(pad, _TEXT_TYPE, "", text, length, pa.scalar(" ") if filler is None else filler)
+
+    return convert
+
+
+def _position(text: Datum, part: Datum) -> Datum | Outcome:
+    known = isinstance(text, pa.Array) and isinstance(part, pa.Scalar) and part.is_valid and part.as_py()
+    if known and is_ascii(text):
+        return pc.add(pc.find_substring(text, part.as_py()), pa.scalar(1, pa.int32()))
+    return each_row(lambda whole, piece: whole.find(piece) + 1, pa.int32(), "", text, part)
+
+
+def _tested(compute: Callable[..., pa.Array], test: Callable[[str, str], bool]) -> Kernel:
+    def convert(text: Datum, part: Datum) -> Datum | Outcome:
+        if isinstance(part, pa.Scalar) and part.is_valid and isinstance(text, pa.Array):
+            return compute(text, part.as_py())
+        return each_row(test, pa.bool_(), "", text, part)
+
+    return convert
+
+
+def _split_part(text: Datum, delimiter: Datum, number: Datum) -> Outcome:
+    def part(whole: str, mark: str, at: int) -> str:
+        if at == 0:
+            raise ValueError
+        parts = whole.split(mark) if mark else [whole]
+        return parts[at - 1 if at > 0 else at] if abs(at) <= len(parts) else ""
+
+    return each_row(part, _TEXT_TYPE, "split_part counts from 1, not from 0", text, delimiter, number)
+
+
+def _repeat(text: Datum, count: Datum) -> pa.Array:
+    rows = next(len(value) for value in (text, count) if isinstance(value, pa.Array))
+    return pc.binary_repeat(spread(text, rows), pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False))
+
+
+def _translate(text: Datum, given: Datum, wanted: Datum) -> Outcome:
+    def change(whole: str, before: str, after: str) -> str:
+        table: dict[int, str] = {}
+        for number, mark in enumerate(before):
+            table.setdefault(ord(mark), after[number : number + 1])
+        return whole.translate(table)
+
+    return each_row(change, _TEXT_TYPE, "", text, given, wanted)
+
+
+def _ascii(values: pa.Array) -> Outcome:
+    return each_distinct(lambda text: ord(text[0]) if text else 0, pa.int32(), "", values)
+
+
+def _concatenation(context: Context, nodes: Sequence[Node]) -> Node:
+    if len(nodes) != 2:
+        raise wrong_types("||", nodes)
+    return _concat(context, nodes)
+
+
+def _trim(name: str, summary: str, kernel: Kernel, counts: int) -> Function:
+    return simple(name, "text", summary, [STRING] * counts, STRING, kernel, optional=counts - 1)
+
+
+_LEFT = _trimmed(pc.utf8_ltrim, str.lstrip, reverse=True)
+_RIGHT = _trimmed(pc.utf8_rtrim, str.rstrip, reverse=True)
+_BOTH = _trimmed(pc.utf8_trim, str.strip, reverse=False)
 _LIST = [
-    simple("upper", "text", "the text in upper case", [STRING], STRING, _changed_case(pc.ascii_upper, str.upper)),
-    simple("lower", "text", "the text in lower case", [STRING], STRING, _changed_case(pc.ascii_lower, str.lower)),
-    _like("like", "whether the text matches a pattern of % and _", False),
+    *(simple(name, "text", "the text in upper case", [STRING], STRING, _upper) for name in ("upper", "ucase")),
+    *(simple(name, "text", "the text in lower case", [STRING], STRING, lowered) for name in ("lower", "lcase")),
+    _trim(
+        "trim",
+        "the text without blanks at its ends; trim(BOTH c FROM text) takes any of the characters c off",
+        _BOTH,
+        1,
+    ),
+    simple("btrim", "text, c", "the text without any of the characters c at its ends", [STRING] * 2, STRING, _BOTH, 1),
+    simple(
+        "ltrim", "c, text", "the text without blanks, or the characters c, at its start", [STRING] * 2, STRING, _LEFT, 1
+    ),
+    simple(
+        "rtrim", "c, text", "the text without blanks, or the characters c, at its end", [STRING] * 2, STRING, _RIGHT, 1
+    ),
+    *(
+        Function(name, "text", "number of characters; of bytes, for binary", (1, 1), _length)
+        for name in ("length", "len", "char_length", "character_length")
+    ),
+    Function("octet_length", "text", "number of bytes in UTF-8", (1, 1), _octet_length),
+    *(
+        simple(
+            name,
+            "text, position, length",
+            "part of the text; a negative position counts from the end",
+            [STRING, INTEGER, INTEGER],
+            STRING,
+            _substring,
+            optional=1,
+        )
+        for name in ("substring", "substr")
+    ),
+    simple("left", "text, n", "the first n characters", [STRING, INTEGER], STRING, _left),
+    simple("right", "text, n", "the last n characters", [STRING, INTEGER], STRING, _right),
+    Function("concat", "x, ...", "texts one after the other; null if one is null", (1, None), _concat),
+    Function("||", "x, y", "two texts one after the other", (2, 2), _concatenation),
+    Function(
+        "concat_ws", "separator, x, ...", "texts that are not null, with a separator between", (1, None), _concat_ws
+    ),
+    simple(
+        "replace",
+        "text, x, y",
+        "the text with y for each x; without y, x is deleted",
+        [STRING] * 3,
+        STRING,
+        _replace,
+        1,
+    ),
+    simple(
+        "lpad",
+        "text, n, c",
+        "the text cut or filled on the left to n characters",
+        [STRING, INTEGER, STRING],
+        STRING,
+        _padded(True),
+        1,
+    ),
+    simple(
+        "rpad",
+        "text, n, c",
+        "the text cut or filled on the right to n characters",
+        [STRING, INTEGER, STRING],
+        STRING,
+        _padded(False),
+        1,
+    ),
+    simple("instr", "text, x", "the position of x in the text, 0 if it is not there", [STRING] * 2, INTEGER, _position),
+    simple(
+        "locate",
+        "x, text",
+        "the position of x in the text, 0 if it is not there",
+        [STRING] * 2,
+        INTEGER,
+        lambda part, text: _position(text, part),
+    ),
+    simple(
+        "startswith",
+        "text, x",
+        "whether the text begins with x",
+        [STRING] * 2,
+        BOOLEAN,
+        _tested(pc.starts_with, str.startswith),
+    ),
+    simple(
+        "endswith",
+        "text, x",
+        "whether the text ends with x",
+        [STRING] * 2,
+        BOOLEAN,
+        _tested(pc.ends_with, str.endswith),
+    ),
+    simple(
+        "contains",
+        "text, x",
+        "whether x is in the text",
+        [STRING] * 2,
+        BOOLEAN,
+        _tested(pc.match_substring, str.__contains__),
+    ),
+    simple(
+        "split_part",
+        "text, x, n",
+        "the nth part of the text between the x, counted from the end if n is negative",
+        [STRING, STRING, INTEGER],
+        STRING,
+        _split_part,
+    ),
+    simple("repeat", "text, n", "the text n times", [STRING, INTEGER], STRING, _repeat),
+    simple("reverse", "text", "the characters in reverse order", [STRING], STRING, pc.utf8_reverse),
+    simple(
+        "translate",
+        "text, x, y",
+        "the text with each character of x replaced by that of y",
+        [STRING] * 3,
+        STRING,
+        _translate,
+    ),
+    simple("ascii", "text", "the code point of the first character, 0 for no text", [STRING], INTEGER, _ascii),
 ]
 TEXT = {function.name: function for function in _LIST}

@@ -1,0 +1,295 @@
+"""Functions of dates and timestamps. The clock is that of the zone in which a value is bound."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import UnsupportedExpressionError
+from deltaberg.expressions.values.arithmetic import fit_integer
+from deltaberg.expressions.values.by_row import each_distinct, each_row
+from deltaberg.expressions.values.casts import midnight
+from deltaberg.expressions.values.date_parts import (
+    DATE_PARTS,
+    TIME_PARTS,
+    UNITS,
+    cut_days,
+    floor_divide,
+    time_of_day,
+)
+from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
+from deltaberg.expressions.values.intervals import DAY_MICROS
+from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
+from deltaberg.expressions.values.moments import days_of, format_date, year_month_day
+from deltaberg.expressions.values.moves import add_days, month_length, months_later
+from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, then
+from deltaberg.expressions.values.zones import move_readings, to_local
+from deltaberg.schema import DataType, Decimal
+
+__all__ = ["DATES"]
+
+_PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|[^A-Za-z'\[\]{}#]|'[^']+'")
+
+
+def _readings(context: Context, node: Node, function: str) -> Node:
+    """Return a timestamp or date as the reading of a clock, which is a timestamp_ntz."""
+    if node.type in (STRING, VOID, DATE):
+        node = context.convert(node, TIMESTAMP, function)
+    if node.type not in (NTZ, TIMESTAMP):
+        raise wrong_types(function, (node,))
+    return context.cast(node, NTZ)
+
+
+def _date_part(name: str, summary: str, part: str | None = None) -> Function:
+    compute = DATE_PARTS[part or name]
+    return simple(name, "date", summary, [DATE], INTEGER, compute)
+
+
+def _time_part(name: str, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        return CallNode(INTEGER, name, (_readings(context, nodes[0], name),), lambda values: _part_of_day(values, name))
+
+    return Function(name, "timestamp", summary, (1, 1), bind)
+
+
+def _part_of_day(values: pa.Array, name: str) -> pa.Array:
+    unit, count = TIME_PARTS[name]
+    found = floor_divide(time_of_day(values), unit)
+    return pc.subtract(found, pc.multiply(floor_divide(found, count), pa.scalar(count))).cast(pa.int32())
+
+
+_EXTRACTED = {
+    **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
+    **dict.fromkeys(("yearofweek",), "yearofweek"),
+    **dict.fromkeys(("quarter", "qtr"), "quarter"),
+    **dict.fromkeys(("month", "mon", "mons", "months"), "month"),
+    **dict.fromkeys(("week", "w", "weeks"), "weekofyear"),
+    **dict.fromkeys(("day", "d", "days"), "day"),
+    **dict.fromkeys(("dayofweek", "dow"), "dayofweek"),
+    **dict.fromkeys(("dayofweek_iso", "dow_iso"), "dayofweek_iso"),
+    "doy": "dayofyear",
+    **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
+    **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
+    **dict.fromkeys(("second", "s", "sec", "seconds", "secs"), "second"),
+}
+
+
+def _extract(context: Context, nodes: Sequence[Node]) -> Node:
+    field, source = nodes
+    name = field.scalar.as_py() if isinstance(field, LiteralNode) and field.type == STRING else None
+    part = _EXTRACTED.get(str(name).lower())
+    if part is None:
+        raise UnsupportedExpressionError(f"date_part of {name!r} cannot be evaluated")
+    if part == "second":
+        readings = _readings(context, source, "date_part")
+        kind = Decimal(8, 6)
+        return CallNode(kind, "second", (readings,), _seconds_with_fraction)
+    if part in TIME_PARTS:
+        return DATES[part].bind(context, (source,))
+    date = context.convert(source, DATE, "date_part")
+    return CallNode(INTEGER, part, (date,), DATE_PARTS[part])
+
+
+def _seconds_with_fraction(values: pa.Array) -> pa.Array:
+    micros = time_of_day(values)
+    rest = pc.subtract(micros, pc.multiply(floor_divide(micros, 60_000_000), pa.scalar(60_000_000)))
+    whole = rest.cast(pa.decimal128(19, 0)).cast(pa.decimal128(25, 6))
+    scaled = pc.multiply(whole.cast(pa.decimal256(25, 6)), pa.scalar("0.000001").cast(pa.decimal256(7, 6)))
+    return scaled.cast(pa.decimal128(8, 6))
+
+
+def _added(sign: int) -> Callable[[Datum, Datum], pa.Array]:
+    def move(dates: Datum, days: Datum) -> pa.Array:
+        return add_days(dates, days if sign > 0 else pc.negate(days))
+
+    return move
+
+
+def _date_add(name: str, sign: int, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        date = context.convert(nodes[0], DATE, name)
+        days = nodes[1]
+        if is_integral(days.type) and days.type == LONG:
+            raise wrong_types(name, nodes)
+        return CallNode(DATE, name, (date, context.convert(days, INTEGER, name)), _added(sign))
+
+    return Function(name, "date, days", summary, (2, 2), bind)
+
+
+def _difference(end: Datum, start: Datum) -> pa.Array:
+    return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
+
+
+def _months_added(dates: Datum, months: Datum) -> Outcome:
+    found = each_row(months_later, pa.int32(), "a date is beyond the dates", dates.cast(pa.int32()), months)
+    return Outcome(found.values.cast(pa.date32()), found.failures)
+
+
+def _last_day(values: pa.Array) -> pa.Array:
+    def last(days: int) -> int:
+        year, month, _ = year_month_day(days)
+        return days_of(year, month, month_length(year, month))
+
+    return each_distinct(last, pa.int32(), "", values.cast(pa.int32())).values.cast(pa.date32())
+
+
+def _unit(node: Node, function: str) -> str | None:
+    if not isinstance(node, LiteralNode) or node.type != STRING:
+        raise UnsupportedExpressionError(f"{function} to a unit that is not a literal cannot be evaluated")
+    return UNITS.get(str(node.scalar.as_py()).lower())
+
+
+def _trunc(context: Context, nodes: Sequence[Node]) -> Node:
+    date, unit = context.convert(nodes[0], DATE, "trunc"), _unit(nodes[1], "trunc")
+    if unit not in ("year", "quarter", "month", "week"):
+        return LiteralNode(DATE, pa.scalar(None, pa.date32()))
+    return CallNode(DATE, "trunc", (date,), lambda values: cut_days(values, unit))
+
+
+def _date_trunc(context: Context, nodes: Sequence[Node]) -> Node:
+    unit, moment = _unit(nodes[0], "date_trunc"), nodes[1]
+    if moment.type in (STRING, VOID, DATE, NTZ):
+        moment = context.cast(moment, TIMESTAMP)
+    if moment.type != TIMESTAMP:
+        raise wrong_types("date_trunc", nodes)
+    if unit is None:
+        return LiteralNode(TIMESTAMP, pa.scalar(None, pa.timestamp("us", "UTC")))
+    zone = context.zone
+
+    def cut(values: pa.Array) -> pa.Array | Outcome:
+        step = {"millisecond": 1000, "second": 1_000_000, "microsecond": 1}.get(unit)
+        if step is not None:
+            whole = pc.multiply(floor_divide(values.cast(pa.int64()), step), pa.scalar(step))
+            return whole.cast(values.type)
+        return then(to_local(values, zone), lambda readings: cut_readings(values, readings))
+
+    def cut_readings(values: pa.Array, readings: pa.Array) -> Outcome:
+        if unit in ("minute", "hour", "day"):
+            size = {"minute": 60_000_000, "hour": 3_600_000_000, "day": DAY_MICROS}[unit]
+            floor = pc.multiply(floor_divide(readings.cast(pa.int64()), size), pa.scalar(size))
+            return move_readings(values, readings, floor.cast(pa.timestamp("us")), zone)
+        days = floor_divide(readings.cast(pa.int64()), DAY_MICROS).cast(pa.int32()).cast(pa.date32())
+        return midnight(cut_days(days, str(unit)), zone)
+
+    return CallNode(TIMESTAMP, "date_trunc", (moment,), cut)
+
+
+def _cast_to(kind: DataType, name: str) -> Callable[[Context, Sequence[Node]], Node]:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        if len(nodes) > 1:
+            raise UnsupportedExpressionError(f"{name} with a format cannot be evaluated", hint="use CAST")
+        return context.cast(nodes[0], kind)
+
+    return bind
+
+
+def _make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
+    found = each_row(days_of, pa.int32(), "there is no such date", year, month, day)
+    return Outcome(found.values.cast(pa.date32()), found.failures)
+
+
+def _date_format(context: Context, nodes: Sequence[Node]) -> Node:
+    moment = _readings(context, nodes[0], "date_format")
+    pattern = nodes[1].scalar.as_py() if isinstance(nodes[1], LiteralNode) and nodes[1].type == STRING else None
+    if pattern is None or "".join(_PATTERN.findall(pattern)) != pattern:
+        raise UnsupportedExpressionError(
+            f"date_format with the pattern {pattern!r} cannot be evaluated",
+            hint="a pattern can have yyyy, MM, dd, HH, mm, ss, marks, and text in single quotes",
+        )
+    parts = _PATTERN.findall(pattern)
+
+    def write(micros: int) -> str:
+        days, rest = divmod(micros, DAY_MICROS)
+        date = format_date(days)
+        seconds = rest // 1_000_000
+        known = {
+            "yyyy": date[:-6],
+            "MM": date[-5:-3],
+            "dd": date[-2:],
+            "HH": f"{seconds // 3600:02}",
+            "mm": f"{seconds // 60 % 60:02}",
+            "ss": f"{seconds % 60:02}",
+        }
+        return "".join(known.get(part, part.strip("'") if len(part) > 1 else part) for part in parts)
+
+    return CallNode(
+        STRING, "date_format", (moment,), lambda values: each_distinct(write, pa.string(), "", values.cast(pa.int64()))
+    )
+
+
+def _current(name: str) -> Function:
+    def bind(context: Context, _: Sequence[Node]) -> Node:
+        now = LiteralNode(TIMESTAMP, pa.scalar(context.now, pa.timestamp("us", "UTC")))
+        kind = {"current_date": DATE, "curdate": DATE, "localtimestamp": NTZ}.get(name, TIMESTAMP)
+        return context.cast(now, kind)
+
+    what = {"current_date": "date", "curdate": "date", "localtimestamp": "reading of the clock"}.get(name, "time")
+    return Function(name, "", f"the {what} at which the value was bound", (0, 0), bind)
+
+
+def _unix(name: str, step: int, summary: str) -> Function:
+    def count(values: pa.Array) -> pa.Array:
+        return floor_divide(values.cast(pa.int64()), step)
+
+    return simple(name, "timestamp", summary, [TIMESTAMP], LONG, count)
+
+
+def _of_unix(name: str, step: int, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        if not is_integral(nodes[0].type):
+            raise UnsupportedExpressionError(f"{name} of a {nodes[0].type} cannot be evaluated")
+
+        def instant(values: pa.Array) -> Outcome:
+            wide = pc.multiply(values.cast(pa.decimal256(20, 0)), pa.scalar(step).cast(pa.decimal256(20, 0)))
+            found = fit_integer(wide, LONG, "a timestamp is beyond the timestamps")
+            return Outcome(found.values.cast(pa.timestamp("us", "UTC")), found.failures)
+
+        return CallNode(TIMESTAMP, name, (context.cast(nodes[0], LONG),), instant)
+
+    return Function(name, "n", summary, (1, 1), bind)
+
+
+_LIST = [
+    _date_part("year", "year"),
+    _date_part("quarter", "quarter, from 1 to 4"),
+    _date_part("month", "month, from 1 to 12"),
+    _date_part("day", "day of the month"),
+    _date_part("dayofmonth", "day of the month", "day"),
+    _date_part("dayofweek", "day of the week, from 1 for Sunday to 7"),
+    _date_part("weekday", "day of the week, from 0 for Monday to 6"),
+    _date_part("dayofyear", "day of the year"),
+    _date_part("weekofyear", "week of the year by ISO 8601"),
+    _time_part("hour", "hour"),
+    _time_part("minute", "minute"),
+    _time_part("second", "second, without its fraction"),
+    *(
+        Function(name, "part, x", "a part of a date or timestamp, also written EXTRACT(part FROM x)", (2, 2), _extract)
+        for name in ("date_part", "datepart")
+    ),
+    _date_add("date_add", 1, "the date some days later"),
+    _date_add("dateadd", 1, "the date some days later"),
+    _date_add("date_sub", -1, "the date some days earlier"),
+    *(
+        simple(name, "end, start", "the number of days from start to end", [DATE, DATE], INTEGER, _difference)
+        for name in ("datediff", "date_diff")
+    ),
+    simple("add_months", "date, months", "the date some months later", [DATE, INTEGER], DATE, _months_added),
+    simple("last_day", "date", "the last day of the month", [DATE], DATE, _last_day),
+    Function("trunc", "date, unit", "the first day of the YEAR, QUARTER, MONTH or WEEK", (2, 2), _trunc),
+    Function("date_trunc", "unit, timestamp", "the start of the unit, from YEAR to MICROSECOND", (2, 2), _date_trunc),
+    Function("date_format", "x, pattern", "text, by a pattern of yyyy, MM, dd, HH, mm and ss", (2, 2), _date_format),
+    Function("to_date", "x", "CAST(x AS DATE)", (1, 2), _cast_to(DATE, "to_date")),
+    Function("to_timestamp", "x", "CAST(x AS TIMESTAMP)", (1, 2), _cast_to(TIMESTAMP, "to_timestamp")),
+    simple("make_date", "year, month, day", "the date; fails if there is none", [INTEGER] * 3, DATE, _make_date),
+    _unix("unix_seconds", 1_000_000, "whole seconds since 1970, rounded down"),
+    _unix("unix_millis", 1000, "whole milliseconds since 1970, rounded down"),
+    _unix("unix_micros", 1, "microseconds since 1970"),
+    _of_unix("timestamp_seconds", 1_000_000, "the timestamp so many seconds after 1970"),
+    _of_unix("timestamp_millis", 1000, "the timestamp so many milliseconds after 1970"),
+    _of_unix("timestamp_micros", 1, "the timestamp so many microseconds after 1970"),
+    *map(_current, ("current_date", "curdate", "current_timestamp", "now", "localtimestamp")),
+]
+DATES = {function.name: function for function in _LIST}

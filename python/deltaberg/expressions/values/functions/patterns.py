@@ -1,0 +1,115 @@
+"""Patterns: LIKE, and regular expressions as far as Java and RE2 read them alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import UnsupportedExpressionError
+from deltaberg.expressions.values.by_row import each_distinct
+from deltaberg.expressions.values.functions.function import Context, Function
+from deltaberg.expressions.values.functions.text import lowered
+from deltaberg.expressions.values.kinds import BOOLEAN, INTEGER, STRING
+from deltaberg.expressions.values.like import like_kernel
+from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome
+from deltaberg.expressions.values.regex import java_regex
+from deltaberg.schema import Field, List
+
+__all__ = ["PATTERNS"]
+
+
+def _literal(context: Context, node: Node, function: str) -> str | None:
+    node = context.convert(node, STRING, function)
+    if not isinstance(node, LiteralNode):
+        raise UnsupportedExpressionError(f"{function} with a pattern that is not a literal cannot be evaluated")
+    text: str | None = node.scalar.as_py()
+    return text
+
+
+def _like(name: str, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        subject = context.convert(nodes[0], STRING, name)
+        pattern = _literal(context, nodes[1], name)
+        escape = _literal(context, nodes[2], name) if len(nodes) > 2 else "\\"
+        if name == "ilike":
+            subject = CallNode(STRING, "lower", (subject,), lowered)
+            pattern = None if pattern is None else pattern.lower()
+        return CallNode(BOOLEAN, name, (subject,), like_kernel(pattern, escape))
+
+    return Function(name, "text, pattern", summary, (2, 3), bind)
+
+
+def _rlike(name: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        subject, pattern = context.convert(nodes[0], STRING, name), _literal(context, nodes[1], name)
+        if pattern is None:
+            return CallNode(BOOLEAN, name, (subject,), lambda values: pa.nulls(len(values), pa.bool_()))
+        regex = java_regex(pattern)
+        return CallNode(BOOLEAN, name, (subject,), lambda values: pc.match_substring_regex(values, regex))
+
+    return Function(name, "text, regex", "whether a part of the text matches a regular expression", (2, 2), bind)
+
+
+def _extract(context: Context, nodes: Sequence[Node]) -> Node:
+    subject, pattern = (
+        context.convert(nodes[0], STRING, "regexp_extract"),
+        _literal(context, nodes[1], "regexp_extract"),
+    )
+    number = nodes[2] if len(nodes) > 2 else LiteralNode(INTEGER, pa.scalar(1, pa.int32()))
+    if pattern is None or not isinstance(number, LiteralNode) or not number.scalar.is_valid:
+        raise UnsupportedExpressionError("regexp_extract takes a pattern and a number that are literals")
+    regex, group = re.compile(java_regex(pattern, for_python=True)), int(number.scalar.as_py())
+    if not 0 <= group <= regex.groups:
+        raise UnsupportedExpressionError(f"the pattern {pattern!r} has no group {group}")
+
+    def find(text: str) -> str:
+        found = regex.search(text)
+        return (found[group] or "") if found else ""
+
+    return CallNode(STRING, "regexp_extract", (subject,), lambda values: each_distinct(find, pa.string(), "", values))
+
+
+def _replace(context: Context, nodes: Sequence[Node]) -> Node:
+    name = "regexp_replace"
+    subject, pattern, new = (
+        context.convert(nodes[0], STRING, name),
+        *(_literal(context, node, name) for node in nodes[1:]),
+    )
+    if pattern is None or new is None:
+        raise UnsupportedExpressionError(f"{name} takes a pattern and a replacement that are literals")
+    regex = java_regex(pattern, for_python=True)
+    if "$" in new or "\\" in new or re.compile(regex).search("") is not None:
+        raise UnsupportedExpressionError(
+            f"{name} with groups in the replacement, or a pattern that matches nothing at all, cannot be evaluated"
+        )
+    exact = java_regex(pattern)
+    return CallNode(
+        STRING, name, (subject,), lambda values: pc.replace_substring_regex(values, pattern=exact, replacement=new)
+    )
+
+
+def _split(context: Context, nodes: Sequence[Node]) -> Node:
+    subject, pattern = context.convert(nodes[0], STRING, "split"), _literal(context, nodes[1], "split")
+    if pattern is None or re.compile(java_regex(pattern, for_python=True)).search("") is not None:
+        raise UnsupportedExpressionError("split by a pattern that matches nothing at all cannot be evaluated")
+    exact = java_regex(pattern)
+    kind = List(Field("element", STRING, nullable=False))
+
+    def split(values: pa.Array) -> pa.Array | Outcome:
+        return pc.split_pattern_regex(values, exact).cast(pa.list_(pa.field("element", pa.string())))
+
+    return CallNode(kind, "split", (subject,), split)
+
+
+_LIST = [
+    _like("like", "whether the text matches a pattern of % and _"),
+    _like("ilike", "whether the text in lower case matches the pattern in lower case"),
+    *map(_rlike, ("rlike", "regexp", "regexp_like")),
+    Function("regexp_extract", "text, regex, n", "the nth group of the first match, or empty text", (2, 3), _extract),
+    Function("regexp_replace", "text, regex, new", "the text with each match replaced", (3, 3), _replace),
+    Function("split", "text, regex", "the parts of the text between the matches", (2, 2), _split),
+]
+PATTERNS = {function.name: function for function in _LIST}

@@ -1,0 +1,188 @@
+"""Spark as the judge of values: the same expressions on the same rows, in its ANSI mode."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions import BoundValue, bind_value
+from deltaberg.expressions.values.nodes import spread
+from deltaberg.schema import Struct, arrow_type
+
+__all__ = ["ZONE", "Compared", "compare_with_spark", "shown"]
+
+ZONE = "America/New_York"
+#: Spark evaluates what it is told to, in the order in which it is written, and compiles nothing.
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": ZONE,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{name}"
+        for name in (
+            *("BooleanSimplification", "SimplifyConditionals", "PushFoldableIntoBranches", "SimplifyBinaryComparison"),
+            *("NullPropagation", "ConstantFolding", "OptimizeIn", "SimplifyCasts", "LikeSimplification"),
+            *("ReplaceNullWithFalseInPredicate", "UnwrapCastInBinaryComparison", "ReorderAssociativeOperator"),
+            *("ConstantPropagation", "CombineConcats", "RemoveDispensableExpressions", "FoldablePropagation"),
+            *("SimplifyExtractValueOps", "SimplifyCaseConversionExpressions", "OptimizeCsvJsonExprs"),
+        )
+    ),
+}
+
+
+@dataclass
+class Compared:
+    """What a comparison found. Each difference names the expression."""
+
+    differences: list[str]
+    equal: int = 0
+    unsupported: int = 0
+    failures: int = 0
+
+
+@contextmanager
+def _settings(spark: Any) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def shown(values: pa.Array | pa.ChunkedArray) -> list[str]:
+    """Return values as text that tells -0.0 from 0.0, and is the same for all NaN and for all years."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    elif pa.types.is_date(values.type):
+        values = values.cast(pa.int32())
+    return [repr(value) for value in values.to_pylist()]
+
+
+def compare_with_spark(spark: Any, rows: pa.RecordBatch, schema: Struct, texts: Sequence[str]) -> Compared:
+    """Evaluate expressions here and in Spark. Where one raises for a row, the other must, too."""
+    found = Compared([])
+    numbered = pa.Table.from_batches([rows]).append_column("row", pa.array(range(rows.num_rows), pa.int32()))
+    with _settings(spark), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+        frame = spark.createDataFrame(numbered)
+        spark.conf.unset("spark.sql.timestampType")
+        ready: list[_Own] = []
+        for text in texts:
+            try:
+                bound = bind_value(text, schema, timezone=ZONE)
+            except UnsupportedExpressionError:
+                found.unsupported += 1
+            except ExpressionError as error:
+                if _analyses(frame, text):
+                    found.differences.append(f"{text}: Spark has a result, we have {error.statement}")
+            else:
+                ready.append(_evaluated(text, bound, rows))
+        for first in range(0, len(ready), 100):
+            _compare(frame, ready[first : first + 100], found)
+        failing = [own for own in ready if own.failed]
+        for own in failing[:: max(len(failing) // max(len(texts) // 20, 5), 1)]:
+            _compare_failure(frame, own, found)
+    return found
+
+
+@dataclass
+class _Own:
+    text: str
+    bound: BoundValue
+    values: pa.Array
+    failed: list[int]
+    message: str = ""
+
+
+def _evaluated(text: str, bound: BoundValue, rows: pa.RecordBatch) -> _Own:
+    try:
+        outcome = bound.outcome(rows)
+    except Exception as error:
+        raise AssertionError(f"{text} raises {type(error).__name__}: {error}") from error
+    failed = {row for failure in outcome.failures for row, bad in enumerate(failure.rows.to_pylist()) if bad}
+    values = spread(outcome.values, rows.num_rows)
+    assert values.type == arrow_type(bound.type), f"{text}: {values.type} is not {bound.type}"
+    message = outcome.failures[0].message if outcome.failures else ""
+    return _Own(text, bound, values, sorted(failed), message)
+
+
+def _analyses(frame: Any, text: str) -> bool:
+    try:
+        frame.selectExpr(text).schema  # noqa: B018
+    except Exception:  # noqa: BLE001
+        return False
+    return True
+
+
+def _column(own: _Own, number: int) -> str:
+    text = own.text
+    if own.failed:
+        text = f"CASE WHEN row NOT IN ({', '.join(map(str, own.failed))}) THEN {text} END"
+    return f"{text} AS c{number}"
+
+
+def _compare(frame: Any, batch: Sequence[_Own], found: Compared) -> None:
+    """Compare many expressions by one query, or, if it raises, by ever smaller ones."""
+    try:
+        table = frame.selectExpr(*(_column(own, number) for number, own in enumerate(batch))).toArrow()
+    except Exception as error:  # noqa: BLE001
+        if len(batch) == 1:
+            found.differences.append(f"{batch[0].text}: Spark raises {str(error)[:300]!r}, we do not")
+            return
+        half = len(batch) // 2
+        _compare(frame, batch[:half], found)
+        _compare(frame, batch[half:], found)
+        return
+    for number, own in enumerate(batch):
+        theirs = table.column(number).combine_chunks()
+        if isinstance(theirs, pa.ChunkedArray):
+            theirs = theirs.chunk(0)
+        _judge(own, theirs, found)
+
+
+def _judge(own: _Own, theirs: pa.Array, found: Compared) -> None:
+    kinds = (_kind(own.values.type), _kind(theirs.type))
+    if kinds[0] != kinds[1]:
+        found.differences.append(f"{own.text}: Spark's type is {theirs.type}, ours {own.values.type}")
+        return
+    for row, (ours, other) in enumerate(zip(shown(own.values), shown(theirs), strict=True)):
+        if row not in own.failed and ours != other:
+            found.differences.append(f"{own.text}: row {row} is {other} in Spark, and {ours} here")
+            return
+    found.equal += 1
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        return f"timestamp {kind.tz is not None}"
+    if pa.types.is_list(kind):
+        return f"list {kind.value_type}"
+    return str(kind)
+
+
+def _compare_failure(frame: Any, own: _Own, found: Compared) -> None:
+    """Check that Spark raises for a row that fails here."""
+    row = own.failed[len(own.failed) // 2]
+    try:
+        value = frame.where(f"row = {row}").selectExpr(own.text).toArrow()
+    except Exception:  # noqa: BLE001
+        found.failures += 1
+    else:
+        found.differences.append(
+            f"{own.text}: row {row} is {shown(value.column(0))} in Spark, and fails here: {own.message}"
+        )
