@@ -201,6 +201,22 @@ def test_delta_spark_skips_by_our_statistics(tmp_path: Path, judge: Judge) -> No
 @pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
+def test_delta_spark_finds_negative_zeros(tmp_path: Path, judge: Judge) -> None:
+    """Its Parquet reader would skip them in a dictionary, which it compares bit by bit."""
+    table = create_table(tmp_path / "t", pa.schema([("x", pa.float64()), ("y", pa.float32())]))
+    for numbers in ([-0.0, -0.0], [-0.0, 1.0], [1.0, 2.0]):
+        table.append(pa.table({"x": numbers, "y": pa.array(numbers, pa.float32())}))
+    code = "spark.read.format('delta').load(path).where(condition).count()"
+    for column in ("x", "y"):
+        for condition, matches in {"= 0": 3, "IN (0, 5)": 3, ">= 0": 6, "= double('-0.0')": 3, "< 0": 0}.items():
+            found = judge.run(code, path=str(tmp_path / "t"), condition=f"{column} {condition}")
+            assert found == matches, (column, condition)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_backend
+@pytest.mark.timeout(600)
 def test_delta_spark_shows_our_history(tmp_path: Path, judge: Judge) -> None:
     path = tmp_path / "t"
     table = create_table(path, ids().schema, properties={"owner": "ada"})

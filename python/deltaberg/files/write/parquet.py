@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
-from deltaberg.files.write.dictionaries import columns_without_dictionary
+from deltaberg.files.write.dictionaries import columns_without_dictionary, holds_negative_zero
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema import Struct
@@ -27,6 +27,7 @@ CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "b
 #: pyarrow 16 stores decimals as bytes of a fixed length, which all readers know as well.
 _STORES_INTEGERS = "store_decimal_as_integer" in inspect.signature(pq.ParquetWriter.__init__).parameters
 
+_FLOATS = ("FLOAT", "DOUBLE")
 #: Rows of a chunk that is worth copying with others into one, and bytes of such a copy at most.
 _SMALL_CHUNK, _LARGEST_COPY = 16_384, 256 << 20
 
@@ -44,7 +45,7 @@ class ParquetOptions:
         The level of the codec; None for the default of the codec.
     dictionary
         Whether columns are encoded with a dictionary, or the paths of the columns that are; None for those whose values
-        repeat in the first row group of a file.
+        repeat in the first row group of a file, without columns of floating point numbers with a -0.0 in the file.
     row_group_size
         Bytes of a row group in the file, approximately.
     row_group_rows
@@ -116,9 +117,16 @@ class FileForm:
         self.statistics = statistics
 
     @cached_property
-    def _paths(self) -> list[str]:
-        """The paths of the Parquet columns."""
+    def _leaves(self) -> dict[str, str]:
+        """The physical types of the Parquet columns by their paths."""
         return leaf_columns(self.schema)
+
+    def negative_zeros(self, rows: pa.Table) -> frozenset[str]:
+        """Return the names in files of the columns of the table that hold -0.0, if a dictionary would depend on it."""
+        if self.options.dictionary is not None:
+            return frozenset()
+        names = zip(self.columns, self.schema.names, strict=True)
+        return frozenset(stored for child, stored in names if holds_negative_zero(rows.column(child.name)))
 
     def stored(self, rows: pa.Table) -> pa.Table:
         """Return rows of the table as they are in files."""
@@ -131,12 +139,12 @@ class FileForm:
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         return pa.Table.from_batches(batches, self.schema)
 
-    def writer(self, sink: Any, first: pa.Table) -> pq.ParquetWriter:
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> pq.ParquetWriter:
         """Open a writer of this form, for a file that begins with these stored rows."""
         options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
         codec = self.options.compression
         if not isinstance(codec, str):
-            codec = {path: codec.get(path, self.options.main_codec) for path in self._paths}
+            codec = {path: codec.get(path, self.options.main_codec) for path in self._leaves}
         if self.options.compression_level is not None:
             options["compression_level"] = self.options.compression_level
         return pq.ParquetWriter(
@@ -144,13 +152,13 @@ class FileForm:
             self.schema,
             version="2.6",
             compression=codec,
-            use_dictionary=self._dictionary(first),
+            use_dictionary=self._dictionary(first, negative_zeros),
             store_schema=False,
             **self.options.limits,
             **options,
         )
 
-    def _dictionary(self, first: pa.Table) -> bool | list[str]:
+    def _dictionary(self, first: pa.Table, negative_zeros: frozenset[str]) -> bool | list[str]:
         """Return the columns that are encoded with a dictionary, as pyarrow takes them."""
         chosen = self.options.dictionary
         if isinstance(chosen, bool):
@@ -158,7 +166,9 @@ class FileForm:
         if chosen is not None:
             return list(chosen)
         without = columns_without_dictionary(first)
-        return [path for path in self._paths if path not in without] if without else True
+        if negative_zeros:
+            without |= {path for path, kind in self._leaves.items() if kind in _FLOATS and _is_in(path, negative_zeros)}
+        return [path for path in self._leaves if path not in without] if without else True
 
 
 class DataFile:
@@ -187,10 +197,16 @@ class DataFile:
         self._statistics = StatisticsTaker(form.statistics)
         self._sink: _Sink | None = None
         self._writer: pq.ParquetWriter | None = None
+        #: The names in the file of the columns that may hold -0.0; settled before the first rows are written.
+        self.may_hold_negative_zero: frozenset[str] = frozenset()
         self.target = target
         self.path = path
         #: Whether an object may have been made, which is to be deleted if the file is not needed.
         self.is_begun = False
+
+    def negative_zeros(self, rows: pa.Table) -> frozenset[str]:
+        """Return the names in the file of the columns of rows that hold -0.0."""
+        return self._form.negative_zeros(rows)
 
     def write(self, rows: pa.Table) -> int:
         """Write rows of the table as one row group, and return the bytes that it has in the file.
@@ -252,7 +268,7 @@ class DataFile:
             self.is_begun = True
             self._sink = _Sink(self._store.open_output(self.target))
         if self._writer is None:
-            self._writer = self._form.writer(self._sink, first)
+            self._writer = self._form.writer(self._sink, first, self.may_hold_negative_zero)
         return self._sink, self._writer
 
     def _refuse_taken(self) -> None:
@@ -298,9 +314,15 @@ def _failed(error: Exception, path: str) -> DeltabergError:
     return StorageError(f"the data file cannot be written: {error}", path=path)
 
 
-def leaf_columns(schema: pa.Schema) -> list[str]:
-    """Return the paths of the columns of a Parquet file with this schema."""
+def _is_in(path: str, columns: frozenset[str]) -> bool:
+    """Return whether a Parquet column is one of these columns of the file, or inside of it."""
+    return any(path == name or path.startswith(f"{name}.") for name in columns)
+
+
+def leaf_columns(schema: pa.Schema) -> dict[str, str]:
+    """Return the physical types of the columns of a Parquet file with this schema, by their paths."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink, store_schema=False)
     parquet = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    return [parquet.column(number).path for number in range(len(parquet))]
+    leaves = [parquet.column(number) for number in range(len(parquet))]
+    return {leaf.path: leaf.physical_type for leaf in leaves}

@@ -93,6 +93,8 @@ class PartitionWriter:
         self._new_file = new_file
         self._open: _OpenFile | None = None
         self._waiting: list[pa.RecordBatch] = []
+        #: The columns, by their names in files, in which -0.0 has come.
+        self._negative_zeros: frozenset[str] = frozenset()
         #: Bytes of rows that wait to be put into a row group.
         self.held = 0
         #: The files that are finished, or will be.
@@ -134,7 +136,7 @@ class PartitionWriter:
         rows = pa.Table.from_batches(self.take_waiting())
         if self._open is None:
             self._open = _OpenFile(self._new_file())
-        current = self._open
+        current = self._settled_for(rows, self._open)
         job = partial(current.file.write, rows)
         estimate = held * self._sizes.ratio
         future = self._pool.submit(current.last, held, job)
@@ -146,6 +148,17 @@ class PartitionWriter:
         self._settle(current)
         if current.size >= _FULL * self._sizes.target:
             self._finish(current)
+
+    def _settled_for(self, rows: pa.Table, current: _OpenFile) -> _OpenFile:
+        """Return the file that rows go to: a new one if they hold -0.0 in a column that has a dictionary for it."""
+        zeros = current.file.negative_zeros(rows)
+        self._negative_zeros |= zeros
+        if current.last is not None and not zeros <= current.file.may_hold_negative_zero:
+            self._finish(current)
+            self._open = current = _OpenFile(self._new_file())
+        if current.last is None:
+            current.file.may_hold_negative_zero = self._negative_zeros
+        return current
 
     def close(self) -> None:
         """Write what waits, and finish the file."""
