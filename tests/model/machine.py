@@ -210,6 +210,41 @@ class TableMachine(RuleBasedStateMachine):
         given = as_arrow(rows, self.columns)
         self._write(lambda table: table.overwrite(given, dynamic=True), lagging=lagging, rows=left + rows)
 
+    def _change(self, how: Any, rows: list[Row], matches: Any, *, lagging: bool) -> None:
+        """Change the rows that match: nothing is committed if there are none."""
+        if lagging and not any(matches(row) for row in self.versions[self.stale.version][1]):
+            return
+        if not lagging:
+            self.table.refresh()
+        if any(matches(row) for row in self.rows):
+            self._write(how, lagging=lagging, rows=rows)
+        elif not lagging:
+            assert not how(self.table).committed
+
+    @rule(low=st.integers(0, 9), add=st.integers(0, 9), lagging=st.booleans(), copies=st.booleans())
+    def update(self, low: int, add: int, lagging: bool, copies: bool) -> None:
+        """Give rows other keys, and move them to another partition."""
+
+        def matches(row: Row) -> bool:
+            return bool(row["id"] < low)
+
+        if lagging and self._stale_columns() != self.columns:
+            return
+        new = [{**row, "id": (row["id"] + add) % 10, self.part: "a"} if matches(row) else row for row in self.rows]
+        values = {("id",): f"(id + {add}) % 10", (self.part,): "'a'"}
+        strategy = "copy-on-write" if copies else None
+        self._change(
+            lambda table: table.update(values, f"id < {low}", strategy=strategy), new, matches, lagging=lagging
+        )
+
+    @rule(data=st.data(), low=st.integers(0, 9))
+    def overwrite_by_a_condition(self, data: st.DataObject, low: int) -> None:
+        """Replace the rows of a condition."""
+        rows = [{**row, "id": max(row["id"], low)} for row in data.draw(rows_of(self.columns, self.part))]
+        left = [row for row in self.rows if row["id"] < low]
+        given = as_arrow(rows, self.columns)
+        self._write(lambda table: table.overwrite(given, where=f"id >= {low}"), lagging=False, rows=left + rows)
+
     @rule(data=st.data(), kinds=st.lists(st.sampled_from(_KINDS), max_size=3))
     def overwrite_the_columns(self, data: st.DataObject, kinds: list[str]) -> None:
         """Replace all rows and the columns besides the key and the partition column."""

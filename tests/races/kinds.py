@@ -179,6 +179,27 @@ def _compact(racer: Racer) -> list[CommitResult]:
     return racer.table.compact(f"part = '{racer.part()}'").commits
 
 
+def _update(racer: Racer) -> CommitResult | None:
+    rows = racer.known(3)
+    if not rows:
+        return None
+    value = racer.generator.randrange(1000)
+    racer.claim = Claim(changes={row[0]: value for row in rows})
+    where = f"id IN ({', '.join(str(row[0]) for row in rows)})"
+    return racer.table.update({"value": value}, where, strategy=racer.generator.choice(_STRATEGIES))
+
+
+def _overwrite_rows(racer: Racer) -> CommitResult | None:
+    """Replace rows by a condition that does not choose partitions."""
+    rows = racer.known(2)
+    if not rows:
+        return None
+    fresh = racer.fresh(2)
+    racer.claim = Claim({"ids": [row[0] for row in rows]}, fresh)
+    where = f"id IN ({', '.join(str(row[0]) for row in rows)})"
+    return racer.table.overwrite(as_arrow(fresh), where=where, check=False)
+
+
 def _alter(racer: Racer) -> CommitResult:
     racer.claim = Claim()
     return racer.table.alter().set({"racer": str(racer.fresh(1)[0][0])}).commit()
@@ -215,6 +236,8 @@ _ALL = [
     Kind("delete where", 6, _delete_where),
     Kind("several operations", 4, _several),
     Kind("compact", 4, _compact),
+    Kind("overwrite by a condition", 5, _overwrite_rows),
+    Kind("update", 10, _update),
     Kind("alter", 1, _alter),
     Kind("checkpoint", 3, _checkpoint),
     Kind("compact the log", 4, _compact_log),

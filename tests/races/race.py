@@ -52,7 +52,7 @@ class Race:
 
 
 def _create(root: Path) -> None:
-    """Make an empty table whose rows get ids, and whose commits record their time."""
+    """Make an empty table whose rows get ids, whose commits record their time, and which allows deletion vectors."""
     builder = DeltaBuilder(root)
     properties = {
         "delta.enableInCommitTimestamps": "true",
