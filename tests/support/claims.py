@@ -74,11 +74,13 @@ CLAIMS = Claims(
             *(f"BEY-{number:02}" for number in (2, 4, 6, 7, 12, 13, 15, 16, 19, 20, 21, 22)),
             *("DL-FILE-01", "DL-FILE-02", "DL-FILE-07", "DL-FILE-09"),
             # Compaction.
-            *("DL-CON-02", "DL-RT-01"),
+            "DL-CON-02",
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",
-            *(f"DL-RT-{number:02}" for number in (2, 9, 10, 11, 12, 13, 15, 23)),
+            *(f"DL-RT-{number:02}" for number in (1, 2, 5, *range(9, 17), 20, 21, 22, 23)),
+            # Rows that are deleted and updated.
+            *(f"DL-CDF-{number:02}" for number in (1, 2, 3, 4, 12)),
             *("BEY-01", "BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-02", "DL-GEN-04", "DL-GEN-06"),
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
             *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
