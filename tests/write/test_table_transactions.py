@@ -296,3 +296,21 @@ def test_a_result_says_what_was_done(table: DeltaTable) -> None:
     with table.transaction(txn=("app", 1)) as transaction:
         transaction.append(_rows(5))
     assert "nothing was to be done" in str(table.append(_rows(5), txn=("app", 1)))
+
+
+@pytest.mark.parametrize("verb", ["delete", "update"])
+def test_rows_that_match_only_later_are_a_conflict(table: DeltaTable, verb: str) -> None:
+    """An operation that finds no rows relies on there being none."""
+
+    def commit() -> None:
+        with table.transaction() as transaction:
+            if verb == "delete":
+                transaction.delete("p = 'z'")
+            else:
+                transaction.update({"id": 0}, "p = 'z'")
+            transaction.append(_rows(9))
+            DeltaTable(table.location).append(_rows(10, p="z"))
+
+    with pytest.raises(ConcurrentAppendError):
+        commit()
+    assert ids_of(DeltaTable(table.location)) == [1, 2, 10]

@@ -37,9 +37,10 @@ def delete_rows(
         condition = row_condition(table, where, transaction.timezone)
         if not transaction.is_done:
             matched = condition.find(table, transaction.timezone)
+            # Even if no row matches, rows that others append meanwhile may.
+            transaction.read(condition.filter)
             if not matched.is_empty:
                 check_changeable(table)
-                transaction.read(condition.filter)
                 changes.apply(matched)
         made.metrics.update(changes.metrics)
         if changes.deleted_rows is not None:

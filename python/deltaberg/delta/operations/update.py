@@ -60,9 +60,10 @@ def update_rows(
 
         if not transaction.is_done:
             matched = condition.find(table, timezone)
+            # Even if no row matches, rows that others append meanwhile may.
+            transaction.read(condition.filter)
             if not matched.is_empty:
                 check_changeable(table)
-                transaction.read(condition.filter)
                 changes.apply(matched, change)
         made.metrics.update(changes.metrics)
         made.metrics["numUpdatedRows"] = changes.updated_rows
