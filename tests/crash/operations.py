@@ -110,6 +110,14 @@ def _delete_by_file(at: Target) -> None:
         at.table.delete("id IN (1, 5, 6)")
 
 
+def _merge(at: Target) -> None:
+    """Update, delete and insert rows by one merge."""
+    source = pa.table({"id": [1, 4, 7], "value": [11, 0, 70]}, COLUMNS)
+    merge = at.table.merge(source, "target.id = source.id").when_matched_delete("source.value = 0")
+    merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
+
+
+_MERGED = {1: 11, 2: 20, 3: 30, 5: 50, 6: 60, 7: 70}
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
 
@@ -189,6 +197,10 @@ _ALL = [
         _values(1, 2, 4, 6, 7, 9),
         "tracked",
     ),
+    Operation("merge by vectors", _merge, _MERGED, "vectors"),
+    Operation("merge by writing anew", _merge, _MERGED),
+    Operation("merge into a table with everything", _merge, _MERGED, "tracked"),
+    Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "parts"),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"

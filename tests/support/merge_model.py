@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
-__all__ = ["CONDITIONS", "ON", "SETS", "Clause", "SeveralMatchesError", "merged"]
+__all__ = [
+    "CONDITIONS",
+    "ON",
+    "SETS",
+    "Clause",
+    "SeveralMatchesError",
+    "drawn_clauses",
+    "drawn_rows",
+    "merged",
+    "with_clause",
+]
 
 #: A row of the table or of the source: id, name, x.
 Row = tuple[Any, Any, Any]
@@ -132,3 +143,37 @@ def merged(target: Sequence[Row], source: Sequence[Row], on: str, clauses: Seque
             if clause is not None:
                 after.append(clause.new(None, s))
     return after
+
+
+def with_clause(builder: Any, clause: Clause) -> Any:
+    """Add a clause of the model to a merge."""
+    name = f"when_{clause.when.replace(' ', '_')}_{clause.action}"
+    if clause.action == "delete":
+        return getattr(builder, name)(clause.condition)
+    values = SETS[clause.when][clause.values][0]
+    if values is None:
+        return getattr(builder, f"{name}_all")(clause.condition)
+    return getattr(builder, name)(values, clause.condition)
+
+
+def drawn_clauses(draw: Random) -> list[Clause]:
+    """Draw clauses: of each kind those with a condition first."""
+    found: list[Clause] = []
+    for kind, actions in (("matched", ("update", "delete")), ("not matched", ("insert",))):
+        found += _clauses_of(draw, kind, actions)
+    if draw.random() < 0.4:
+        found += _clauses_of(draw, "not matched by source", ("update", "delete"))
+    return found or [Clause("matched", "delete")]
+
+
+def _clauses_of(draw: Random, kind: str, actions: tuple[str, ...]) -> list[Clause]:
+    known = [condition for condition in CONDITIONS[kind] if condition is not None]
+    conditions: list[str | None] = [*draw.sample(known, draw.randint(0, 2))]
+    if draw.random() < 0.6:
+        conditions.append(None)
+    return [Clause(kind, draw.choice(actions), condition, draw.randrange(len(SETS[kind]))) for condition in conditions]
+
+
+def drawn_rows(draw: Random, most: int, *, unique: bool) -> list[Row]:
+    keys = draw.sample([*range(12), None], min(most, 13)) if unique else [draw.randint(0, 8) for _ in range(most)]
+    return [(key, draw.choice(["a", "b", None]), draw.choice([None, 0, 1, 2, 3])) for key in keys]

@@ -25,7 +25,15 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedExpressionError,
 )
-from tests.support.merge_model import CONDITIONS, ON, SETS, Clause, SeveralMatchesError, merged
+from tests.support.merge_model import (
+    ON,
+    Clause,
+    SeveralMatchesError,
+    drawn_clauses,
+    drawn_rows,
+    merged,
+    with_clause,
+)
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("x", pa.int64())])
 _VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -49,40 +57,6 @@ def _content(table: DeltaTable) -> Counter[Row]:
     return Counter(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
 
 
-def _with(builder: Any, clause: Clause) -> Any:
-    """Add a clause of the model to a merge."""
-    name = f"when_{clause.when.replace(' ', '_')}_{clause.action}"
-    if clause.action == "delete":
-        return getattr(builder, name)(clause.condition)
-    values = SETS[clause.when][clause.values][0]
-    if values is None:
-        return getattr(builder, f"{name}_all")(clause.condition)
-    return getattr(builder, name)(values, clause.condition)
-
-
-def _clauses(draw: random.Random) -> list[Clause]:
-    """Draw clauses: of each kind those with a condition first."""
-    found: list[Clause] = []
-    for kind, actions in (("matched", ("update", "delete")), ("not matched", ("insert",))):
-        found += _clauses_of(draw, kind, actions)
-    if draw.random() < 0.4:
-        found += _clauses_of(draw, "not matched by source", ("update", "delete"))
-    return found or [Clause("matched", "delete")]
-
-
-def _clauses_of(draw: random.Random, kind: str, actions: tuple[str, ...]) -> list[Clause]:
-    known = [condition for condition in CONDITIONS[kind] if condition is not None]
-    conditions: list[str | None] = [*draw.sample(known, draw.randint(0, 2))]
-    if draw.random() < 0.6:
-        conditions.append(None)
-    return [Clause(kind, draw.choice(actions), condition, draw.randrange(len(SETS[kind]))) for condition in conditions]
-
-
-def _drawn_rows(draw: random.Random, most: int, *, unique: bool) -> list[Row]:
-    keys = draw.sample([*range(12), None], min(most, 13)) if unique else [draw.randint(0, 8) for _ in range(most)]
-    return [(key, draw.choice(["a", "b", None]), draw.choice([None, 0, 1, 2, 3])) for key in keys]
-
-
 def _expected(target: list[Row], source: list[Row], on: str, clauses: list[Clause]) -> Counter[Row]:
     return Counter(merged(target, source, on, clauses))
 
@@ -102,16 +76,16 @@ def test_random_merges_do_what_the_model_does(tmp_path: Path, properties: dict[s
     print(f"seed {seed}")
     draw = random.Random(seed)
     for number in range(12):
-        files = [_drawn_rows(draw, draw.randint(0, 9), unique=False) for _ in range(draw.randint(1, 3))]
-        source = _drawn_rows(draw, draw.randint(0, 10), unique=draw.random() < 0.8)
-        on, clauses = draw.choice(list(ON)), _clauses(draw)
+        files = [drawn_rows(draw, draw.randint(0, 9), unique=False) for _ in range(draw.randint(1, 3))]
+        source = drawn_rows(draw, draw.randint(0, 10), unique=draw.random() < 0.8)
+        on, clauses = draw.choice(list(ON)), drawn_clauses(draw)
         table = _table(tmp_path / str(number), *files, properties=properties)
         before = _content(table)
         old = [row for rows in files for row in rows]
         expected = _outcome(partial(_expected, old, source, on, clauses))
         merge: Any = table.merge(_rows(*source), on, source_alias="s", target_alias="t", memory=memory)
         for clause in clauses:
-            merge = _with(merge, clause)
+            merge = with_clause(merge, clause)
         version = table.version
         result = _outcome(merge.execute)
         if isinstance(expected, str):
