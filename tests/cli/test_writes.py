@@ -136,6 +136,8 @@ def test_rows_are_deleted(root: Path) -> None:
     DeltaTable(root).append(_rows(2, 3))
     (plan,) = json_lines("delete", root, "id >= 2", "--dry-run")
     assert (plan["dry_run"], plan["rows_to_delete"], plan["files_to_change"]) == (True, 2, 1)
+    (plan,) = json_lines("delete", root, "id + 1 = 2 OR id = 3", "--dry-run")
+    assert (plan["rows_to_delete"], plan["files_to_change"]) == (2, 2)
     assert DeltaTable(root).version == 2
     (found,) = json_lines("delete", root, "id >= 2")
     assert (found["version"], found["metrics"]["numDeletedRows"]) == (3, 2)

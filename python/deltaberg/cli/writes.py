@@ -178,6 +178,24 @@ def overwrite(  # noqa: PLR0913
     print_result(opened.location, result, as_json)
 
 
+def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
+    """Return how many rows match a condition, and in how many files they are."""
+    import pyarrow.compute as pc
+
+    from deltaberg.delta.operations.conditions import row_condition
+
+    transaction = table.transaction()
+    matched = row_condition(transaction.snapshot, where, transaction.timezone).find(
+        transaction.snapshot, transaction.timezone
+    )
+    whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
+    return {
+        "version": table.version,
+        "rows_to_delete": None if whole is None else whole + matched.rows.total,
+        "files_to_change": len(matched.whole) + len(matched.rows.numbers),
+    }
+
+
 @write_command
 @click.argument("where", metavar="SQL")
 @click.option(
@@ -200,9 +218,7 @@ def delete(
     opened = _open(table, storage_option)
     with progress(f"deleting from {opened.location}"):
         if dry_run:
-            scan = opened.scan(where)
-            facts = {"version": opened.version, "rows_to_delete": scan.count(), "files_to_change": len(scan.files())}
-            print_plan(opened.location, facts, as_json)
+            print_plan(opened.location, _matching(opened, where), as_json)
             return
         result = opened.delete(where, strategy=strategy, user_metadata=message)
     print_result(opened.location, result, as_json)
