@@ -74,7 +74,7 @@ CLAIMS = Claims(
             *(f"BEY-{number:02}" for number in (2, 4, 6, 7, 12, 13, 15, 16, 19, 20, 21, 22)),
             *("DL-FILE-01", "DL-FILE-02", "DL-FILE-07", "DL-FILE-09"),
             # Compaction.
-            "DL-CON-02",
+            *("DL-ACT-12", "DL-CON-02"),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",

@@ -45,6 +45,7 @@ def _table(root: Path, count: int, **arguments: Any) -> DeltaTable:
     return table
 
 
+@pytest.mark.req("DL-ACT-12", half="writer")
 def test_ten_files_become_one(tmp_path: Path) -> None:
     table = _table(tmp_path, 10, properties={"delta.enableChangeDataFeed": "true"})
     before = table.scan().to_arrow().to_pylist()
@@ -85,6 +86,10 @@ def test_ten_files_become_one(tmp_path: Path) -> None:
     version = table.version
     assert table.compact().groups == ()
     assert table.version == version
+    # Where rows go, the commit says so.
+    table.delete("id = 3")
+    actions = _actions(table)
+    assert all(action["dataChange"] for action in [*actions["add"], *actions["remove"]])
 
 
 @pytest.mark.req("DL-CON-02")

@@ -159,7 +159,7 @@ def test_ids_stay_unique(tmp_path: Path, way: dict[str, str], seed: int) -> None
     following = 0
     for step in range(50):
         before, version = dict(model), table.version
-        kind = generator.choice(["append", "update", "move", "delete"])
+        kind = generator.choice(["append", "update", "move", "delete", "compact"])
         low = generator.randrange(max(following, 1))
         high = low + generator.randrange(1, 30)
         strategy = generator.choice([None, "copy-on-write"])
@@ -174,6 +174,8 @@ def test_ids_stay_unique(tmp_path: Path, way: dict[str, str], seed: int) -> None
         elif kind == "move":
             table.update({"p": "'c'"}, f"id >= {low} AND id < {high}", strategy=strategy)
             model |= {one: (x, "c") for one, (x, _) in model.items() if low <= one < high}
+        elif kind == "compact":
+            table.compact(max_deleted=0.0)
         else:
             table.delete(f"id >= {low} AND id < {high}", strategy=strategy)
             model = {one: row for one, row in model.items() if not low <= one < high}
