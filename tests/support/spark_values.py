@@ -172,6 +172,8 @@ def _kind(kind: pa.DataType) -> str:
         return f"timestamp {kind.tz is not None}"
     if pa.types.is_list(kind):
         return f"list {kind.value_type}"
+    if pa.types.is_struct(kind):
+        return f"struct {[(child.name, _kind(child.type)) for child in kind]}"
     return str(kind)
 
 

@@ -17,12 +17,12 @@ from deltaberg.expressions.values.arithmetic import integer_limits
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.decimals import fit_exactly
 from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, DATE, is_floating, is_integral
-from deltaberg.expressions.values.moments import format_date, format_moment, parse_date, trimmed
+from deltaberg.expressions.values.moments import format_date, parse_date, trimmed
 from deltaberg.expressions.values.nodes import Kernel, Outcome
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.schema import DataType, Decimal, arrow_type
 
-__all__ = ["moments_as_text", "of_text", "to_text"]
+__all__ = ["of_text", "to_text"]
 
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
@@ -124,11 +124,6 @@ def _binary_as_text(values: pa.Array) -> Outcome:
         return Outcome(values.cast(pa.string()))
     except pa.ArrowInvalid:
         return each_distinct(bytes.decode, pa.string(), "bytes are not text in UTF-8", values)
-
-
-def moments_as_text(values: pa.Array) -> Outcome:
-    """Return readings of a clock as text."""
-    return _formatted(values, format_moment, pa.int64())
 
 
 def _formatted(values: pa.Array, write: Callable[[int], str], stored: pa.DataType) -> Outcome:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.cast_numbers import number_cast
-from deltaberg.expressions.values.cast_text import moments_as_text, of_text, to_text
+from deltaberg.expressions.values.cast_text import of_text, to_text
 from deltaberg.expressions.values.date_parts import day_of, floor_divide
 from deltaberg.expressions.values.kinds import (
     BOOLEAN,
@@ -24,6 +24,7 @@ from deltaberg.expressions.values.kinds import (
     is_numeric,
 )
 from deltaberg.expressions.values.lists import list_offsets
+from deltaberg.expressions.values.moment_text import moments_as_text
 from deltaberg.expressions.values.moments import parse_moment
 from deltaberg.expressions.values.nodes import CallNode, Failure, Kernel, LiteralNode, Node, Outcome, failed_where, then
 from deltaberg.expressions.values.tree import IntervalType, type_text

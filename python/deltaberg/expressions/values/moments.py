@@ -7,7 +7,7 @@ import re
 
 from deltaberg.expressions.values.zones import find_zone, to_micros
 
-__all__ = ["days_of", "format_date", "format_moment", "parse_date", "parse_moment", "trimmed", "year_month_day"]
+__all__ = ["days_of", "format_date", "parse_date", "parse_moment", "trimmed", "year_month_day"]
 
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _MOMENT = re.compile(
@@ -107,11 +107,3 @@ def format_date(days: int) -> str:
     """Write a date, with a sign before years beyond four digits."""
     year, month, day = year_month_day(days)
     return f"{_year(year)}-{month:02}-{day:02}"
-
-
-def format_moment(micros: int) -> str:
-    """Write the reading of a clock, without zeros at the end of the fraction."""
-    days, rest = divmod(micros, 86_400_000_000)
-    seconds, fraction = divmod(rest, 1_000_000)
-    shown = f".{fraction:06}".rstrip("0") if fraction else ""
-    return f"{format_date(days)} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{shown}"

@@ -23,7 +23,8 @@ from deltaberg.expressions.values.date_parts import (
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
 from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
-from deltaberg.expressions.values.moments import days_of, format_date, year_month_day
+from deltaberg.expressions.values.moment_text import FRACTION, moment_text
+from deltaberg.expressions.values.moments import days_of, year_month_day
 from deltaberg.expressions.values.moves import add_days, month_length, months_later
 from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.zones import move_readings, to_local
@@ -31,6 +32,7 @@ from deltaberg.schema import DataType, Decimal
 
 __all__ = ["DATES"]
 
+_LETTERS = frozenset({"yyyy", "MM", "dd", "HH", "mm", "ss", FRACTION})
 _PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|[^A-Za-z'\[\]{}#]|'[^']+'")
 
 
@@ -199,25 +201,10 @@ def _date_format(context: Context, nodes: Sequence[Node]) -> Node:
             f"date_format with the pattern {pattern!r} cannot be evaluated",
             hint="a pattern can have yyyy, MM, dd, HH, mm, ss, marks, and text in single quotes",
         )
-    parts = _PATTERN.findall(pattern)
-
-    def write(micros: int) -> str:
-        days, rest = divmod(micros, DAY_MICROS)
-        date = format_date(days)
-        seconds = rest // 1_000_000
-        known = {
-            "yyyy": date[:-6],
-            "MM": date[-5:-3],
-            "dd": date[-2:],
-            "HH": f"{seconds // 3600:02}",
-            "mm": f"{seconds // 60 % 60:02}",
-            "ss": f"{seconds % 60:02}",
-        }
-        return "".join(known.get(part, part.strip("'") if len(part) > 1 else part) for part in parts)
-
-    return CallNode(
-        STRING, "date_format", (moment,), lambda values: each_distinct(write, pa.string(), "", values.cast(pa.int64()))
-    )
+    parts = [part.strip("'") if len(part) > 1 else part for part in _PATTERN.findall(pattern)]
+    if any(part in _LETTERS for part, given in zip(parts, _PATTERN.findall(pattern), strict=True) if part != given):
+        raise UnsupportedExpressionError("date_format with a part of a pattern in quotes cannot be evaluated")
+    return CallNode(STRING, "date_format", (moment,), lambda values: moment_text(values, parts))
 
 
 def _current(name: str) -> Function:
