@@ -180,7 +180,6 @@ def test_clustering_columns(tmp_path: Path) -> None:
         (lambda alter: alter.set({"delta.columnMapping.mode": "id"}), UnsupportedFeatureError, "from name to id"),
         (lambda alter: alter.set({"delta.columnMapping.mode": "none"}), UnsupportedFeatureError, "from name to none"),
         (lambda alter: alter.set({"delta.enableRowTracking": "true"}), UnsupportedFeatureError, "row tracking"),
-        (lambda alter: alter.set({"delta.constraints.c": "id > 0"}), UnsupportedFeatureError, "CHECK constraints"),
         (lambda alter: alter.unset("nope"), InvalidArgumentError, "no property nope"),
         (lambda alter: alter.unset("delta.columnMapping.maxColumnId"), InvalidArgumentError, "kept by the library"),
         (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "cannot be taken back"),

@@ -23,7 +23,6 @@ from deltaberg.errors import (
 )
 from tests.support.canon import canonical_lines
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.delta_schemas import field
 from tests.support.rows import ID, ids, ids_of
 from tests.support.typed_rows import every_type, partitioned_rows
 
@@ -299,26 +298,6 @@ def test_a_pinned_table_is_not_written(tmp_path: Path, pinned: dict[str, Any]) -
     table = DeltaTable(tmp_path / "t", **pinned)
     with pytest.raises(InvalidArgumentError, match=f"opened with {next(iter(pinned))}"):
         table.append(ids(1))
-
-
-@pytest.mark.req("DL-FEAT-09", half="writer")
-@pytest.mark.parametrize(
-    ("name", "metadata", "configuration", "protocol"),
-    [
-        ("invariants", {"delta__invariants": '{"expression":{"expression":"id > 0"}}'}, {}, (1, 2)),
-        ("checkConstraints", {}, {"delta.constraints.c": "id > 0"}, (1, 3)),
-        ("generatedColumns", {"delta__generationExpression": "1"}, {}, (1, 4)),
-        ("identityColumns", {"delta__identity__start": 1, "delta__identity__step": 1}, {}, (1, 6)),
-    ],
-)
-def test_rules_that_are_not_enforced_yet(
-    builder: DeltaBuilder, name: str, metadata: dict[str, Any], configuration: dict[str, str], protocol: tuple[int, int]
-) -> None:
-    columns = [field("id", "long", **metadata)]
-    builder.create(columns, builder.add(ids(1)), configuration=configuration, protocol=builder.protocol(*protocol))
-    with pytest.raises(UnsupportedFeatureError, match=name):
-        DeltaTable(builder.root).append(ids(2))
-    assert DeltaTable(builder.root).version == 0
 
 
 @pytest.mark.req("DL-FEAT-09", half="writer")

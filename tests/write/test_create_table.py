@@ -79,9 +79,6 @@ def test_comments_stay_and_other_metadata_of_arrow_does_not(tmp_path: Path) -> N
     reserved = Struct((Field("id", Primitive("long"), metadata={"delta.foo": 1}),))
     with pytest.raises(SchemaError, match=r"reserved key delta\.foo"):
         create_table(tmp_path / "u", reserved)
-    default = Struct((Field("id", Primitive("long"), metadata={"CURRENT_DEFAULT": "1"}),))
-    with pytest.raises(UnsupportedFeatureError, match="default values of columns are not filled in yet"):
-        create_table(tmp_path / "u", default)
 
 
 def test_what_metadata_says(tmp_path: Path) -> None:
@@ -303,7 +300,6 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: s
     [
         ({"delta.feature.fooFeature": "supported"}, "fooFeature"),
         ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
-        ({"delta.constraints.positive": "id > 0"}, "checkConstraints"),
         ({"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
     ],
 )

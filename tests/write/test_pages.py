@@ -44,4 +44,4 @@ def test_the_examples_of_the_page_run_one_after_another(tmp_path: Path, monkeypa
     names: dict[str, object] = {}
     for number, example in enumerate(code):
         exec(compile(example, f"docs/write.md, example {number}", "exec"), names)
-    assert ids_of(DeltaTable(tmp_path / "orders")) == [1, 3, 5, 6, 8]
+    assert ids_of(DeltaTable(tmp_path / "orders")) == [1, 3, 5, 6, 8, 9]

@@ -85,6 +85,11 @@ class Conformer:
         """The Arrow schema of conformed batches."""
         return self._target
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the table's columns that the rows have."""
+        return frozenset(child.name for source, child, _ in self._sources if source is not None)
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with the columns of the table.
 

@@ -19,10 +19,12 @@ from deltaberg.delta.operations.alter_columns import (
     set_comment,
     widen_field,
 )
+from deltaberg.delta.operations.alter_rules import RuleAlteration, refuse_referenced
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
+from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
@@ -36,7 +38,7 @@ __all__ = ["Alteration"]
 _ROW_TRACKING = "delta.enableRowTracking"
 
 
-class Alteration:
+class Alteration(RuleAlteration):
     """Changes of a table that become one version with `commit`. Each method returns the object itself.
 
     Parameters
@@ -59,6 +61,7 @@ class Alteration:
         self._transaction = transaction
         self._is_part = is_part
         self._steps: list[str] = []
+        self._added: set[str] = set()
 
     def __repr__(self) -> str:
         return f"Alteration({self._steps})"
@@ -76,6 +79,7 @@ class Alteration:
         comment: str | None = None,
         after: str | None = None,
         first: bool = False,
+        default: str | None = None,
     ) -> Alteration:
         """Add a column, or a field of a struct, that is null in all rows that are there.
 
@@ -91,13 +95,23 @@ class Alteration:
             The column, or the field of the same struct, that it comes behind; by default it comes last.
         first
             Put it before all others.
+        default
+            Must be None: Delta gives a column no default value in the commit that adds it. See `set_default`.
 
         Raises
         ------
+        InvalidArgumentError
+            There is a default value.
         SchemaError
             There is such a column, or the name or the type is not allowed.
         """
         *above, last = split_name(name)
+        if default is not None:
+            raise InvalidArgumentError(
+                "a column gets no default value in the commit that adds it",
+                hint="commit, and call set_default then",
+                column=join_name((*above, last)),
+            )
         table = self.snapshot
         parent = self._fields_at(above)
         siblings = table.schema if not parent else parent[-1].type
@@ -113,6 +127,7 @@ class Alteration:
         fields = document.fields(*(field.name for field in parent))
         insert_field(fields, field_to_json(added), siblings, after, first)
         self._raise_protocol(features_of_schema(Struct((new,))))
+        self._added.add(join_name((*above, last)))
         return self._set_schema("ADD COLUMNS", document, numbers)
 
     def rename(self, name: ColumnName, to: str) -> Alteration:
@@ -127,6 +142,7 @@ class Alteration:
         """
         self._need_mapping("renamed")
         path = find_column(self.snapshot.schema, name)
+        refuse_referenced(self.snapshot, path, "renamed")
         siblings = self.snapshot.schema if len(path) == 1 else path[-2].type
         if not isinstance(siblings, Struct):
             raise ColumnNotFoundError("only columns and fields of structs have names", column=str(name))
@@ -156,6 +172,7 @@ class Alteration:
         shown = join_name([field.name for field in path])
         if path[0] in table.partition_fields:
             raise SchemaError("a column that partitions the table cannot be dropped", column=shown)
+        refuse_referenced(table, path, "dropped")
         physical = tuple(field.physical_name for field in path)
         if any(column[: len(physical)] == physical for column in clustering_columns(table.domains)):
             raise SchemaError("a column that the table is clustered by cannot be dropped", column=shown)
@@ -277,6 +294,11 @@ class Alteration:
             A property needs a feature that is not written, or files to be changed.
         """
         features, recorded = features_of_properties(checked_properties(properties))
+        for name, condition in check_constraints(recorded).items():
+            self.add_constraint(name, condition)
+            del recorded[f"delta.constraints.{name}"]
+        if not features and not recorded and properties:
+            return self
         table = self.snapshot
         if recorded.get(_ROW_TRACKING, "").strip().lower() == "true" and not table.is_enabled(_ROW_TRACKING):
             raise UnsupportedFeatureError(

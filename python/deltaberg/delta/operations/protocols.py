@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import FEATURES, supported_features
+from deltaberg.delta.schema.writer_rules import features_of_rules
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import DataType, List, Map, Primitive, Struct
 
@@ -25,8 +26,9 @@ _FEATURES_OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 
 
 def features_of_schema(schema: Struct) -> set[str]:
-    """Return the features that the types of columns need."""
-    return {_FEATURES_OF_TYPES[name] for name in _primitives(schema) if name in _FEATURES_OF_TYPES}
+    """Return the features that the types of columns need, and the rules that are recorded with them."""
+    types = {_FEATURES_OF_TYPES[name] for name in _primitives(schema) if name in _FEATURES_OF_TYPES}
+    return types | features_of_rules(schema)
 
 
 def _primitives(found: DataType) -> set[str]:
@@ -75,9 +77,7 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
     if kept.get(_POLICY, "").strip().lower() == "v2":
         wanted.add("v2Checkpoint")
     if any(name.startswith(_CONSTRAINTS) for name in kept):
-        raise UnsupportedFeatureError(
-            "CHECK constraints are not enforced yet, so that no table is created with them", feature="checkConstraints"
-        )
+        wanted.add("checkConstraints")
     _check_written(wanted)
     return _with_dependencies(wanted), kept
 
@@ -160,4 +160,8 @@ def raised_protocol(features: Iterable[str], before: Protocol | None = None) -> 
     members: dict[str, object] = {"minWriterVersion": _LISTING_WRITER, "writerFeatures": together}
     if lists:
         members |= {"minReaderVersion": _LISTING_READER, "readerFeatures": for_readers}
+    else:
+        # A writer version may have implied what readers did not have to support.
+        least = [FEATURES[name].min_reader or 1 for name in together if name in FEATURES]
+        members["minReaderVersion"] = max(old.min_reader_version, *least)
     return old.with_members(members)

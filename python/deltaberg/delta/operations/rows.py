@@ -17,7 +17,7 @@ from deltaberg.files.write import CODECS, leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table import zone_of
-from deltaberg.table.write import Rows, WriteSpec, partition_columns
+from deltaberg.table.write import RowRules, Rows, WriteSpec, partition_columns
 
 __all__ = ["RowOptions", "row_spec", "write_rows"]
 
@@ -74,7 +74,7 @@ class RowOptions:
             raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
 
 
-def write_rows(table: Snapshot, rows: Rows, options: RowOptions) -> pa.Table:
+def write_rows(table: Snapshot, rows: Rows, options: RowOptions, rules: RowRules | None = None) -> pa.Table:
     """Write rows to new data files that no commit names yet, and return a row for each file.
 
     Parameters
@@ -83,16 +83,20 @@ def write_rows(table: Snapshot, rows: Rows, options: RowOptions) -> pa.Table:
         The table as the commit will leave it, with the columns that the rows need.
     rows
         The rows, from `open_rows`.
+    rules
+        What fills columns that the rows lack, and is checked for every row.
 
     Raises
     ------
     SchemaError
         The rows do not fit the columns.
+    ConstraintViolationError
+        A row violates a rule.
     StorageError
         The store fails. After any exception the files that were written are deleted as far as the store allows it.
     """
     log = table.log
-    return rows.write(row_spec(table, options), log.store, log.root)
+    return rows.write(replace(row_spec(table, options), rules=rules), log.store, log.root)
 
 
 def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltaberg.delta.operations.conditions import Condition, row_condition
 from deltaberg.delta.operations.row_changes import RowChanges, check_changeable
 from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.rules import rules_of
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, count_up
 from deltaberg.table.rewrite import Replacement, bind_assignments
@@ -42,7 +43,7 @@ def update_rows(
     Raises
     ------
     ConstraintViolationError
-        The table only grows, or a new value is not allowed.
+        The table only grows, or a new row violates a rule of the table.
     EvaluationError
         The value of a row cannot be computed, or does not fit its column.
     """
@@ -51,12 +52,19 @@ def update_rows(
         changes = RowChanges(transaction, options, strategy)
         now = dt.datetime.now(dt.timezone.utc)
         condition = row_condition(table, where, timezone, now)
-        assignments = bind_assignments(table.schema, values, table.schema, timezone=timezone, now=now)
+        rules = rules_of(table, options, now)
+        assignments = bind_assignments(
+            table.schema, rules.with_defaults(values), table.schema, timezone=timezone, now=now
+        )
+        rules.check_given(assignments.columns)
+        # Generated columns follow the columns that they are computed from.
+        given = frozenset(table.schema.names) - (rules.generated - assignments.columns)
         width = len(table.schema)
 
         def change(batch: pa.RecordBatch) -> Replacement:
             rows = batch.select(range(width))
-            return Replacement(assignments.apply(rows, rows), count_up(0, batch.num_rows))
+            changed = rules.rows.apply(assignments.apply(rows, rows), given)
+            return Replacement(changed, count_up(0, batch.num_rows))
 
         if not transaction.is_done:
             matched = condition.find(table, timezone)

@@ -15,12 +15,19 @@ from deltaberg.delta.operations.conditions import Condition, condition_text
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
 from deltaberg.delta.operations.replace import replace_rows
 from deltaberg.delta.operations.rows import RowOptions, write_rows
+from deltaberg.delta.operations.rules import record_marks, rules_of
 from deltaberg.delta.schema.evolve import merged_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError, ExpressionError, InvalidArgumentError, SchemaError
+from deltaberg.errors import (
+    ConstraintViolationError,
+    ExpressionError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
 from deltaberg.expressions import (
     Bound,
     Expression,
@@ -158,8 +165,18 @@ def _check_replacement(table: Snapshot, options: RowOptions, *, where: Condition
 def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Table:
     """Write rows to new files, which are deleted if the transaction does not commit; return a row for each."""
     table = transaction.snapshot
-    written = write_rows(table, rows, options)
-    transaction.note_written(written.column("path").to_pylist(), rows.road(bool(table.partition_fields)))
+    rules = rules_of(table, options)
+    rules.check_given(rows.schema.names)
+    road = rows.road(bool(table.partition_fields))
+    if rules.rows and road != "local":
+        raise UnsupportedFeatureError(
+            "the table has rules for its rows, which are not enforced for rows of Spark yet",
+            hint="write them from this process: pass frame.toArrow()",
+            table=str(table.log.root),
+        )
+    written = write_rows(table, rows, options, rules.rows)
+    transaction.note_written(written.column("path").to_pylist(), road)
+    record_marks(transaction, rules)
     return written
 
 

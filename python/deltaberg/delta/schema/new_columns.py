@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import partition_type_name
-from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
+from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
+from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema import ColumnName, DataType, Decimal, Field, List, Map, Primitive, Struct, find_column, join_name
 
 __all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
@@ -19,7 +20,6 @@ __all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
 #: The property that keeps the highest id that was ever given to a column.
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _RESERVED = "delta."
-_DEFAULT = "CURRENT_DEFAULT"
 #: What names must not contain where files use them.
 _FORBIDDEN = " ,;{}()\n\t="
 _KNOWN = frozenset(
@@ -114,8 +114,6 @@ def check_columns(schema: Struct, *, mapped: bool) -> None:
     SchemaError
         There are no columns, two names differ only in case, a name is empty or has a character that is not allowed,
         the metadata of a column uses a reserved key, or a type is none of Delta's.
-    UnsupportedFeatureError
-        A column has a rule that is not enforced yet, such as a default value.
     """
     if not len(schema):
         raise SchemaError("a table needs at least one column")
@@ -146,13 +144,9 @@ def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
 
 
 def _check_metadata(field: Field, shown: str) -> None:
-    if _DEFAULT in field.metadata:
-        raise UnsupportedFeatureError(
-            "default values of columns are not filled in yet", feature="allowColumnDefaults", column=shown
-        )
     reserved = sorted(key for key in field.metadata if key.startswith(_RESERVED))
-    mapping = {COLUMN_ID, PHYSICAL_NAME}
-    other = [key for key in reserved if key not in mapping or field.id is None]
+    mapping = {COLUMN_ID, PHYSICAL_NAME} if field.id is not None else set()
+    other = [key for key in reserved if key not in mapping and key not in FEATURES_OF_MEMBERS]
     if other:
         raise SchemaError(
             f"the metadata of a column has the reserved key {other[0]}", hint="leave the key out", column=shown

@@ -13,16 +13,37 @@ from deltaberg.errors import CorruptLogError
 from deltaberg.schema import DataType, Field, List, Map, Struct
 
 __all__ = [
+    "CURRENT_DEFAULT",
+    "FEATURES_OF_MEMBERS",
+    "IDENTITY_MARK",
     "IdentityColumn",
     "check_constraints",
     "column_defaults",
     "column_invariants",
+    "features_of_rules",
     "generation_expressions",
     "identity_columns",
 ]
 
 _CONSTRAINT = "delta.constraints."
 _IDENTITY = "delta.identity."
+_GENERATED = "delta.generationExpression"
+_INVARIANT = "delta.invariants"
+#: The member of a field's metadata that holds the default value of a column.
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+#: The member of a field's metadata that keeps the last generated value of an identity column.
+IDENTITY_MARK = f"{_IDENTITY}highWaterMark"
+
+
+#: The features by which writers obey the members of a field's metadata.
+FEATURES_OF_MEMBERS = {
+    CURRENT_DEFAULT: "allowColumnDefaults",
+    _GENERATED: "generatedColumns",
+    _INVARIANT: "invariants",
+    **dict.fromkeys(
+        (f"{_IDENTITY}start", f"{_IDENTITY}step", IDENTITY_MARK, f"{_IDENTITY}allowExplicitInsert"), "identityColumns"
+    ),
+}
 
 
 class IdentityColumn(NamedTuple):
@@ -49,7 +70,7 @@ def column_invariants(schema: Struct) -> dict[str, str]:
     """
     found = {}
     for path, field in _fields(schema, ()):
-        text = field.metadata.get("delta.invariants")
+        text = field.metadata.get(_INVARIANT)
         if text is not None:
             try:
                 found[path] = str(json.loads(text)["expression"]["expression"])
@@ -60,12 +81,12 @@ def column_invariants(schema: Struct) -> dict[str, str]:
 
 def generation_expressions(schema: Struct) -> dict[str, str]:
     """Return the generation expressions of columns, as SQL by path."""
-    return _texts(schema, "delta.generationExpression")
+    return _texts(schema, _GENERATED)
 
 
 def column_defaults(schema: Struct) -> dict[str, str]:
     """Return the default values of columns, as SQL by path."""
-    return _texts(schema, "CURRENT_DEFAULT")
+    return _texts(schema, CURRENT_DEFAULT)
 
 
 def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
@@ -82,10 +103,16 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
             found[path] = IdentityColumn(
                 _integer(field, "start", path),
                 _integer(field, "step", path),
-                _integer(field, "highWaterMark", path) if f"{_IDENTITY}highWaterMark" in field.metadata else None,
+                _integer(field, "highWaterMark", path) if IDENTITY_MARK in field.metadata else None,
                 field.metadata.get(f"{_IDENTITY}allowExplicitInsert") is True,
             )
     return found
+
+
+def features_of_rules(schema: Struct) -> set[str]:
+    """Return the features that the rules of columns need."""
+    members = {key for _, field in _fields(schema, ()) for key in field.metadata}
+    return {feature for key, feature in FEATURES_OF_MEMBERS.items() if key in members}
 
 
 def _integer(field: Field, name: str, path: str) -> int:

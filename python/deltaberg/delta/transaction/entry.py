@@ -135,7 +135,7 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     if protocol is None or metadata is None:
         raise InvalidArgumentError("the first version of a table needs a protocol and metadata")
     if changes.protocol is not None or changes.metadata is not None:
-        check_combinations(protocol, metadata)
+        check_combinations(protocol, metadata, None if state is None else state.schema)
     keeps_time = supports(protocol, "inCommitTimestamp") and _is_true(metadata, IN_COMMIT_TIMESTAMPS)
     time = (now if parent_time is None else max(now, parent_time + 1)) if keeps_time else None
     new_metadata = changes.metadata

@@ -31,6 +31,8 @@ class Assignments:
         #: The value of each path.
         self.values = values
         self._arrow = arrow_schema(schema)
+        #: The columns that get a value, or of whose fields one does.
+        self.columns = frozenset(path[0] for path in values)
 
     def apply(self, rows: pa.RecordBatch, scope: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with the new values.

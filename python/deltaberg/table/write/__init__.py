@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import open_stream
 from deltaberg.table.write.write import Progress, WriteProgress, write_files
 
 __all__ = [
+    "ColumnFill",
     "PartitionField",
     "Progress",
+    "RowCheck",
+    "RowRules",
     "Rows",
     "WriteProgress",
     "WriteSpec",

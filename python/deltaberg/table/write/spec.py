@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
 from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
 from deltaberg.schema.conform import ConformOptions
+from deltaberg.table.write.row_rules import RowRules
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
 
@@ -72,6 +73,8 @@ class WriteSpec:
         How many files are open at a time at most.
     memory
         Bytes of rows that wait to be written, approximately.
+    rules
+        What fills columns that the rows lack, and the conditions that every row must fulfil.
     spool_directory
         Where rows wait on disk that arrive in no order of their partitions; None for the system's choice.
     """
@@ -92,6 +95,7 @@ class WriteSpec:
     open_files: int = 32
     memory: int = 512 << 20
     spool_directory: str | None = None
+    rules: RowRules | None = None
 
     def __post_init__(self) -> None:
         for name in ("target_size", "open_files", "memory"):
@@ -107,6 +111,14 @@ class WriteSpec:
     def no_files(self) -> pa.Table:
         """Return the table of written files without rows."""
         return written_schema(self.schema, [part.field for part in self.partition]).empty_table()
+
+    def taken(self, found: pa.Schema) -> Struct:
+        """Return the columns as rows of an Arrow schema must have them: those that are filled in may be missing."""
+        filled = self.rules.filled if self.rules else frozenset()
+        missing = filled - {child.name for child in self.schema if child.name.lower() in map(str.lower, found.names)}
+        if not missing:
+            return self.schema
+        return Struct(tuple(replace(child, nullable=True) if child.name in missing else child for child in self.schema))
 
     @property
     def stored(self) -> Struct:

@@ -88,7 +88,7 @@ def write_files(
     SchemaError
         If the rows do not fit the columns of the table.
     ConstraintViolationError
-        If a column that must not be null has nulls.
+        If a column that must not be null has nulls, or a row violates a rule of the table.
     StorageError
         If the store fails. After any exception, the files of this call are deleted as far as the store allows it.
 
@@ -163,8 +163,11 @@ class _Write:
     def run(self, data: Any, progress: Progress | None) -> list[WrittenFile]:
         """Write all rows."""
         reader = open_stream(data)
-        conformer = Conformer(reader.schema, self._spec.schema, self._spec.conform)
+        conformer = Conformer(reader.schema, self._spec.taken(reader.schema), self._spec.conform)
         batches = (conformer.apply(batch) for batch in self._watched(small_batches(reader), progress))
+        rules, given = self._spec.rules, conformer.given
+        if rules:
+            batches = (rules.apply(batch, given) for batch in batches)
         if self._spec.partition:
             self._partitioned(batches, conformer.schema)
         else:

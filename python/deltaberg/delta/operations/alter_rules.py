@@ -1,0 +1,219 @@
+"""Changing the rules of a table for its rows: CHECK constraints, and the default values of columns.
+
+Delta protocol, "CHECK Constraints" and "Default Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+from deltaberg.delta.scan.source import SnapshotSource
+from deltaberg.delta.schema.enforce import columns_of, constraint_check, default_value
+from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.writer_rules import (
+    CURRENT_DEFAULT,
+    check_constraints,
+    column_invariants,
+    generation_expressions,
+)
+from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
+from deltaberg.storage import PathResolver
+from deltaberg.table import Scan, scan_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["RuleAlteration", "constraint_property", "refuse_referenced"]
+
+_CONSTRAINT = "delta.constraints."
+
+
+def constraint_property(name: str) -> str:
+    """Return the table property that holds a CHECK constraint. Other engines look for it in lower case."""
+    return _CONSTRAINT + name.lower()
+
+
+def _refuse_taken(name: str, properties: Mapping[str, str]) -> None:
+    """Refuse the name of a constraint that is empty or taken.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is.
+    """
+    if not name:
+        raise InvalidArgumentError("the name of a constraint is empty")
+    if name.lower() in {known.lower() for known in check_constraints(properties)}:
+        raise InvalidArgumentError(f"there is a constraint {name} already", hint="drop it first")
+
+
+def _check_rows(table: Snapshot, name: str, text: str, timezone: str) -> None:
+    """Refuse a CHECK constraint that a row of the table violates.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A row violates it.
+    UnsupportedFeatureError
+        The expression names a column that does not exist, or cannot be evaluated.
+    """
+    check = constraint_check(table.schema, name, text, timezone)
+    log = table.log
+    if not len(table.live.table):
+        return
+    columns = list(check.columns) or [table.schema.fields[0].name]
+    read = Struct(tuple(child for child in table.schema if child.name in columns))
+    check = constraint_check(read, name, text, timezone)
+    source = SnapshotSource(table, log.store, PathResolver(log.root), timezone)
+    names = [(name,) for name in read.names]
+    for batch in Scan(source, columns=names, options=scan_options(None, {}, timezone)).to_batches():
+        check.apply(batch)
+
+
+def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None:
+    """Refuse to rename or drop a column that an expression of a constraint or of another column names.
+
+    Raises
+    ------
+    SchemaError
+        One does.
+    """
+    schema = table.schema
+    wanted = tuple(field.name for field in path)
+    kinds = {
+        "the CHECK constraint": check_constraints(table.metadata.configuration),
+        "the generated column": generation_expressions(schema),
+        "the invariant of": column_invariants(schema),
+    }
+    rules = {f"{kind} {name}": text for kind, found in kinds.items() for name, text in found.items()}
+    for rule, named in columns_of(schema, rules):
+        if named[: len(wanted)] == wanted[: len(named)]:
+            raise SchemaError(
+                f"the column cannot be {what}, because {rule} names it",
+                hint="drop the rule first",
+                column=join_name(wanted),
+            )
+
+
+class RuleAlteration:
+    """The part of `Alteration` that changes the rules of a table for its rows."""
+
+    _transaction: Transaction
+    #: The columns that the same commit adds.
+    _added: set[str]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table as it is after the changes."""
+        raise NotImplementedError
+
+    def _document(self) -> SchemaDocument:
+        raise NotImplementedError
+
+    def _raise_protocol(self, features: AbstractSet[str]) -> None:
+        raise NotImplementedError
+
+    def _set_schema(self, step: str, document: SchemaDocument, numbers: None) -> Self:
+        raise NotImplementedError
+
+    def _step(self, name: str) -> Self:
+        raise NotImplementedError
+
+    def add_constraint(self, name: str, condition: str) -> Self:
+        """Add a CHECK constraint, which every row must fulfil, after all rows that are there were checked.
+
+        Parameters
+        ----------
+        name
+            The name of the constraint, which is kept in lower case.
+        condition
+            A condition as SQL text in Spark's dialect, such as ``price > 0``. A row for which it is null is refused.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A row of the table violates it.
+        UnsupportedFeatureError
+            The condition names a column that does not exist, or cannot be evaluated.
+        InvalidArgumentError
+            There is such a constraint.
+
+        Examples
+        --------
+        >>> table.alter().add_constraint("some", "id > 0").commit().committed
+        True
+        >>> table.check_constraints
+        {'some': 'id > 0'}
+        >>> import pyarrow as pa
+        >>> table.append(pa.table({"id": [0]}))
+        Traceback (most recent call last):
+            ...
+        deltaberg.errors.ConstraintViolationError: a row violates the CHECK constraint some: id=0 (expression: id > 0)
+        hint: leave the row out, or change the rule of the table
+        """
+        table = self.snapshot
+        _refuse_taken(name, table.metadata.configuration)
+        _check_rows(table, name, condition, self._transaction.timezone)
+        # Rows that others add meanwhile were not checked.
+        self._transaction.read()
+        self._raise_protocol({"checkConstraints"})
+        metadata = self.snapshot.metadata.with_properties({constraint_property(name): condition})
+        self._transaction.set_metadata(metadata)
+        return self._step("ADD CONSTRAINT")
+
+    def drop_constraint(self, name: str) -> Self:
+        """Drop a CHECK constraint.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is none of this name.
+        """
+        known = self.snapshot.metadata.configuration
+        wanted = [key for key in known if key.lower() == constraint_property(name)]
+        if not wanted:
+            raise InvalidArgumentError(f"the table has no constraint {name}")
+        self._transaction.set_metadata(self.snapshot.metadata.with_properties(dict.fromkeys(wanted)))
+        return self._step("DROP CONSTRAINT")
+
+    def set_default(self, name: ColumnName, value: str | None) -> Self:
+        """Set the default value of a column, which rows get that do not have the column; None takes it away.
+
+        Parameters
+        ----------
+        name
+            The name of a column that earlier versions have.
+        value
+            An expression as SQL text in Spark's dialect, such as ``42`` or ``current_timestamp()``.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The expression cannot be evaluated, or names a column.
+        InvalidArgumentError
+            The column is added by the same commit, or is a field of a struct.
+        """
+        path = find_column(self.snapshot.schema, name)
+        shown = join_name([field.name for field in path])
+        if len(path) > 1:
+            raise InvalidArgumentError("only columns of the table have default values", column=shown)
+        if shown in self._added:
+            raise InvalidArgumentError(
+                "a column gets no default value in the commit that adds it",
+                hint="commit, and set it then",
+                column=shown,
+            )
+        document = self._document()
+        metadata = document.field(path[0].name)["metadata"]
+        if value is None:
+            metadata.pop(CURRENT_DEFAULT, None)
+        else:
+            default_value(path[0], value)
+            self._raise_protocol({"allowColumnDefaults"})
+            metadata[CURRENT_DEFAULT] = value
+        return self._set_schema("CHANGE COLUMN", document, None)

@@ -1,0 +1,334 @@
+"""The rules of a table for its rows, bound to its columns.
+
+Delta protocol, "Column Invariants", "CHECK Constraints", "Generated Columns", "Default Columns", "Identity Columns".
+
+Expressions name columns as the schema shows them, whatever their physical names are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.writer_rules import (
+    IDENTITY_MARK,
+    IdentityColumn,
+    check_constraints,
+    column_defaults,
+    column_invariants,
+    generation_expressions,
+    identity_columns,
+)
+from deltaberg.errors import ConstraintViolationError, CorruptLogError, DeltabergError, UnsupportedFeatureError
+from deltaberg.expressions import BoundValue, bind_condition, bind_value
+from deltaberg.schema import ColumnName, Field, Primitive, Struct, count_up, find_column
+from deltaberg.table.write import ColumnFill, RowCheck, RowRules
+
+__all__ = [
+    "IdentityValues",
+    "TableRules",
+    "columns_of",
+    "constraint_check",
+    "default_value",
+    "table_rules",
+    "with_marks",
+]
+
+_Rule = TypeVar("_Rule")
+
+_LONG = Primitive("long")
+_VARIANT = Primitive("variant")
+_DEFAULT = "default"
+#: Values without columns do not look at it.
+_ONE_ROW = pa.record_batch({"": pa.nulls(1)})
+_MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
+
+
+class IdentityValues:
+    """Generates the values of an identity column, each beyond the ones before.
+
+    Parameters
+    ----------
+    column
+        The name of the column.
+    rule
+        Start, step and the last value that was generated.
+
+    Examples
+    --------
+    >>> values = IdentityValues("id", IdentityColumn(10, 5, None, allow_explicit_insert=False))
+    >>> values.take(3).to_pylist(), values.mark
+    ([10, 15, 20], 20)
+    """
+
+    def __init__(self, column: str, rule: IdentityColumn) -> None:
+        self.column = column
+        self._rule = rule
+        #: The last value that was generated; None before the first one.
+        self.mark = rule.high_water_mark
+        #: Whether values were generated here.
+        self.is_used = False
+
+    def take(self, rows: int) -> pa.Int64Array:
+        """Return the next values.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A value would not be an integer of 64 bits.
+        """
+        if not rows:
+            return pa.array([], pa.int64())
+        start, step = self._rule.start, self._rule.step
+        first = start
+        if self.mark is not None:
+            # The mark of another engine may lie between two values.
+            first = start + max((self.mark - start) // step + 1, 0) * step
+        last = first + (rows - 1) * step
+        if not (_LEAST <= first <= _MOST and _LEAST <= last <= _MOST):
+            raise ConstraintViolationError(
+                f"the next value of an identity column is {last if _LEAST <= first <= _MOST else first}, which is not "
+                "an integer of 64 bits",
+                column=self.column,
+            )
+        self.mark, self.is_used = last, True
+        if step in (1, -1) or rows == 1:
+            return pc.add(pc.multiply(count_up(0, rows).cast(pa.int64()), pa.scalar(step, pa.int64())), first)
+        return pa.array(range(first, last + (1 if step > 0 else -1), step), pa.int64())
+
+    def fill(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the next values, one for each row of a batch."""
+        return self.take(batch.num_rows)
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """What a table asks of its rows, and the identity columns whose marks move as rows are written.
+
+    Parameters
+    ----------
+    rows
+        What is applied to the rows.
+    identities
+        What generates the values of identity columns.
+    generated
+        The names of the generated columns.
+    refused
+        The names of columns whose values nobody may give.
+    defaults
+        The SQL text that the keyword ``DEFAULT`` stands for, by the names of columns; it is null for others.
+    """
+
+    rows: RowRules
+    identities: tuple[IdentityValues, ...] = ()
+    generated: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def with_defaults(self, values: Mapping[ColumnName, Any]) -> dict[ColumnName, Any]:
+        """Return new values of columns in which the keyword ``DEFAULT`` is what it stands for.
+
+        Examples
+        --------
+        >>> schema = Struct((Field("price", Primitive("long")), Field("x", Primitive("long"))))
+        >>> rules = TableRules(RowRules(schema), defaults={"price": "42"})
+        >>> rules.with_defaults({"PRICE": "default", "x": "DEFAULT"})
+        {'PRICE': '42', 'x': 'NULL'}
+        """
+        schema = self.rows.schema
+        if any(column.name.lower() == _DEFAULT for column in schema):
+            return dict(values)
+        return {
+            name: self.defaults.get(find_column(schema, name)[0].name, "NULL")
+            if isinstance(value, str) and value.strip().lower() == _DEFAULT
+            else value
+            for name, value in values.items()
+        }
+
+    def check_given(self, given: Collection[str]) -> None:
+        """Refuse rows that give values to an identity column that takes none.
+
+        Raises
+        ------
+        ConstraintViolationError
+            They do.
+        """
+        names = {name.lower() for name in given}
+        wrong = sorted(name for name in self.refused if name.lower() in names)
+        if wrong:
+            raise ConstraintViolationError(
+                "the values of the identity column are generated, and cannot be given",
+                hint="leave the column out",
+                column=wrong[0],
+            )
+
+    def marks(self) -> dict[str, int]:
+        """Return the last generated value of each identity column for which values were generated."""
+        return {one.column: one.mark for one in self.identities if one.is_used and one.mark is not None}
+
+
+def with_marks(schema_string: str, marks: Mapping[str, int]) -> str:
+    """Return a ``schemaString`` in which identity columns have these high-water marks."""
+    document = SchemaDocument(schema_string)
+    for column, mark in marks.items():
+        document.field(column)["metadata"][IDENTITY_MARK] = mark
+    return document.to_json()
+
+
+def table_rules(
+    schema: Struct,
+    properties: Mapping[str, str],
+    supported: Collection[str],
+    *,
+    timezone: str = "UTC",
+    now: dt.datetime | None = None,
+) -> TableRules:
+    """Return the rules of a table. Those of features that its protocol does not support are no rules.
+
+    Parameters
+    ----------
+    schema, properties, supported
+        The columns, the table properties, and the features that the protocol supports.
+    timezone
+        The zone of timestamps without one in expressions.
+    now
+        The time of functions such as ``current_timestamp``; the present by default.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        An expression cannot be evaluated exactly, names a column that does not exist, or belongs to a field of a
+        struct, which only invariants may; the message names the rule.
+    CorruptLogError
+        A rule is not written as the protocol says.
+    """
+    binder = _Binder(schema, timezone, now or dt.datetime.now(dt.timezone.utc))
+    fills: list[ColumnFill] = []
+    checks: list[RowCheck] = []
+
+    def known(feature: str, rules: Mapping[str, _Rule]) -> Mapping[str, _Rule]:
+        return rules if feature in supported else {}
+
+    for path, text in known("allowColumnDefaults", column_defaults(schema)).items():
+        value = binder.value(f"the default value of {path}", text, binder.column(path, "allowColumnDefaults"))
+        fills.append(ColumnFill(path, value.evaluate))
+    identities = known("identityColumns", identity_columns(schema))
+    for path, rule in identities.items():
+        _check_identity(binder.column(path, "identityColumns"), rule)
+    counters = tuple(IdentityValues(path, rule) for path, rule in identities.items())
+    fills += [ColumnFill(values.column, values.fill) for values in counters]
+    refused = frozenset(path for path, rule in identities.items() if not rule.allow_explicit_insert)
+    generated = known("generatedColumns", generation_expressions(schema))
+    for path, text in generated.items():
+        name = f"the generated column {path}"
+        value = binder.value(name, text, binder.column(path, "generatedColumns"))
+        fills.append(ColumnFill(path, value.evaluate))
+        check = binder.check(name, f"{_quoted(path)} <=> ({text})")
+        checks.append(replace(check, follows=path))
+    for path, text in known("invariants", column_invariants(schema)).items():
+        checks.append(binder.check(f"the invariant of {path}", text))
+    for name, text in known("checkConstraints", check_constraints(properties)).items():
+        checks.append(binder.check(f"the CHECK constraint {name}", text))
+    defaults = {**known("allowColumnDefaults", column_defaults(schema)), **generated}
+    rows = RowRules(schema, tuple(fills), tuple(checks))
+    return TableRules(rows, counters, frozenset(generated), refused, defaults)
+
+
+def constraint_check(schema: Struct, name: str, text: str, timezone: str = "UTC") -> RowCheck:
+    """Return the check of one CHECK constraint.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        As for `table_rules`.
+    """
+    return _Binder(schema, timezone, dt.datetime.now(dt.timezone.utc)).check(f"the CHECK constraint {name}", text)
+
+
+def default_value(column: Field, text: str) -> BoundValue:
+    """Return the default value of a column, which names no columns.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The expression cannot be evaluated, or names a column.
+    EvaluationError
+        Its value does not fit the type of the column.
+    """
+    rule = f"the default value of {column.name}"
+    if column.type == _VARIANT and text.strip().lower() != "null":
+        raise UnsupportedFeatureError("the default value of a variant is null", column=column.name, expression=text)
+    value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc)).value(rule, text, column)
+    value.evaluate(_ONE_ROW)
+    return value
+
+
+def columns_of(schema: Struct, rules: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return, for each rule, its name and the paths of the columns that its expression names."""
+    binder = _Binder(schema, "UTC", dt.datetime.now(dt.timezone.utc))
+    for name, text in rules.items():
+        for _, path in binder.value(name, text, None).paths:
+            yield name, tuple(part.name for part in path)
+
+
+class _Binder:
+    """Binds the expressions of a table's rules, and names the rule where that fails."""
+
+    def __init__(self, schema: Struct, timezone: str, now: dt.datetime) -> None:
+        self._schema = schema
+        self._timezone = timezone
+        self._now = now
+
+    def column(self, path: str, feature: str) -> Field:
+        """Return the top-level column that a rule belongs to."""
+        found = self._schema.get(path)
+        if found is None:
+            raise UnsupportedFeatureError(
+                "only columns of the table, and no fields inside of them, can have such a rule",
+                hint="write to the table with an engine that enforces it",
+                feature=feature,
+                column=path,
+            )
+        return found
+
+    def value(self, rule: str, text: str, column: Field | None) -> BoundValue:
+        """Bind an expression; its results have the type of the column, if there is one."""
+        target = None if column is None else column.type
+        try:
+            return bind_value(text, self._schema, target=target, timezone=self._timezone, now=self._now)
+        except DeltabergError as error:
+            raise self._refused(rule, text, error) from error
+
+    def check(self, rule: str, text: str) -> RowCheck:
+        """Bind a condition."""
+        try:
+            bound = bind_condition(text, self._schema, timezone=self._timezone, now=self._now)
+        except DeltabergError as error:
+            raise self._refused(rule, text, error) from error
+        names = dict.fromkeys(path[0].name for _, path in bound.paths)
+        return RowCheck(rule, text, bound.evaluate, tuple(names))
+
+    @staticmethod
+    def _refused(rule: str, text: str, error: DeltabergError) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"{rule} cannot be evaluated: {error.message}",
+            hint="write to the table with an engine that evaluates it, or change the rule",
+            expression=text,
+        )
+
+
+def _check_identity(column: Field, rule: IdentityColumn) -> None:
+    if column.type != _LONG:
+        raise CorruptLogError(f"an identity column has the type {column.type}, not long", column=column.name)
+    if not rule.step:
+        raise CorruptLogError("the step of an identity column is 0", column=column.name)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,343 @@
+"""The rules of tables for their rows: constraints, invariants, generated columns and default values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import DeltaTable, create_table, write_table
+from deltaberg.errors import (
+    ConcurrentAppendError,
+    ConstraintViolationError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
+from deltaberg.schema import Field, Primitive, Struct
+from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.delta_schemas import field, struct_type
+from tests.support.rows import ID, ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+_INVARIANT = '{"expression": { "expression": "x > 3"} }'
+_LONG, _INTEGER = Primitive("long"), Primitive("integer")
+
+
+def _action(root: Path, version: int, name: str) -> Any:
+    lines = (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
+    found = [json.loads(line)[name] for line in lines if name in json.loads(line)]
+    return found[0] if found else None
+
+
+def _refused(table: DeltaTable, write: Callable[[], object], message: str = "") -> ConstraintViolationError:
+    """Check that a write is refused, and that it leaves the table and its files as they were."""
+    root = table._log.root.path
+    version, rows = table.version, table.scan().to_arrow()
+    files = sorted(Path(root).rglob("*.parquet"))
+    with pytest.raises(ConstraintViolationError, match=message) as caught:
+        write()
+    fresh = table.refresh()
+    assert (fresh.version, fresh.scan().to_arrow()) == (version, rows)
+    assert sorted(Path(root).rglob("*.parquet")) == files
+    return caught.value
+
+
+def _xs(*values: int | None) -> pa.Table:
+    return pa.table({"x": pa.array(values, pa.int64())})
+
+
+# Invariants
+
+
+@pytest.mark.req("DL-CON-04", "DL-CON-05", half="writer")
+@pytest.mark.req("DL-SCHEMA-18")
+@pytest.mark.parametrize(("writer", "features"), [*((n, None) for n in range(2, 7)), (7, ["invariants"])])
+def test_invariants(builder: DeltaBuilder, writer: int, features: list[str] | None) -> None:
+    protocol = builder.protocol(1, writer, None, features)
+    builder.create([field("x", "long", delta__invariants=_INVARIANT)], protocol=protocol)
+    table = DeltaTable(builder.root)
+    table.append(_xs(4, 5))
+    for wrong in (_xs(3), _xs(None), _xs(4, 5, 3), _xs(7, None)):
+        error = _refused(table, partial(table.append, wrong), "the invariant of x: x=(3|null)")
+        assert error.context["expression"] == "x > 3"
+    assert sorted(table.scan().to_arrow()["x"].to_pylist()) == [4, 5]
+    assert len(list(builder.root.glob("*.parquet"))) == 1
+
+
+@pytest.mark.req("DL-CON-04", half="writer")
+@pytest.mark.parametrize(("writer", "features"), [(1, None), (7, [])])
+def test_invariants_that_the_protocol_does_not_know(
+    builder: DeltaBuilder, writer: int, features: list[str] | None
+) -> None:
+    protocol = builder.protocol(1, writer, None, features)
+    builder.create([field("x", "long", delta__invariants=_INVARIANT)], protocol=protocol)
+    table = DeltaTable(builder.root)
+    table.append(_xs(3))
+    assert table.scan().count() == 1
+
+
+@pytest.mark.req("DL-CON-06")
+def test_invariants_of_nested_fields(builder: DeltaBuilder) -> None:
+    inner = struct_type(field("x", "long", delta__invariants=_INVARIANT.replace("x >", "s.x >")))
+    builder.create([field("s", inner)])
+    table = DeltaTable(builder.root)
+    table.append(pa.table({"s": [{"x": 4}]}))
+    for wrong in ({"x": 1}, {"x": None}, None):
+        rows = pa.table({"s": pa.array([{"x": 5}, wrong], pa.struct([("x", pa.int64())]))})
+        _refused(table, partial(table.append, rows), r"the invariant of s\.x: s=")
+
+
+@pytest.mark.req("DL-CON-07")
+@pytest.mark.req("DL-SCHEMA-18")
+def test_nulls_where_none_may_be(builder: DeltaBuilder) -> None:
+    inner = struct_type(field("y", "long", nullable=False))
+    builder.create([field("x", "long", nullable=False), field("s", inner)])
+    table = DeltaTable(builder.root)
+    table.append(pa.table({"x": [1], "s": pa.array([None], pa.struct([("y", pa.int64())]))}))
+    _refused(table, lambda: table.append(_xs(1, None)), "must not be null has 1 null")
+    rows = pa.table({"x": [1], "s": [{"y": None}]})
+    _refused(table, lambda: table.append(rows), "must not be null")
+
+
+# CHECK constraints
+
+
+def _people(*days: dt.date | None) -> pa.Table:
+    return pa.table({"birthDate": pa.array(days, pa.date32())})
+
+
+@pytest.mark.req("DL-CON-08", "DL-CON-09", half="writer")
+@pytest.mark.parametrize(
+    ("writer", "features"), [(3, None), (4, None), (5, None), (6, None), (7, ["checkConstraints"])]
+)
+def test_check_constraints(builder: DeltaBuilder, writer: int, features: list[str] | None) -> None:
+    configuration = {"delta.constraints.birthDateCheck": "birthDate > '1900-01-01'"}
+    protocol = builder.protocol(1, writer, None, features)
+    builder.create([field("birthDate", "date")], configuration=configuration, protocol=protocol)
+    table = DeltaTable(builder.root)
+    assert table.check_constraints == {"birthDateCheck": "birthDate > '1900-01-01'"}
+    table.append(_people(dt.date(1950, 1, 1)))
+    for wrong in (_people(dt.date(1899, 12, 31)), _people(None), _people(dt.date(2000, 1, 1), None)):
+        _refused(table, partial(table.append, wrong), "CHECK constraint birthDateCheck: birthDate=")
+        _refused(table, partial(table.overwrite, wrong), "CHECK constraint birthDateCheck")
+        _refused(table, partial(write_table, builder.root, wrong, mode="append"), "birthDateCheck")
+    table.overwrite(_people(dt.date(2000, 1, 1)))
+    assert table.scan().to_arrow()["birthDate"].to_pylist() == [dt.date(2000, 1, 1)]
+
+
+@pytest.mark.req("DL-CON-08", half="writer")
+@pytest.mark.parametrize(("writer", "features"), [(2, None), (7, [])])
+def test_constraints_that_the_protocol_does_not_know(
+    builder: DeltaBuilder, writer: int, features: list[str] | None
+) -> None:
+    configuration = {"delta.constraints.c": "id > 5"}
+    builder.create(ID, configuration=configuration, protocol=builder.protocol(1, writer, None, features))
+    table = DeltaTable(builder.root)
+    table.append(ids(1))
+    assert ids_of(table) == [1]
+
+
+@pytest.mark.req("DL-CON-10")
+@pytest.mark.parametrize("mapped", [False, True])
+def test_columns_of_constraints_stay(tmp_path: Path, mapped: bool) -> None:
+    columns = pa.schema([("id", pa.int64()), ("birthDate", pa.date32()), ("s", pa.struct([("x", pa.int64())]))])
+    properties = {"delta.columnMapping.mode": "name" if mapped else "none"}
+    table = create_table(tmp_path / "t", columns, properties=properties)
+    with pytest.raises(UnsupportedFeatureError, match="no column 'nope'"):
+        table.alter().add_constraint("c", "nope > 1")
+    table.alter().add_constraint("old", "birthDate > '1900-01-01'").add_constraint("deep", "s.x > 0").commit()
+    for name in ("birthDate", "BIRTHDATE", "s.x", "s"):
+        for change in (partial(table.alter().drop, name), partial(table.alter().rename, name, "n")):
+            with pytest.raises((SchemaError, UnsupportedFeatureError)) as caught:
+                change()
+            assert not mapped or "names it" in str(caught.value)
+    assert table.refresh().version == 1
+    if mapped:
+        table.alter().drop_constraint("OLD").rename("birthDate", "born").commit()
+        assert table.check_constraints == {"deep": "s.x > 0"}
+
+
+@pytest.mark.req("DL-CON-11")
+@pytest.mark.req("DL-CON-12")
+def test_adding_a_constraint_checks_the_rows_that_are_there(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _xs().schema)
+    table.append(_xs(1, 2))
+    table.append(_xs(3, -1))
+    with pytest.raises(ConstraintViolationError, match="the CHECK constraint positive: x=-1"):
+        table.alter().add_constraint("positive", "x > 0").commit()
+    assert DeltaTable(tmp_path / "t").version == 2
+    table.delete("x = -1")
+    table.alter().add_constraint("Positive", "x > 0").commit()
+    assert _action(tmp_path / "t", 4, "protocol") == {"minReaderVersion": 1, "minWriterVersion": 3}
+    metadata = _action(tmp_path / "t", 4, "metaData")
+    assert metadata["configuration"] == {"delta.constraints.positive": "x > 0"}
+    _refused(table, lambda: table.append(_xs(0)), "positive: x=0")
+    with pytest.raises(InvalidArgumentError, match="there is a constraint"):
+        table.alter().add_constraint("POSITIVE", "x > 1")
+    with pytest.raises(InvalidArgumentError, match="no constraint other"):
+        table.alter().drop_constraint("other")
+    table.alter().drop_constraint("positive").commit()
+    table.append(_xs(0))
+
+
+@pytest.mark.req("DL-CON-12")
+def test_the_first_constraint_of_a_table_with_lists(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, properties={"delta.enableDeletionVectors": "true"})
+    table.alter().set({"delta.constraints.Small": "id < 10"}).commit()
+    assert "checkConstraints" in _action(tmp_path / "t", 1, "protocol")["writerFeatures"]
+    assert _action(tmp_path / "t", 1, "metaData")["configuration"]["delta.constraints.small"] == "id < 10"
+    _refused(table, lambda: table.append(ids(11)), "small: id=11")
+    other = create_table(tmp_path / "u", ID, properties={"delta.constraints.small": "id < 10"})
+    _refused(other, lambda: other.append(ids(11)), "small: id=11")
+
+
+@pytest.mark.req("DL-CON-11")
+def test_rows_that_others_add_meanwhile_are_a_conflict(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _xs().schema)
+    alteration = table.alter().add_constraint("positive", "x > 0")
+    DeltaTable(tmp_path / "t").append(_xs(-1))
+    with pytest.raises(ConcurrentAppendError):
+        alteration.commit()
+    assert DeltaTable(tmp_path / "t").check_constraints == {}
+
+
+@pytest.mark.req("DL-CON-13")
+@pytest.mark.req("DL-SCHEMA-18")
+@pytest.mark.parametrize(
+    ("metadata", "configuration", "feature"),
+    [
+        ({}, {"delta.constraints.c": "foo(x) > 1"}, "checkConstraints"),
+        ({"delta__invariants": '{"expression":{"expression":"foo(x)"}}'}, {}, "invariants"),
+        ({"delta__generationExpression": "foo(1)"}, {}, "generatedColumns"),
+        ({"CURRENT_DEFAULT": "foo(1)"}, {}, "allowColumnDefaults"),
+    ],
+)
+def test_what_cannot_be_evaluated_refuses_the_write(
+    builder: DeltaBuilder, metadata: dict[str, Any], configuration: dict[str, str], feature: str
+) -> None:
+    protocol = builder.protocol(1, 7, None, [feature])
+    builder.create([field("x", "long", **metadata)], configuration=configuration, protocol=protocol)
+    table = DeltaTable(builder.root)
+    for write in (table.append, table.overwrite):
+        with pytest.raises(UnsupportedFeatureError, match=r"cannot be evaluated.*foo"):
+            write(_xs(5))
+    assert DeltaTable(builder.root).version == 0
+    assert not list(builder.root.glob("*.parquet"))
+
+
+def test_constraints_of_mapped_columns(tmp_path: Path) -> None:
+    """Expressions name columns as they are shown, and files have physical names."""
+    table = create_table(tmp_path / "t", _xs().schema, properties={"delta.columnMapping.mode": "id"})
+    table.alter().rename("x", "the x").commit()
+    table.append(pa.table({"the x": [4]}))
+    table.alter().add_constraint("c", "`the x` > 3").commit()
+    _refused(table, lambda: table.append(pa.table({"the x": [3]})), "c: the x=3")
+
+
+# Generated columns
+
+
+@pytest.mark.req("DL-CON-14", half="writer")
+def test_new_tables_with_generated_columns(tmp_path: Path) -> None:
+    generated = Field("twice", _LONG, nullable=False, metadata={"delta.generationExpression": "x * 2"})
+    table = create_table(tmp_path / "t", Struct((Field("x", _LONG), generated)))
+    assert _action(tmp_path / "t", 0, "protocol")["minWriterVersion"] == 4
+    (_, stored) = json.loads(_action(tmp_path / "t", 0, "metaData")["schemaString"])["fields"]
+    assert stored["metadata"] == {"delta.generationExpression": "x * 2"}
+    table.append(_xs(2))
+    assert table.scan().to_arrow().to_pylist() == [{"x": 2, "twice": 4}]
+    _refused(table, lambda: table.append(_xs(None)), "filled with 1 nulls")
+    with pytest.raises(DeltabergError, match="overflow"):
+        table.append(_xs(1 << 62))
+    wrong = Field("y", _LONG, metadata={"delta.generationExpression": "nope + 1"})
+    with pytest.raises(UnsupportedFeatureError, match="no column 'nope'"):
+        create_table(tmp_path / "u", Struct((Field("x", _LONG), wrong)))
+
+
+# Default values
+
+
+@pytest.mark.req("DL-CON-16", half="writer")
+@pytest.mark.req("DL-CON-19")
+@pytest.mark.req("DL-SCHEMA-18")
+def test_default_values(tmp_path: Path, builder: DeltaBuilder) -> None:
+    builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(1, 6))
+    table = DeltaTable(builder.root)
+    with pytest.raises(InvalidArgumentError, match="in the commit that adds it"):
+        table.alter().add("c", pa.int32(), default="42")
+    with pytest.raises(InvalidArgumentError, match="in the commit that adds it"):
+        table.alter().add("c", pa.int32()).set_default("c", "42")
+    table.alter().add("c", pa.int32()).commit()
+    table.alter().set_default("c", "42").commit()
+    protocol = _action(builder.root, 2, "protocol")
+    assert protocol["minWriterVersion"] == 7
+    assert {"allowColumnDefaults", "identityColumns", "columnMapping"} <= set(protocol["writerFeatures"])
+    fields = json.loads(_action(builder.root, 2, "metaData")["schemaString"])["fields"]
+    assert fields[1]["metadata"] == {"CURRENT_DEFAULT": "42"}
+    assert table.column_defaults == {"c": "42"}
+    table.append(ids(2))
+    table.append(pa.table({"id": [3], "c": pa.array([None], pa.int32())}))
+    table.append(pa.table({"id": [4], "C": [7]}))
+    rows = {row["id"]: row["c"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {1: None, 2: 42, 3: None, 4: 7}
+    table.alter().set_default("c", None).commit()
+    table.append(ids(5))
+    assert table.column_defaults == {}
+    assert table.scan("id = 5").to_arrow()["c"].to_pylist() == [None]
+
+
+@pytest.mark.req("DL-CON-17")
+def test_the_keyword_default(builder: DeltaBuilder) -> None:
+    column = field("c", "integer", CURRENT_DEFAULT="42")
+    builder.create(
+        [field("id", "long"), column, field("n", "long")],
+        protocol=builder.protocol(1, 7, None, ["allowColumnDefaults"]),
+    )
+    table = DeltaTable(builder.root)
+    table.append(ids(1))
+    table.append(pa.table({"id": [2], "c": pa.array([None], pa.int32())}))
+    table.append(pa.table({"id": [3], "c": [7], "n": [1]}))
+    rows = {row["id"]: row["c"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {1: 42, 2: None, 3: 7}
+    table.update({"c": "DEFAULT", "n": "default"}, "id >= 2")
+    rows = {row["id"]: (row["c"], row["n"]) for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {1: (42, None), 2: (42, None), 3: (42, None)}
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copy", "vectors"])
+def test_updates_obey_the_rules(tmp_path: Path, properties: dict[str, str]) -> None:
+    generated = Field("twice", _LONG, metadata={"delta.generationExpression": "x * 2"})
+    properties = {**properties, "delta.constraints.small": "twice < 100"}
+    table = create_table(tmp_path / "t", Struct((Field("x", _LONG), generated)), properties=properties)
+    table.append(_xs(1, 2, 3))
+    table.update({"x": "x + 10"}, "x > 1")
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["x"])
+    assert rows == [{"x": 1, "twice": 2}, {"x": 12, "twice": 24}, {"x": 13, "twice": 26}]
+    _refused(table, lambda: table.update({"x": "50"}, "x = 1"), "the CHECK constraint small: twice=100")
+    _refused(table, lambda: table.update({"twice": "5"}, "x = 1"), "the generated column twice: twice=5, x=1")
+    table.update({"x": "4", "twice": "8"}, "x = 1")
+    # Rows that only move to other files are not looked at again.
+    table.delete("x = 4")
+    assert sorted(table.scan().to_arrow()["twice"].to_pylist()) == [24, 26]
+
+
+@pytest.mark.req("BEY-09")
+def test_default_values_that_a_column_cannot_have(tmp_path: Path) -> None:
+    columns = Struct((Field("id", _LONG), Field("v", Primitive("variant")), Field("n", _INTEGER)))
+    table = create_table(tmp_path / "t", columns)
+    for column, text in (("v", "5"), ("n", "id + 1"), ("n", "foo()"), ("n", "'x'"), ("n", "3000000000")):
+        with pytest.raises(DeltabergError):
+            table.alter().set_default(column, text).commit()
+    assert DeltaTable(tmp_path / "t").version == 0
+    table.alter().set_default("v", "NULL").commit()
+    table.append(ids(1))
+    assert table.scan().to_arrow()["v"].to_pylist() == [None]
