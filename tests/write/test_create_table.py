@@ -299,7 +299,6 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: s
     ("properties", "feature"),
     [
         ({"delta.feature.fooFeature": "supported"}, "fooFeature"),
-        ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
         ({"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
     ],
 )

@@ -330,6 +330,22 @@ def test_updates_obey_the_rules(tmp_path: Path, properties: dict[str, str]) -> N
     assert sorted(table.scan().to_arrow()["twice"].to_pylist()) == [24, 26]
 
 
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copy", "vectors"])
+def test_merges_obey_conditions(tmp_path: Path, properties: dict[str, str]) -> None:
+    columns = pa.schema([("id", pa.int64()), ("x", pa.int64())])
+    table = create_table(tmp_path / "t", columns, properties={**properties, "delta.constraints.small": "x < 100"})
+    table.append(pa.table({"id": [1, 2, 3], "x": [1, 2, 3]}))
+    for wrong in ({"id": [1], "x": [100]}, {"id": [4], "x": [None]}, {"id": [1, 9], "x": [5, 200]}):
+        _refused(table, partial(table.upsert, pa.table(wrong, schema=columns), "id"), "the CHECK constraint small: x=")
+    table.upsert(pa.table({"id": [1, 4], "x": [50, 4]}), "id")
+    rows = {row["id"]: row["x"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {1: 50, 2: 2, 3: 3, 4: 4}
+    table.alter().set_default("x", "42").commit()
+    with pytest.raises(UnsupportedFeatureError, match="does not fill columns"):
+        table.upsert(ids(7), "id")
+    assert DeltaTable(tmp_path / "t").version == table.version
+
+
 @pytest.mark.req("BEY-09")
 def test_default_values_that_a_column_cannot_have(tmp_path: Path) -> None:
     columns = Struct((Field("id", _LONG), Field("v", Primitive("variant")), Field("n", _INTEGER)))

@@ -5,26 +5,32 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
 from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.rules import rules_of
 from deltaberg.delta.operations.write import merge_columns
+from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Provenance
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
 from deltaberg.schema import ColumnName, Struct, find_column
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice, checked_number, checked_text
 from deltaberg.table.join import JoinMemory
+from deltaberg.table.rewrite import Replacement
 from deltaberg.table.rewrite.bound_clauses import MergeScope, bind_clause
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
 from deltaberg.table.rewrite.merge import MergePlan, RowMerge
 from deltaberg.table.rewrite.merge_source import MergeSource, source_filter
+from deltaberg.table.write import RowRules
 
 __all__ = ["MergeOptions", "merge_rows", "upsert_rows"]
 
@@ -211,7 +217,17 @@ class _Merge:
                     check_changeable(table)
                 updates = any(clause.clause.action == "update" for clause in plan.clauses)
                 inserts = bool(plan.of(NOT_MATCHED))
-                changes.apply(matched, merge.change if updates else None, merge.inserted if inserts else None)
+                rules = _rules(table, options.rows) if updates or inserts else RowRules(table.schema)
+                names = frozenset(table.schema.names)
+
+                def change(batch: pa.RecordBatch) -> Replacement:
+                    replaced = merge.change(batch)
+                    return Replacement(rules.apply(replaced.rows, names), replaced.sources)
+
+                def inserted() -> Iterator[pa.RecordBatch]:
+                    return (rules.apply(batch, names) for batch in merge.inserted())
+
+                changes.apply(matched, change if updates else None, inserted if inserts else None)
                 counts = merge.counts
         ended = time.monotonic()
         own = changes.metrics
@@ -255,6 +271,18 @@ class _Merge:
             assigned |= {name.removeprefix(prefix) for name in assigned}
             wanted = [child for child in known if child.name.lower() in assigned]
         merge_columns(self._transaction, Struct(tuple(wanted)))
+
+
+def _rules(table: Snapshot, options: RowOptions) -> RowRules:
+    """Return the conditions that new rows must fulfil; refuse a table with columns that would have to be filled."""
+    rules = rules_of(table, options).rows
+    if rules.fills:
+        raise UnsupportedFeatureError(
+            f"a merge does not fill columns with generated or default values yet: {', '.join(sorted(rules.filled))}",
+            hint="use append and update, or an engine that fills them",
+            table=str(table.log.root),
+        )
+    return rules
 
 
 def _filter(plan: MergePlan, of_keys: Expression) -> Expression:

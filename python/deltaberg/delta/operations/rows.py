@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
 from deltaberg.delta.operations.writer_properties import parquet_options
+from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.indexed_columns import indexed_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, SchemaError
@@ -116,6 +117,8 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         parquet_options(table, options.writer_properties, options.compression),
         statistics=_leaves_with_statistics(table),
         cut=cut_bounds,
+        stores_partition_columns=is_compatible(table.active_features),
+        partition_columns_last=True,
         random_prefix=_prefix_length(table),
     )
     return spec if target is None else replace(spec, target_size=target)

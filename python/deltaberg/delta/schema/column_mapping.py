@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping
 from deltaberg.errors import CorruptLogError
-from deltaberg.schema import DataType, List, Map, Struct
+from deltaberg.schema import DataType, Field, List, Map, Struct
 
-__all__ = ["COLUMN_ID", "PHYSICAL_NAME", "check_mapping", "mapping_mode", "read_mapping"]
+__all__ = [
+    "COLUMN_ID",
+    "NESTED_IDS",
+    "PHYSICAL_NAME",
+    "check_mapping",
+    "mapping_mode",
+    "read_mapping",
+    "with_inner_ids",
+]
 
 #: The members of a field's metadata that map it.
 COLUMN_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+#: Where a field keeps the ids of elements, keys and values inside of it: the paths begin with its physical name.
+NESTED_IDS = "delta.columnMapping.nested.ids"
+#: What one edition of the protocol calls it.
+_NESTED_IDS_BEFORE = "parquet.field.nested.ids"
 
 
 def mapping_mode(protocol: Protocol, properties: Mapping[str, str]) -> str:
@@ -49,6 +62,37 @@ def read_mapping(metadata: Mapping[str, Any], path: tuple[str, ...]) -> tuple[in
     if not -(1 << 31) <= field_id < 1 << 31:
         raise CorruptLogError(f"{COLUMN_ID} {field_id} is not an integer of 32 bits", column=".".join(path))
     return field_id, physical_name
+
+
+def with_inner_ids(kind: DataType, metadata: Mapping[str, Any], names: Sequence[str]) -> DataType:
+    """Return the type of a field with the ids that its metadata gives to elements, keys and values inside of it.
+
+    Parameters
+    ----------
+    names
+        The names with which their paths may begin: the physical name, or the shown one.
+    """
+    ids = metadata.get(NESTED_IDS, metadata.get(_NESTED_IDS_BEFORE))
+    if not isinstance(ids, Mapping):
+        return kind
+    for name in names:
+        if any(str(path).startswith(f"{name}.") for path in ids):
+            return _with_ids(kind, ids, name)
+    return kind
+
+
+def _with_ids(kind: DataType, ids: Mapping[str, Any], path: str) -> DataType:
+    def numbered(child: Field, step: str) -> Field:
+        here = f"{path}.{step}"
+        found = ids.get(here)
+        known = found if isinstance(found, int) and not isinstance(found, bool) else None
+        return replace(child, type=_with_ids(child.type, ids, here), id=known)
+
+    if isinstance(kind, List):
+        return List(numbered(kind.element, "element"))
+    if isinstance(kind, Map):
+        return Map(numbered(kind.key, "key"), numbered(kind.value, "value"))
+    return kind
 
 
 def check_mapping(schema: Struct) -> None:

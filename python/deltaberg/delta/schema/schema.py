@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping
+from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping, with_inner_ids
 from deltaberg.delta.schema.type_changes import check_type_changes
 from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
@@ -86,6 +86,8 @@ def _field(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> Field:
     field_type = _type(tree.get("type"), mapped, here, depth + 1)
     check_type_changes(metadata.get("delta.typeChanges"), ".".join(here))
     field_id, physical_name = read_mapping(metadata, here) if mapped else (None, name)
+    if mapped:
+        field_type = with_inner_ids(field_type, metadata, (physical_name, name))
     return Field(name, field_type, tree.get("nullable", True) is not False, metadata, field_id, physical_name)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features
 from deltaberg.delta.schema.column_mapping import mapping_mode
+from deltaberg.delta.schema.iceberg_compat import V1, check_compatible, is_compatible
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.writer_rules import IdentityColumn, identity_columns
+from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Struct
 
@@ -18,18 +20,19 @@ __all__ = ["ROW_TRACKING_SUSPENDED", "check_combinations"]
 ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
 
 
-def check_combinations(protocol: Protocol, metadata: Metadata, before: Struct | None = None) -> None:
+def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot | None = None) -> None:
     """Refuse a protocol and metadata that contradict each other, or the columns that the table had before.
 
     Parameters
     ----------
     before
-        The columns of the version before; None for a new table.
+        The version before; None for a new table.
 
     Raises
     ------
     InvalidArgumentError
-        Row tracking is enabled and suspended, or the start or the step of an identity column changes.
+        Row tracking is enabled and suspended, the start or the step of an identity column changes, or the table cannot
+        be compatible with Iceberg although it says so.
 
     Examples
     --------
@@ -48,9 +51,34 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Struct | 
         raise InvalidArgumentError(
             "row tracking cannot be enabled while it is suspended", hint=f"unset {ROW_TRACKING_SUSPENDED}"
         )
-    if before is not None and metadata.schema_string is not None:
-        after = parse_schema(metadata.schema_string, mapping_mode(protocol, properties))
-        _check_identities(identity_columns(before), identity_columns(after))
+    if metadata.schema_string is None:
+        return
+    schema = parse_schema(metadata.schema_string, mapping_mode(protocol, properties))
+    check_compatible(protocol, metadata, schema)
+    if before is not None:
+        _check_identities(identity_columns(before.schema), identity_columns(schema))
+        if is_compatible(active):
+            _check_partitions(before, metadata, schema, enables_v1=V1 in active - before.active_features)
+
+
+def _check_partitions(before: Snapshot, metadata: Metadata, schema: Struct, *, enables_v1: bool) -> None:
+    """Refuse other partition columns in a table that is compatible with Iceberg."""
+    old = before.partition_fields
+    if enables_v1 and old and len(before.live.table):
+        raise InvalidArgumentError(
+            f"{V1} cannot be enabled on a partitioned table, whose files lack the partition columns",
+            hint="create the table with the property",
+        )
+    known = {field.name: field for field in schema}
+    new = [known[name] for name in metadata.partition_columns if name in known]
+    same = len(old) == len(new) and all(
+        one.name == other.name or one.physical_name == other.physical_name for one, other in zip(old, new, strict=True)
+    )
+    if old and not same and is_compatible(before.active_features):
+        raise InvalidArgumentError(
+            "a table that is compatible with Iceberg keeps the names of its partition columns",
+            hint="keep the partitioning, or create another table",
+        )
 
 
 def _check_identities(before: Mapping[str, IdentityColumn], after: Mapping[str, IdentityColumn]) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_water_mark
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
-from deltaberg.delta.features import supports
+from deltaberg.delta.features import active_features, supports
 from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
+from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
@@ -135,12 +136,14 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     if protocol is None or metadata is None:
         raise InvalidArgumentError("the first version of a table needs a protocol and metadata")
     if changes.protocol is not None or changes.metadata is not None:
-        check_combinations(protocol, metadata, None if state is None else state.schema)
+        check_combinations(protocol, metadata, state)
     keeps_time = supports(protocol, "inCommitTimestamp") and _is_true(metadata, IN_COMMIT_TIMESTAMPS)
     time = (now if parent_time is None else max(now, parent_time + 1)) if keeps_time else None
     new_metadata = changes.metadata
     if time is not None and state is not None and not _is_true(state.metadata, IN_COMMIT_TIMESTAMPS):
         new_metadata = metadata.with_properties({SINCE_VERSION: str(version), SINCE_TIMESTAMP: str(time)})
+    if is_compatible(active_features(protocol, metadata.configuration)):
+        _check_counted(changes)
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
     gives_row_ids = tracks_rows and not _is_true(metadata, ROW_TRACKING_SUSPENDED)
@@ -163,6 +166,16 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     lines += _add_lines(changes, row_ids, version)
     lines += [f'{{"cdc":{{{text}}}}}' for text in changes.change_files]
     return Entry(version, encode_lines(lines), new_metadata)
+
+
+def _check_counted(changes: Changes) -> None:
+    """Refuse a file without the number of its rows."""
+    for file in changes.adds.values():
+        if file.rows is None:
+            raise InvalidArgumentError(
+                "the table is compatible with Iceberg, so that a file needs statistics with the number of its rows",
+                path=file.path,
+            )
 
 
 def _is_true(metadata: Metadata, name: str) -> bool:

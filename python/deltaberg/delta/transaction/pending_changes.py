@@ -11,6 +11,7 @@ from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.data.change_files import change_file_texts
 from deltaberg.delta.features import supports
+from deltaberg.delta.schema.iceberg_compat import with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
 from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new_adds, recorded_add, removes_of
@@ -153,7 +154,8 @@ class PendingChanges(ABC):
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Replace the metadata of the table."""
-        self._changes.metadata = metadata
+        protocol = self._changes.protocol or (self._base.protocol if self._base else None)
+        self._changes.metadata = metadata if protocol is None else with_nested_ids(protocol, metadata)
         self._changed()
 
     def set_protocol(self, protocol: Protocol) -> None:

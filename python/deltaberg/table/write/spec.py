@@ -58,6 +58,8 @@ class WriteSpec:
         How bounds of texts and bytes are shortened; None keeps them whole.
     stores_partition_columns
         Whether files hold the columns that partition values are taken from unchanged.
+    partition_columns_last
+        Whether these come after the other columns in files.
     required
         Whether fields that are not nullable are required in the files.
     directory
@@ -87,6 +89,7 @@ class WriteSpec:
     statistics: frozenset[int] | None = None
     cut: CutBounds | None = None
     stores_partition_columns: bool = False
+    partition_columns_last: bool = False
     required: bool = False
     directory: str = ""
     prefix: str = "part"
@@ -123,9 +126,11 @@ class WriteSpec:
     @property
     def stored(self) -> Struct:
         """The columns that files hold."""
-        if self.stores_partition_columns:
-            return self.schema
         constant = {part.source for part in self.partition if part.transform is None}
+        if self.stores_partition_columns:
+            if not self.partition_columns_last:
+                return self.schema
+            return Struct(tuple(sorted(self.schema, key=lambda child: (child.name,) in constant)))
         return Struct(tuple(child for child in self.schema if (child.name,) not in constant))
 
 

@@ -1,0 +1,117 @@
+"""What compatibility with Iceberg asks of a Delta table (Delta protocol, "IcebergCompatV1" and "IcebergCompatV2")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from deltaberg.delta.actions.table_actions import Metadata, Protocol
+from deltaberg.delta.features import active_features, supports
+from deltaberg.delta.schema.column_mapping import NESTED_IDS, PHYSICAL_NAME, mapping_mode
+from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
+from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema import DataType, List, Map, Primitive, Struct
+
+__all__ = ["V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
+
+V1, V2 = "icebergCompatV1", "icebergCompatV2"
+#: Types that the second version has no place for.
+_FOREIGN = ("void", "variant")
+
+
+def is_compatible(active: Collection[str]) -> bool:
+    """Return whether a table with these active features is compatible with Iceberg."""
+    return V1 in active or V2 in active
+
+
+def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
+    """Refuse a table that says that it is compatible with Iceberg, and is not.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Column mapping is off, deletion vectors are in the way, both versions are active, or a column has a type that
+        the version has no place for.
+    """
+    active = active_features(protocol, metadata.configuration)
+    if not is_compatible(active):
+        return
+    name = V1 if V1 in active else V2
+    if {V1, V2} <= active:
+        raise _refused(f"{V1} and {V2} are both active", "enable one of them")
+    if mapping_mode(protocol, metadata.configuration) == "none":
+        raise _refused(f"{name} needs column mapping", "set delta.columnMapping.mode to name")
+    vectors = supports(protocol, "deletionVectors") if name == V1 else "deletionVectors" in active
+    if vectors:
+        raise _refused(f"{name} and deletion vectors exclude each other", "leave deletion vectors out")
+    for path, kind in _types(schema, ()):
+        foreign = isinstance(kind, (List, Map)) if name == V1 else False
+        if foreign or (isinstance(kind, Primitive) and kind.name in (_FOREIGN[:1] if name == V1 else _FOREIGN)):
+            raise InvalidArgumentError(f"{name} has no columns of the type {kind}", column=".".join(path))
+
+
+def _refused(message: str, hint: str) -> InvalidArgumentError:
+    return InvalidArgumentError(message, hint=hint)
+
+
+def _types(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    yield path, kind
+    if isinstance(kind, Struct):
+        for child in kind:
+            yield from _types(child.type, (*path, child.name))
+    elif isinstance(kind, List):
+        yield from _types(kind.element.type, (*path, "element"))
+    elif isinstance(kind, Map):
+        yield from _types(kind.key.type, (*path, "key"))
+        yield from _types(kind.value.type, (*path, "value"))
+
+
+def with_nested_ids(protocol: Protocol, metadata: Metadata) -> Metadata:
+    """Return metadata in which the elements of lists and the keys and values of maps have ids, if `V2` is active.
+
+    Those that have one keep it. The metadata is the very same if there is nothing to add.
+    """
+    mode = mapping_mode(protocol, metadata.configuration)
+    if V2 not in active_features(protocol, metadata.configuration) or mode == "none":
+        return metadata
+    numbers = ColumnNumbers.of(mode, metadata.configuration)
+    document = SchemaDocument(metadata.schema_string or "")
+    if numbers is None:
+        return metadata
+    before = numbers.highest
+    _number_fields(document.fields(), numbers)
+    if numbers.highest == before:
+        return metadata
+    changed = metadata.with_members({"schemaString": document.to_json()})
+    return changed.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
+
+
+def _number_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
+    for field in fields:
+        metadata = field.setdefault("metadata", {})
+        known = dict(metadata.get(NESTED_IDS) or {})
+        for key in _keys(field.get("type"), str(metadata.get(PHYSICAL_NAME, field["name"])), numbers):
+            if key not in known:
+                numbers.highest += 1
+                known[key] = numbers.highest
+        if known:
+            metadata[NESTED_IDS] = known
+
+
+def _keys(kind: Any, path: str, numbers: ColumnNumbers) -> Iterator[str]:
+    """Yield the path of each element, key and value of a type, and number the fields of structs inside of it."""
+    if not isinstance(kind, dict):
+        return
+    if kind.get("type") == "struct":
+        _number_fields(kind["fields"], numbers)
+    elif kind.get("type") == "udt":
+        yield from _keys(kind.get("sqlType"), path, numbers)
+    elif kind.get("type") == "array":
+        yield f"{path}.element"
+        yield from _keys(kind.get("elementType"), f"{path}.element", numbers)
+    elif kind.get("type") == "map":
+        yield f"{path}.key"
+        yield f"{path}.value"
+        yield from _keys(kind.get("keyType"), f"{path}.key", numbers)
+        yield from _keys(kind.get("valueType"), f"{path}.value", numbers)
