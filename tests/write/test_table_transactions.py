@@ -314,3 +314,27 @@ def test_rows_that_match_only_later_are_a_conflict(table: DeltaTable, verb: str)
     with pytest.raises(ConcurrentAppendError):
         commit()
     assert ids_of(DeltaTable(table.location)) == [1, 2, 10]
+
+
+def test_row_ids_that_come_with_the_commit(tmp_path: Path) -> None:
+    """Ids of rows that a transaction itself has written are not final, and are never taken for such."""
+    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
+    table = create_table(tmp_path / "t", ids().schema, properties=properties)
+    table.append(ids(1, 2))
+    with table.transaction() as transaction:
+        transaction.append(ids(3, 4, 5))
+        with pytest.raises(UnsupportedFeatureError, match="no row ids yet"):
+            transaction.delete("id = 4", strategy="copy-on-write")
+        with pytest.raises(UnsupportedFeatureError, match="no row ids yet"):
+            transaction.update({"id": 40}, "id = 4")
+        transaction.delete("id = 4")
+        transaction.update({"id": 10}, "id = 1")
+        # Others take the ids first.
+        DeltaTable(table.location).append(ids(100, 101, 102, 103))
+    table.append(ids(200))
+    assert ids_of(table) == [2, 3, 5, 10, 100, 101, 102, 103, 200]
+    found = table.scan(columns=["id", "_metadata.row_id", "_metadata.row_commit_version"]).to_arrow().to_pylist()
+    row_ids = {row["id"]: row["_metadata"]["row_id"] for row in found}
+    versions = {row["id"]: row["_metadata"]["row_commit_version"] for row in found}
+    assert len(set(row_ids.values())) == len(row_ids)
+    assert (row_ids[10], versions[10], versions[3], versions[100]) == (0, 3, 3, 2)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import Filter, as_expression, bind
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.schema import Struct, arrow_schema, as_array
@@ -221,6 +222,8 @@ class RowChanges:
         partial = matched.rows.numbers
         by_vectors = self._strategy == MERGE_ON_READ
         gone = set(matched.whole) if by_vectors else {*matched.whole, *partial}
+        if change is not None or (partial and not by_vectors):
+            self._check_row_ids(matched)
         self._count_deleted(matched)
         self._remove(gone)
         if by_vectors and partial:
@@ -230,6 +233,17 @@ class RowChanges:
         is_needed = bool(partial) or (change is not None and not matched.is_empty)
         if is_needed and "changeDataFeed" in self.table.active_features:
             self._write_changes(matched, change, new)
+
+    def _check_row_ids(self, matched: MatchedRows) -> None:
+        """Refuse to move rows whose ids, which they must keep, come only with the commit."""
+        fresh = self._transaction.paths_without_row_ids
+        if self._row_ids.are_kept and not fresh.isdisjoint(matched.files.plan.files.column("path").to_pylist()):
+            raise UnsupportedFeatureError(
+                "rows that the same transaction has written have no row ids yet, and cannot move to other files",
+                hint="commit them first",
+                table=str(self.table.log.root),
+                feature="rowTracking",
+            )
 
     # Files that go, and rows that are hidden
 
@@ -247,12 +261,16 @@ class RowChanges:
         live = self.table.live
         union = _Vectors(self.table, matched.of(frozenset(matched.rows.numbers)), matched.rows)
         actions = []
+        fresh = self._transaction.paths_without_row_ids
         log = self.table.log
         with VectorWriter(log.storage, log.root) as writer:
             for number, action in zip(numbers.to_pylist(), recorded_adds(live, numbers), strict=True):
                 stats = loosened_statistics(action.members.get("stats"), self._file_rows.get(number))
                 vector = writer.add(union.positions(number))
-                actions.append(action.with_members({"deletionVector": vector, "stats": stats, "dataChange": True}))
+                members: dict[str, Any] = {"deletionVector": vector, "stats": stats, "dataChange": True}
+                if action.members["path"] in fresh:
+                    members |= dict.fromkeys(("baseRowId", "defaultRowCommitVersion"))
+                actions.append(action.with_members(members))
                 replaced = action.members.get("deletionVector") is not None
                 self._counts.vectors_added += 1
                 self._counts.vectors_removed += replaced

@@ -147,6 +147,14 @@ class PendingChanges(ABC):
         self._changes.change_files += change_file_texts(paths, files, self.snapshot.partition_fields)
         self._changed()
 
+    @property
+    def paths_without_row_ids(self) -> frozenset[str]:
+        """The added files, by their recorded paths, whose rows get ids only with the commit.
+
+        What `snapshot` shows of these ids is not final.
+        """
+        return frozenset(path for path, file in self._changes.adds.items() if not file.has_row_ids)
+
     def lose_row_ids(self) -> None:
         """Record that rows moved to other files without their ids, so that these are not stable."""
         self._changes.loses_row_ids = True
