@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ _COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.float64(), st.floats()),
     (pa.decimal128(38, 0), st.decimals(-(10**30), 10**30, places=0)),
     (pa.decimal128(20, 4), st.decimals(-(10**15), 10**15, places=4)),
-    (pa.decimal128(38, 38), st.decimals(-1, 1, places=37)),
+    (pa.decimal128(38, 38), st.integers(1 - 10**38, 10**38 - 1).map(lambda digits: Decimal(f"{digits}e-38"))),
     (pa.string(), _TEXT),
     (pa.large_string(), _TEXT),
     (pa.date32(), _DAYS),
