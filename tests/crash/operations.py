@@ -203,6 +203,10 @@ _ALL = [
     Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "parts"),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(
+        "move and describe",
+        lambda at: at.table.alter().move("value", first=True).comment("id", "one").describe(name="ours").commit(),
+    ),
+    Operation(
         "rename and drop", lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").commit(), start="mapped"
     ),
     Operation(
