@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash import operations
 from tests.crash.operations import OPERATIONS
 from tests.crash.points import Nursery, kill_everywhere
 
@@ -24,6 +25,10 @@ def nursery() -> Iterator[Nursery]:
     """What starts the writers."""
     with Nursery() as found:
         yield found
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    assert len(OPERATIONS) == len(operations._ALL)
 
 
 @pytest.mark.req("DL-GEN-04")

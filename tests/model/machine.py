@@ -30,6 +30,11 @@ _SWITCHES = [
     "delta.enableInCommitTimestamps",
     "delta.enableChangeDataFeed",
 ]
+#: New values of a type: in SQL, and the same in Python.
+_VALUES: dict[str, tuple[str, Callable[[Row], Any]]] = {
+    "long": ("id % 3 + 1", lambda row: row["id"] % 3 + 1),
+    "text": ("if(id > 4, 'B c', null)", lambda row: "B c" if row["id"] > 4 else None),
+}
 
 
 class TableMachine(RuleBasedStateMachine):
@@ -70,6 +75,7 @@ class TableMachine(RuleBasedStateMachine):
         self.mapped = mode != "none"
         self.partitioned = partitioned
         self.interval = interval
+        self.records_changes = "delta.enableChangeDataFeed" in enabled
         properties = {
             "delta.columnMapping.mode": mode,
             "delta.checkpointInterval": str(interval),
@@ -95,9 +101,13 @@ class TableMachine(RuleBasedStateMachine):
         if version and version % self.interval == 0:
             self.checkpoints.add(version)
 
+    def _writer(self, *, lagging: bool) -> DeltaTable:
+        """Return the one that mostly writes, which is behind where the other one did, or the one that mostly lags."""
+        return self.stale if lagging else self.table
+
     def _write(self, how: Any, *, lagging: bool, rows: list[Row], columns: Columns | None = None) -> None:
         """Let one of the writers commit what leaves these rows; one that lags behind may be refused."""
-        writer = self.stale if lagging else self.table
+        writer = self._writer(lagging=lagging)
         behind = writer.version < len(self.versions) - 1
         try:
             result = how(writer)
@@ -258,15 +268,31 @@ class TableMachine(RuleBasedStateMachine):
     @rule(data=st.data(), lagging=st.booleans(), anew=st.booleans())
     def delete(self, data: st.DataObject, lagging: bool, anew: bool) -> None:
         """Delete the rows that match a condition; null does not match."""
-        if lagging and self._stale_columns() != self.columns:
+        if self.versions[self._writer(lagging=lagging).version][0] != self.columns:
             return
         condition, matches = data.draw(st.sampled_from(self._conditions()))
-        if not any(matches(row) for row in (self.rows if not lagging else self.versions[self.stale.version][1])):
+        if not any(map(matches, self.versions[self._writer(lagging=lagging).version][1])):
             return
         self._write(
             lambda table: table.delete(condition, strategy="copy-on-write" if anew else None),
             lagging=lagging,
             rows=[row for row in self.rows if not matches(row)],
+        )
+
+    @rule(data=st.data(), lagging=st.booleans(), anew=st.booleans())
+    def update(self, data: st.DataObject, lagging: bool, anew: bool) -> None:
+        """Set a column of the rows that match a condition; the partition column moves them."""
+        if self.versions[self._writer(lagging=lagging).version][0] != self.columns:
+            return
+        condition, matches = data.draw(st.sampled_from(self._conditions()))
+        if not any(map(matches, self.versions[self._writer(lagging=lagging).version][1])):
+            return
+        name = data.draw(st.sampled_from([one for one, kind in self.columns.items() if kind in _VALUES]))
+        text, value = _VALUES[self.columns[name]]
+        self._write(
+            lambda table: table.update({name: text}, condition, strategy="copy-on-write" if anew else None),
+            lagging=lagging,
+            rows=[{**row, name: value(row)} if matches(row) else row for row in self.rows],
         )
 
     def _conditions(self) -> list[tuple[deltaberg.Expression, Callable[[Row], bool]]]:
@@ -284,6 +310,7 @@ class TableMachine(RuleBasedStateMachine):
             found.append((value >= 1, lambda row, name=name: row[name] is not None and row[name] >= 1))  # type: ignore[misc]
         return found
 
+    @precondition(lambda self: self.versions and not self.records_changes)
     @rule(data=st.data())
     def several_at_once(self, data: st.DataObject) -> None:
         """Append, delete and append again in one transaction."""

@@ -16,7 +16,7 @@ from tests.model.machine import TableMachine
 __all__ = ["main", "run_model"]
 
 
-def run_model(number: int, runs: int, steps: int, *, shrink: bool = True) -> int:
+def run_model(number: int, runs: int, steps: int, *, shrink: bool = False) -> int:
     """Run the model, and return how many steps were made.
 
     Parameters
@@ -54,11 +54,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--shrink", action="store_true", help="look for the fewest operations that show a fault")
     options = parser.parse_args()
     begun = time.monotonic()
     found = {"steps": 0, "fault": ""}
     try:
-        found["steps"] = run_model(options.seed, options.runs, options.steps)
+        found["steps"] = run_model(options.seed, options.runs, options.steps, shrink=options.shrink)
     except Exception:  # noqa: BLE001 - whatever fails is a finding
         found["fault"] = traceback.format_exc()
     print(json.dumps({**found, "seconds": time.monotonic() - begun}))

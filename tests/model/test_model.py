@@ -26,7 +26,7 @@ def test_a_writer_that_loses_a_row_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(DeltaTable, "append", forgetful)
     with pytest.raises(AssertionError):
-        run_model(1, runs=8, steps=8, shrink=False)
+        run_model(1, runs=8, steps=8)
 
 
 def test_a_writer_that_removes_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,4 +35,4 @@ def test_a_writer_that_removes_nothing_is_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(DeltaTable, "overwrite", growing)
     with pytest.raises(AssertionError):
-        run_model(1, runs=8, steps=8, shrink=False)
+        run_model(1, runs=8, steps=8)

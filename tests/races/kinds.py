@@ -38,11 +38,14 @@ class Claim:
         The rows that came.
     changes
         The new values by id of rows that stayed, where they were there.
+    raises
+        What was added to the values of all rows of a part, as ``{"part": ..., "by": ...}``.
     """
 
     removes: dict[str, Any] = field(default_factory=dict)
     adds: list[Row] = field(default_factory=list)
     changes: dict[int, int] = field(default_factory=dict)
+    raises: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the members."""
@@ -162,6 +165,25 @@ def _delete_where(racer: Racer) -> CommitResult:
     return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
 
 
+def _update_ids(racer: Racer) -> CommitResult | None:
+    """Update rows that were seen, each perhaps in a file of its own."""
+    ids = [row[0] for row in racer.known(3)]
+    if not ids:
+        return None
+    value = racer.generator.randrange(1000)
+    racer.claim = Claim(changes=dict.fromkeys(ids, value))
+    where = f"id IN ({', '.join(map(str, ids))})"
+    return racer.table.update({"value": value}, where, strategy=racer.generator.choice(_STRATEGIES))
+
+
+def _raise_part(racer: Racer) -> CommitResult:
+    """Add to all values of a part: one that is lost, or made twice, shows."""
+    part, more = racer.part(), racer.generator.randrange(1, 9)
+    racer.claim = Claim(raises={"part": part, "by": more})
+    strategy = racer.generator.choice(_STRATEGIES)
+    return racer.table.update({"value": f"value + {more}"}, f"part = '{part}'", strategy=strategy)
+
+
 def _several(racer: Racer) -> CommitResult | None:
     """Append, delete and append in one transaction."""
     first, part, second = racer.fresh(), racer.part(), racer.fresh()
@@ -234,6 +256,8 @@ _ALL = [
     Kind("overwrite all", 2, _overwrite_all),
     Kind("delete rows", 10, _delete_ids),
     Kind("delete where", 6, _delete_where),
+    Kind("update rows", 8, _update_ids),
+    Kind("update a part", 6, _raise_part),
     Kind("several operations", 4, _several),
     Kind("compact", 4, _compact),
     Kind("overwrite by a condition", 5, _overwrite_rows),

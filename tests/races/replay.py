@@ -144,8 +144,9 @@ def _replay(
 def _applied(rows: _Rows, claim: Mapping[str, Any]) -> _Rows:
     removes, changes = claim["removes"], claim["changes"]
     parts, ids = set(removes.get("parts", ())), set(removes.get("ids", ()))
+    raises = claim.get("raises", {})
     left = {
-        one: (changes.get(str(one), value), part)
+        one: (changes.get(str(one), value) + (raises["by"] if part == raises.get("part") else 0), part)
         for one, (value, part) in rows.items()
         if not (removes.get("all") or part in parts or one in ids)
         and not (part == removes.get("part") and value < removes["below"])
