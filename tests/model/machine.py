@@ -280,7 +280,7 @@ class TableMachine(RuleBasedStateMachine):
         )
 
     @rule(data=st.data(), lagging=st.booleans(), anew=st.booleans())
-    def update(self, data: st.DataObject, lagging: bool, anew: bool) -> None:
+    def set_a_column(self, data: st.DataObject, lagging: bool, anew: bool) -> None:
         """Set a column of the rows that match a condition; the partition column moves them."""
         if self.versions[self._writer(lagging=lagging).version][0] != self.columns:
             return

@@ -165,17 +165,6 @@ def _delete_where(racer: Racer) -> CommitResult:
     return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
 
 
-def _update_ids(racer: Racer) -> CommitResult | None:
-    """Update rows that were seen, each perhaps in a file of its own."""
-    ids = [row[0] for row in racer.known(3)]
-    if not ids:
-        return None
-    value = racer.generator.randrange(1000)
-    racer.claim = Claim(changes=dict.fromkeys(ids, value))
-    where = f"id IN ({', '.join(map(str, ids))})"
-    return racer.table.update({"value": value}, where, strategy=racer.generator.choice(_STRATEGIES))
-
-
 def _raise_part(racer: Racer) -> CommitResult:
     """Add to all values of a part: one that is lost, or made twice, shows."""
     part, more = racer.part(), racer.generator.randrange(1, 9)
@@ -256,7 +245,6 @@ _ALL = [
     Kind("overwrite all", 2, _overwrite_all),
     Kind("delete rows", 10, _delete_ids),
     Kind("delete where", 6, _delete_where),
-    Kind("update rows", 8, _update_ids),
     Kind("update a part", 6, _raise_part),
     Kind("several operations", 4, _several),
     Kind("compact", 4, _compact),
