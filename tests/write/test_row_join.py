@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -123,3 +126,46 @@ def test_rows_of_files_are_read_by_file_and_position() -> None:
             assert rows.of_file(1)["x"].to_pylist() == ["1-4", "1-5"]
             assert rows.of_file(2).num_rows == 0
             assert rows.of_file(3)["position"].to_pylist() == [2, 4, 9]
+
+
+_MEASURED = """
+import sys
+import pyarrow as pa
+from deltaberg.table.join import JoinKeys, JoinMemory, RowJoin, StoredRows
+from tests.support.memory import peak_memory
+
+count, folder = int(sys.argv[1]), sys.argv[2]
+schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+def batches(first):
+    for number in range(count):
+        k = pa.array(range(first + number * 50_000, first + (number + 1) * 50_000), pa.int64())
+        yield pa.record_batch([k, k], schema)
+
+memory = JoinMemory(24 << 20, folder)
+keys = JoinKeys([lambda rows: rows["k"]], [lambda rows: rows["k"]], [False])
+pairs = rest = 0
+with StoredRows(schema, memory.limit // 4, folder) as right:
+    for batch in batches(25_000):
+        right.add(batch)
+    with RowJoin(right, 2, schema, keys, memory=memory) as join:
+        for joined in join.pairs(batches(0)):
+            pairs += joined.pairs.num_rows
+        rest = sum(rows.num_rows for rows in join.rest())
+print(pairs, rest, peak_memory())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+def test_memory_does_not_grow_with_either_side(tmp_path: Path) -> None:
+    peaks = []
+    for count in (15, 120):
+        command = [sys.executable, "-c", _MEASURED, str(count), str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        pairs, rest, peak = map(int, done.stdout.split())
+        assert (pairs, rest) == (count * 50_000 - 25_000, 25_000)
+        peaks.append(peak)
+    # Eight times the rows: 96 MB of them on each side. What is stored is removed at the end.
+    assert peaks[1] - peaks[0] < 60 << 20, peaks
+    assert not list(tmp_path.iterdir())
