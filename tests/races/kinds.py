@@ -200,6 +200,21 @@ def _update(racer: Racer) -> CommitResult | None:
     return racer.table.update({"value": value}, where, strategy=racer.generator.choice(_STRATEGIES))
 
 
+def _merge(racer: Racer) -> CommitResult | None:
+    """Delete one row that was seen, update others, and insert new ones."""
+    rows = racer.known(3)
+    if not rows:
+        return None
+    gone, *kept = rows
+    value, fresh = racer.generator.randrange(1000), racer.fresh(2)
+    racer.claim = Claim({"ids": [gone[0]]}, fresh, {row[0]: value for row in kept})
+    source = as_arrow([(gone[0], -1, gone[2]), *((row[0], value, row[2]) for row in kept), *fresh])
+    merge = racer.table.merge(
+        source, "target.id = source.id", strategy=racer.generator.choice(_STRATEGIES)
+    ).when_matched_delete("source.value < 0")
+    return merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
+
+
 def _overwrite_rows(racer: Racer) -> CommitResult | None:
     """Replace rows by a condition that does not choose partitions."""
     rows = racer.known(2)
@@ -250,6 +265,7 @@ _ALL = [
     Kind("compact", 4, _compact),
     Kind("overwrite by a condition", 5, _overwrite_rows),
     Kind("update", 10, _update),
+    Kind("merge", 8, _merge),
     Kind("alter", 1, _alter),
     Kind("checkpoint", 3, _checkpoint),
     Kind("compact the log", 4, _compact_log),
