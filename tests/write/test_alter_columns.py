@@ -175,6 +175,17 @@ def test_changes_that_are_refused(tmp_path: Path, change: Any, error: type[Excep
     assert DeltaTable(tmp_path / "t").version == 0
 
 
+def test_columns_of_rules_are_not_widened(tmp_path: Path) -> None:
+    """The value of an expression may depend on the types of its columns."""
+    columns = pa.schema([("a", pa.int32()), ("b", pa.int32()), ("s", pa.struct([("x", pa.int32())]))])
+    table = create_table(tmp_path / "t", columns, properties=_WIDENING)
+    table.alter().add_constraint("low", "a < 10 AND s.x > 0").commit()
+    for name in ("a", "s.x"):
+        with pytest.raises(SchemaError, match="cannot be widened, because the CHECK constraint low names it"):
+            table.alter().widen(name, pa.int64())
+    assert table.alter().widen("b", pa.int64()).commit().committed
+
+
 def test_types_stay_unless_widening_is_enabled(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", pa.schema([("a", pa.int32())]))
     with pytest.raises(UnsupportedFeatureError, match="type widening is not enabled"):

@@ -250,7 +250,7 @@ class Alteration(RuleAlteration):
         UnsupportedFeatureError
             Type widening is not enabled.
         SchemaError
-            The type is not a wider one.
+            The type is not a wider one, or a constraint or another column names the column.
         ColumnNotFoundError
             There is no such column.
         """
@@ -260,6 +260,9 @@ class Alteration(RuleAlteration):
                 hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',
                 feature="typeWidening",
             )
+        schema = self.snapshot.schema
+        known = isinstance(name, str) and schema.get(name) is not None
+        refuse_referenced(self.snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
         document = self._document()
         wanted = table_field(pa.field("type", type), split_name(name)).type
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))

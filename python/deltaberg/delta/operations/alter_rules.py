@@ -76,7 +76,7 @@ def _check_rows(table: Snapshot, name: str, text: str, timezone: str) -> None:
 
 
 def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None:
-    """Refuse to rename or drop a column that an expression of a constraint or of another column names.
+    """Refuse to change a column that an expression of a constraint or of another column names.
 
     Raises
     ------

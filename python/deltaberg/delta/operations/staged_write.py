@@ -20,7 +20,6 @@ from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.expressions import Filter
-from deltaberg.schema.conform import Conformer
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
@@ -69,6 +68,8 @@ class StagedWrite:
         The log of the table.
     request
         What the caller asks for.
+    columns
+        The columns of the rows.
     version
         The version that the write is planned on; None if it creates the table.
     protocol, metadata
@@ -82,6 +83,7 @@ class StagedWrite:
 
     log: LogDirectory
     request: WriteRequest
+    columns: pa.Schema
     version: int | None
     protocol: Protocol
     metadata: Metadata
@@ -115,7 +117,11 @@ class StagedWrite:
                 transaction.set_domain(CLUSTERING_DOMAIN, self.clustering, system=True)
             # The columns are those that the write gives the table already.
             options = replace(self.request.options, schema_mode=None)
-            _write(transaction, _WrittenRows(files, road), replace(self.request, options=options, partition_by=None))
+            _write(
+                transaction,
+                _WrittenRows(self.columns, files, road),
+                replace(self.request, options=options, partition_by=None),
+            )
             return transaction.commit()
 
 
@@ -140,6 +146,7 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
     return StagedWrite(
         log,
         request,
+        columns,
         None if base is None else base.version,
         table.protocol,
         table.metadata,
@@ -175,7 +182,7 @@ class _PlannedRows:
 
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:  # noqa: ARG002
         """Keep what the table asks for, and return no files."""
-        Conformer(self.schema, spec.schema, spec.conform)
+        spec.conformer(self.schema)
         self.spec = spec
         return spec.no_files()
 
@@ -187,8 +194,8 @@ class _PlannedRows:
 class _WrittenRows:
     """Rows that are in files already."""
 
-    def __init__(self, files: pa.Table, road: str) -> None:
-        self.schema = pa.schema([])
+    def __init__(self, schema: pa.Schema, files: pa.Table, road: str) -> None:
+        self.schema = schema
         self._files = files
         self._road = road
 

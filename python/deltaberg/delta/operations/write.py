@@ -168,11 +168,13 @@ def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Tabl
     rules = rules_of(table, options)
     rules.check_given(rows.schema.names)
     road = rows.road(bool(table.partition_fields))
-    if rules.rows and road != "local":
+    counted = rules.counted(rows.schema.names)
+    if counted and road != "local":
         raise UnsupportedFeatureError(
-            "the table has rules for its rows, which are not enforced for rows of Spark yet",
-            hint="write them from this process: pass frame.toArrow()",
+            f"several tasks of Spark cannot count the values of the identity column {counted[0]}",
+            hint="write the rows from this process: pass frame.toArrow()",
             table=str(table.log.root),
+            feature="identityColumns",
         )
     written = write_rows(table, rows, options, rules.rows)
     transaction.note_written(written.column("path").to_pylist(), road)

@@ -8,7 +8,7 @@ Expressions name columns as the schema shows them, whatever their physical names
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -168,6 +168,11 @@ class TableRules:
                 column=wrong[0],
             )
 
+    def counted(self, given: Collection[str]) -> list[str]:
+        """Return the identity columns whose values are generated for rows that have these columns."""
+        names = {name.lower() for name in given}
+        return [one.column for one in self.identities if one.column.lower() not in names]
+
     def marks(self) -> dict[str, int]:
         """Return the last generated value of each identity column for which values were generated."""
         return {one.column: one.mark for one in self.identities if one.is_used and one.mark is not None}
@@ -208,7 +213,8 @@ def table_rules(
     CorruptLogError
         A rule is not written as the protocol says.
     """
-    binder = _Binder(schema, timezone, now or dt.datetime.now(dt.timezone.utc))
+    now = now or dt.datetime.now(dt.timezone.utc)
+    binder = _Binder(schema, timezone, now)
     fills: list[ColumnFill] = []
     checks: list[RowCheck] = []
 
@@ -236,8 +242,25 @@ def table_rules(
     for name, text in known("checkConstraints", check_constraints(properties)).items():
         checks.append(binder.check(f"the CHECK constraint {name}", text))
     defaults = {**known("allowColumnDefaults", column_defaults(schema)), **generated}
-    rows = RowRules(schema, tuple(fills), tuple(checks))
+    made_from = (schema, dict(properties), frozenset(supported), timezone, now)
+    rows = _PortableRules(schema, tuple(fills), tuple(checks), made_from)
     return TableRules(rows, counters, frozenset(generated), refused, defaults)
+
+
+@dataclass(frozen=True)
+class _PortableRules(RowRules):
+    """Rules that go to other processes as what they are made from, since expressions that are bound do not pickle."""
+
+    made_from: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> tuple[Callable[..., RowRules], tuple[Any, ...]]:
+        return _made_rules, self.made_from
+
+
+def _made_rules(
+    schema: Struct, properties: Mapping[str, str], supported: Collection[str], timezone: str, now: dt.datetime
+) -> RowRules:
+    return table_rules(schema, properties, supported, timezone=timezone, now=now).rows
 
 
 def constraint_check(schema: Struct, name: str, text: str, timezone: str = "UTC") -> RowCheck:

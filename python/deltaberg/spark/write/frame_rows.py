@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 
 from deltaberg.errors import InvalidArgumentError, StorageError
-from deltaberg.schema.conform import Conformer
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
@@ -74,7 +73,7 @@ class FrameRows:
                 table=str(root),
             )
         # What does not fit at all is known before Spark starts.
-        Conformer(self._schema, spec.schema, spec.conform)
+        spec.conformer(self._schema)
         names = tuple(self._schema.names)
         task = WriteTask(replace(spec, memory=min(spec.memory, _MEMORY)), store, root, names)
         fused = self._fused(bool(spec.partition))

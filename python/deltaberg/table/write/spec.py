@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
 from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
-from deltaberg.schema.conform import ConformOptions
+from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.table.write.row_rules import RowRules
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
@@ -115,8 +115,17 @@ class WriteSpec:
         """Return the table of written files without rows."""
         return written_schema(self.schema, [part.field for part in self.partition]).empty_table()
 
-    def taken(self, found: pa.Schema) -> Struct:
-        """Return the columns as rows of an Arrow schema must have them: those that are filled in may be missing."""
+    def conformer(self, found: pa.Schema) -> Conformer:
+        """Return what conforms rows of an Arrow schema to the columns. Those that are filled in may be missing.
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit the columns, whatever their values are.
+        """
+        return Conformer(found, self._taken(found), self.conform)
+
+    def _taken(self, found: pa.Schema) -> Struct:
         filled = self.rules.filled if self.rules else frozenset()
         missing = filled - {child.name for child in self.schema if child.name.lower() in map(str.lower, found.names)}
         if not missing:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from deltaberg.errors import StorageError
 from deltaberg.files.write import DataFile, FileForm, StatisticsPlan, WrittenFile, written_rows
 from deltaberg.schema import count_up
-from deltaberg.schema.conform import Conformer
 from deltaberg.storage import Storage
 from deltaberg.table.read.options import processors
 from deltaberg.table.write.encoding import EncodingPool
@@ -163,7 +162,7 @@ class _Write:
     def run(self, data: Any, progress: Progress | None) -> list[WrittenFile]:
         """Write all rows."""
         reader = open_stream(data)
-        conformer = Conformer(reader.schema, self._spec.taken(reader.schema), self._spec.conform)
+        conformer = self._spec.conformer(reader.schema)
         batches = (conformer.apply(batch) for batch in self._watched(small_batches(reader), progress))
         rules, given = self._spec.rules, conformer.given
         if rules:
