@@ -123,8 +123,8 @@ class MergingTable(WritableTable):
         Parameters
         ----------
         data
-            The new rows, as for `merge`. Columns of the table that they lack keep their values, and are null in
-            inserted rows.
+            The new rows, as for `merge`. Columns of the table that they lack keep their values. In inserted rows they
+            are filled as by `append`: with default, generated and identity values, or else with nulls.
         keys
             The column, or columns, whose values identify a row. They must not be null, and no two new rows may have the
             same.

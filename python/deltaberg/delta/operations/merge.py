@@ -5,28 +5,28 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
 from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.rules import rules_of
+from deltaberg.delta.operations.rules import record_marks, rules_of
 from deltaberg.delta.operations.write import merge_columns
-from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.schema.enforce import TableRules
+from deltaberg.delta.schema.writer_rules import identity_columns
 from deltaberg.delta.transaction.commit_info import Provenance
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, as_value, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
-from deltaberg.schema import ColumnName, Struct, find_column
+from deltaberg.schema import ColumnName, DataType, List, Map, Primitive, Struct, find_column, join_name
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice, checked_number, checked_text
 from deltaberg.table.join import JoinMemory
-from deltaberg.table.rewrite import Replacement
-from deltaberg.table.rewrite.bound_clauses import MergeScope, bind_clause
+from deltaberg.table.rewrite.bound_clauses import BoundClause, MergeScope, bind_clause, clause_values
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
 from deltaberg.table.rewrite.merge import MergePlan, RowMerge
 from deltaberg.table.rewrite.merge_source import MergeSource, source_filter
@@ -36,6 +36,7 @@ __all__ = ["MergeOptions", "merge_rows", "upsert_rows"]
 
 #: Bytes of rows and keys in memory, unless the caller says otherwise.
 _MEMORY = 512 << 20
+_WITH_ZONE, _WITHOUT_ZONE = Primitive("timestamp"), Primitive("timestamp_ntz")
 _KINDS = {
     "matchedPredicates": MATCHED,
     "notMatchedPredicates": NOT_MATCHED,
@@ -106,7 +107,10 @@ def merge_rows(
     Raises
     ------
     ConstraintViolationError
-        A row of the table matches several rows of the source, or the table only grows.
+        A row of the table matches several rows of the source, a new row violates a rule of the table, or the table only
+        grows.
+    SchemaError
+        The source has timestamps without a zone for a column of the type ``timestamp``, and no zone was given.
     ExpressionError, ColumnNotFoundError
         A condition or a value is not valid, or cannot be evaluated exactly.
     EvaluationError
@@ -131,7 +135,8 @@ def upsert_rows(
     Parameters
     ----------
     data
-        The new rows. Columns of the table that they lack keep their values, and are null in inserted rows.
+        The new rows. Columns of the table that they lack keep their values. In inserted rows they are filled as in rows
+        that are appended.
     keys
         The columns whose values identify a row.
     when_matched
@@ -144,7 +149,7 @@ def upsert_rows(
     InvalidArgumentError
         There are no keys, or nothing is to be done.
     ConstraintViolationError
-        A key of a new row is null, or is that of another new row.
+        A key of a new row is null, or is that of another new row; or a new row violates a rule of the table.
     """
     checked_choice("when_matched", when_matched, ("update", "ignore"), "leave it out to update")
     checked_choice("when_not_matched", when_not_matched, ("insert", "ignore"), "leave it out to insert")
@@ -167,14 +172,16 @@ def upsert_rows(
         on = equal[0]
         for other in equal[1:]:
             on = Call("and", (on, other))
-        values: dict[ColumnName, Any] = {
-            (child.name,): ColumnValue((options.source_alias, child.name)) for child in known
-        }
+        values = {name: ColumnValue((options.source_alias, name)) for name in known.names}
         clauses = []
         if when_matched == "update":
-            clauses.append(MergeClause(MATCHED, "update", None, values))
+            # Integers that match are equal, so that these keys need not be set, which identity columns may refuse.
+            schema = transaction.snapshot.schema
+            kept = {name for name in found if find_column(schema, (name,))[0].name in identity_columns(schema)}
+            new: dict[ColumnName, Any] = {(name,): value for name, value in values.items() if name not in kept}
+            clauses.append(MergeClause(MATCHED, "update", None, new))
         if when_not_matched == "insert":
-            clauses.append(MergeClause(NOT_MATCHED, "insert", None, values))
+            clauses.append(MergeClause(NOT_MATCHED, "insert", None, {(name,): value for name, value in values.items()}))
         merge.run(made, on, clauses, found)
 
 
@@ -192,14 +199,18 @@ class _Merge:
         if options.evolves:
             self._add_columns(clauses)
         table = transaction.snapshot
+        now = dt.datetime.now(dt.timezone.utc)
         scope = MergeScope(
             Relation(options.target_alias, table.schema),
             Relation(options.source_alias, self.source.columns),
             options.rows.timezone or transaction.timezone,
-            dt.datetime.now(dt.timezone.utc),
+            now,
         )
         condition = scope.condition(on)
-        bound = tuple(bind_clause(clause, scope, lenient=options.evolves) for clause in clauses)
+        # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
+        has_rows = any(clause.action != "delete" for clause in clauses)
+        rules = rules_of(table, options.rows, now) if has_rows else TableRules(RowRules(table.schema))
+        bound = tuple(_bound(clause, scope, rules, options) for clause in clauses)
         plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
         memory = JoinMemory(options.memory or _MEMORY)
         made.parameters.update(_parameters(plan))
@@ -217,17 +228,14 @@ class _Merge:
                     check_changeable(table)
                 updates = any(clause.clause.action == "update" for clause in plan.clauses)
                 inserts = bool(plan.of(NOT_MATCHED))
-                rules = _rules(table, options.rows) if updates or inserts else RowRules(table.schema)
-                names = frozenset(table.schema.names)
-
-                def change(batch: pa.RecordBatch) -> Replacement:
-                    replaced = merge.change(batch)
-                    return Replacement(rules.apply(replaced.rows, names), replaced.sources)
 
                 def inserted() -> Iterator[pa.RecordBatch]:
-                    return (rules.apply(batch, names) for batch in merge.inserted())
+                    # The rows come in the same order each time, so they get the same identity values.
+                    rules.restart()
+                    yield from merge.inserted()
 
-                changes.apply(matched, change if updates else None, inserted if inserts else None)
+                changes.apply(matched, merge.change if updates else None, inserted if inserts else None)
+                record_marks(transaction, rules)
                 counts = merge.counts
         ended = time.monotonic()
         own = changes.metrics
@@ -273,16 +281,55 @@ class _Merge:
         merge_columns(self._transaction, Struct(tuple(wanted)))
 
 
-def _rules(table: Snapshot, options: RowOptions) -> RowRules:
-    """Return the conditions that new rows must fulfil; refuse a table with columns that would have to be filled."""
-    rules = rules_of(table, options).rows
-    if rules.fills:
-        raise UnsupportedFeatureError(
-            f"a merge does not fill columns with generated or default values yet: {', '.join(sorted(rules.filled))}",
-            hint="use append and update, or an engine that fills them",
-            table=str(table.log.root),
-        )
-    return rules
+def _bound(clause: MergeClause, scope: MergeScope, rules: TableRules, options: MergeOptions) -> BoundClause:
+    """Bind a clause, and have its rows filled and checked."""
+    if clause.action == "delete":
+        return bind_clause(clause, scope, None)
+    is_insert = clause.action == "insert"
+    optional = rules.rows.filled if is_insert else rules.computed
+    values = clause_values(clause, scope, lenient=options.evolves, optional=optional)
+    defaulted = rules.defaulted(values, scope.source.columns)
+    bound = bind_clause(clause, scope, rules.with_defaults(values, scope.source.columns))
+    if bound.assignments is None:
+        raise AssertionError("a clause that does not delete has values")
+    if options.rows.timezone is None:
+        _check_zones(bound, values, scope)
+    assigned = bound.assignments.columns
+    if is_insert:
+        # What is generated for each row has no other default value.
+        given = assigned - (defaulted & rules.computed)
+        rules.check_given(given)
+    else:
+        rules.check_given(assigned)
+        given = rules.given_to_update(assigned - defaulted)
+    return replace(bound, rules=rules.rows, given=given)
+
+
+def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: MergeScope) -> None:
+    """Refuse columns of the source as they are whose timestamps have no zone, and the table's have one."""
+    number = {MATCHED: 1, NOT_MATCHED: 0}.get(bound.clause.when)
+    new = {} if bound.assignments is None else bound.assignments.values
+    for (path, value), given in zip(new.items(), values.values(), strict=True):
+        if not value.paths or value.paths[0][0] != number or not isinstance(as_value(given), ColumnValue):
+            continue
+        found, wanted = value.paths[0][1][-1].type, find_column(scope.target.columns, path)[-1].type
+        if _lacks_zone(found, wanted):
+            raise SchemaError(
+                f"{found} cannot be written to a column of the type {wanted}",
+                hint="pass timezone= to say in which zone these timestamps are",
+                column=join_name(path),
+            )
+
+
+def _lacks_zone(found: DataType, wanted: DataType) -> bool:
+    if isinstance(found, Struct) and isinstance(wanted, Struct):
+        return any(_lacks_zone(one.type, other.type) for one, other in zip(found, wanted, strict=False))
+    if isinstance(found, List) and isinstance(wanted, List):
+        return _lacks_zone(found.element.type, wanted.element.type)
+    if isinstance(found, Map) and isinstance(wanted, Map):
+        pairs = ((found.key, wanted.key), (found.value, wanted.value))
+        return any(_lacks_zone(one.type, other.type) for one, other in pairs)
+    return found == _WITHOUT_ZONE and wanted == _WITH_ZONE
 
 
 def _filter(plan: MergePlan, of_keys: Expression) -> Expression:

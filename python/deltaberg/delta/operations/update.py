@@ -58,7 +58,7 @@ def update_rows(
         )
         rules.check_given(assignments.columns)
         # Generated columns follow the columns that they are computed from.
-        given = frozenset(table.schema.names) - (rules.generated - assignments.columns)
+        given = rules.given_to_update(assignments.columns - rules.defaulted(values))
         width = len(table.schema)
 
         def change(batch: pa.RecordBatch) -> Replacement:

@@ -102,6 +102,10 @@ class IdentityValues:
             return pc.add(pc.multiply(count_up(0, rows).cast(pa.int64()), pa.scalar(step, pa.int64())), first)
         return pa.array(range(first, last + (1 if step > 0 else -1), step), pa.int64())
 
+    def restart(self) -> None:
+        """Begin again with the value that was generated first."""
+        self.mark, self.is_used = self._rule.high_water_mark, False
+
     def fill(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the next values, one for each row of a batch."""
         return self.take(batch.num_rows)
@@ -131,8 +135,50 @@ class TableRules:
     refused: frozenset[str] = frozenset()
     defaults: Mapping[str, str] = field(default_factory=dict)
 
-    def with_defaults(self, values: Mapping[ColumnName, Any]) -> dict[ColumnName, Any]:
+    @property
+    def computed(self) -> frozenset[str]:
+        """The columns whose values nobody need give: generated columns and identity columns."""
+        return self.generated | {values.column for values in self.identities}
+
+    def given_to_update(self, assigned: Collection[str]) -> frozenset[str]:
+        """Return the columns that updated rows have, if these are assigned: all but generated ones, which follow."""
+        return frozenset(self.rows.schema.names) - self.generated.difference(assigned)
+
+    def restart(self) -> None:
+        """Begin again with the first values that were generated, for the same rows once more."""
+        for values in self.identities:
+            values.restart()
+
+    def defaulted(self, values: Mapping[ColumnName, Any], others: Struct | None = None) -> frozenset[str]:
+        """Return the names of the columns whose new value is the keyword ``DEFAULT``.
+
+        Parameters
+        ----------
+        others
+            Further columns that values may name. If a column is called ``default``, the word means the column.
+
+        Examples
+        --------
+        >>> rules = TableRules(RowRules(Struct((Field("price", Primitive("long")), Field("x", Primitive("long"))))))
+        >>> rules.defaulted({"PRICE": "default", "x": "'DEFAULT'"})
+        frozenset({'price'})
+        """
+        schema = self.rows.schema
+        if any(column.name.lower() == _DEFAULT for column in (*schema, *(others or ()))):
+            return frozenset()
+        paths = [find_column(schema, name) for name, value in values.items() if _is_default(value)]
+        return frozenset(path[0].name for path in paths if len(path) == 1)
+
+    def with_defaults(self, values: Mapping[ColumnName, Any], others: Struct | None = None) -> dict[ColumnName, Any]:
         """Return new values of columns in which the keyword ``DEFAULT`` is what it stands for.
+
+        It stands for null if the column has no default value. Callers have generated columns and identity columns
+        filled afterwards, as if they had no value; see `defaulted`.
+
+        Parameters
+        ----------
+        others
+            As for `defaulted`.
 
         Examples
         --------
@@ -142,14 +188,14 @@ class TableRules:
         {'PRICE': '42', 'x': 'NULL'}
         """
         schema = self.rows.schema
-        if any(column.name.lower() == _DEFAULT for column in schema):
+        if any(column.name.lower() == _DEFAULT for column in (*schema, *(others or ()))):
             return dict(values)
-        return {
-            name: self.defaults.get(find_column(schema, name)[0].name, "NULL")
-            if isinstance(value, str) and value.strip().lower() == _DEFAULT
-            else value
-            for name, value in values.items()
-        }
+        return {name: self._default(name) if _is_default(value) else value for name, value in values.items()}
+
+    def _default(self, name: ColumnName) -> str:
+        path = find_column(self.rows.schema, name)
+        # Fields inside of a column have no default value of their own.
+        return self.defaults.get(path[0].name, "NULL") if len(path) == 1 else "NULL"
 
     def check_given(self, given: Collection[str]) -> None:
         """Refuse rows that give values to an identity column that takes none.
@@ -176,6 +222,10 @@ class TableRules:
     def marks(self) -> dict[str, int]:
         """Return the last generated value of each identity column for which values were generated."""
         return {one.column: one.mark for one in self.identities if one.is_used and one.mark is not None}
+
+
+def _is_default(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() == _DEFAULT
 
 
 def with_marks(schema_string: str, marks: Mapping[str, int]) -> str:
@@ -241,9 +291,9 @@ def table_rules(
         checks.append(binder.check(f"the invariant of {path}", text))
     for name, text in known("checkConstraints", check_constraints(properties)).items():
         checks.append(binder.check(f"the CHECK constraint {name}", text))
-    defaults = {**known("allowColumnDefaults", column_defaults(schema)), **generated}
     made_from = (schema, dict(properties), frozenset(supported), timezone, now)
     rows = _PortableRules(schema, tuple(fills), tuple(checks), made_from)
+    defaults = dict(known("allowColumnDefaults", column_defaults(schema)))
     return TableRules(rows, counters, frozenset(generated), refused, defaults)
 
 

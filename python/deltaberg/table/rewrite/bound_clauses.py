@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,9 @@ from deltaberg.expressions.values.tree import ColumnValue
 from deltaberg.schema import ColumnName, Struct, count_up, find_column
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
+from deltaberg.table.write import RowRules
 
-__all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses"]
+__all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses", "clause_values"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,17 @@ class BoundClause:
         The condition; None if there is none.
     assignments
         The new values; None for a clause that deletes.
+    rules
+        What the table asks of the new rows; None if nothing.
+    given
+        The columns that these rules need not fill.
     """
 
     clause: MergeClause
     condition: BoundValue | None
     assignments: Assignments | None = None
+    rules: RowRules | None = None
+    given: frozenset[str] = frozenset()
 
     @property
     def parts(self) -> Iterator[BoundValue]:
@@ -72,7 +80,7 @@ class BoundClause:
             yield from self.assignments.values.values()
 
     def rows(self, old: pa.RecordBatch, scope: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of the table with the new values.
+        """Return rows of the table with the new values, as the rules of the table want them.
 
         Parameters
         ----------
@@ -80,19 +88,51 @@ class BoundClause:
             The rows as they are; rows of nulls for new ones.
         scope
             The rows of the relations to which the values are bound.
+
+        Raises
+        ------
+        EvaluationError
+            The value of a row cannot be computed, or does not fit its column.
+        ConstraintViolationError
+            A row violates a rule.
         """
         if self.assignments is None:
             raise AssertionError("a clause that deletes has no rows")
-        return self.assignments.apply(old, scope)
+        made = self.assignments.apply(old, scope)
+        return made if self.rules is None else self.rules.apply(made, self.given)
 
 
-def bind_clause(clause: MergeClause, scope: MergeScope, *, lenient: bool) -> BoundClause:
-    """Bind a clause.
+def clause_values(
+    clause: MergeClause, scope: MergeScope, *, lenient: bool, optional: AbstractSet[str] = frozenset()
+) -> dict[ColumnName, Any]:
+    """Return the new values of a clause that does not delete, by columns of the table.
 
     Parameters
     ----------
     lenient
-        Whether columns of the table that the source lacks stay as they are where all columns are taken from it.
+        Whether the source may lack columns of the table where all columns are taken from it.
+    optional
+        The columns that it may lack in any case.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A column is assigned twice.
+    ColumnNotFoundError
+        The source lacks a column.
+    """
+    if clause.values is None:
+        return _all_values(clause, scope, frozenset(scope.target.columns.names) if lenient else optional)
+    return _by_column(clause.values, scope.target)
+
+
+def bind_clause(clause: MergeClause, scope: MergeScope, values: Mapping[ColumnName, Any] | None) -> BoundClause:
+    """Bind a clause.
+
+    Parameters
+    ----------
+    values
+        The new values, by columns of the table; None for a clause that deletes.
 
     Raises
     ------
@@ -109,14 +149,13 @@ def bind_clause(clause: MergeClause, scope: MergeScope, *, lenient: bool) -> Bou
     elif clause.when == NOT_MATCHED:
         relations = (scope.source,)
     condition = None if clause.condition is None else scope.condition(clause.condition, relations)
-    if clause.action == "delete":
+    if values is None:
         return BoundClause(clause, condition)
-    given = _all_values(clause, scope, lenient) if clause.values is None else _by_column(clause.values, scope.target)
-    assignments = bind_assignments(scope.target.columns, given, relations, timezone=scope.timezone, now=scope.now)
+    assignments = bind_assignments(scope.target.columns, values, relations, timezone=scope.timezone, now=scope.now)
     return BoundClause(clause, condition, assignments)
 
 
-def _all_values(clause: MergeClause, scope: MergeScope, lenient: bool) -> dict[ColumnName, Any]:
+def _all_values(clause: MergeClause, scope: MergeScope, optional: AbstractSet[str]) -> dict[ColumnName, Any]:
     excluded = {find_column(scope.target.columns, name)[0].name for name in clause.excluded}
     known = {child.name.lower(): child.name for child in scope.source.columns}
     alias = scope.source.alias
@@ -127,7 +166,7 @@ def _all_values(clause: MergeClause, scope: MergeScope, lenient: bool) -> dict[C
         name = known.get(child.name.lower())
         if name is not None:
             values[(child.name,)] = ColumnValue((name,) if alias is None else (alias, name))
-        elif not lenient:
+        elif child.name not in optional:
             raise ColumnNotFoundError(
                 f"the source lacks the column {child.name}",
                 hint='name the columns to set, or pass except_cols or schema_mode="merge"',

@@ -76,7 +76,8 @@ class MergeBuilder(Generic[_Result]):
         Parameters
         ----------
         set
-            The new values, by the names of columns. Other columns keep their values.
+            The new values, by the names of columns. Other columns keep their values, but for generated columns, which
+            are computed again. The keyword ``DEFAULT`` is the default value of the column.
         condition
             Which of the rows that match are updated; None for all.
         updates, predicate
@@ -113,7 +114,8 @@ class MergeBuilder(Generic[_Result]):
         Parameters
         ----------
         values
-            The values, by the names of columns. Other columns are null.
+            The values, by the names of columns. Other columns get their default, generated or identity values, or else
+            are null.
         condition
             Which of the rows of the source are inserted; None for all.
         updates, predicate
@@ -129,7 +131,7 @@ class MergeBuilder(Generic[_Result]):
         Parameters
         ----------
         except_cols
-            Columns that are null in the new rows.
+            Columns that are filled in the new rows as those are that ``values`` of `when_not_matched_insert` lacks.
         """
         return self._add(NOT_MATCHED, "insert", condition, predicate, None, except_cols)
 
