@@ -182,6 +182,18 @@ def test_columns_of_the_source_are_added(tmp_path: Path) -> None:
     ]
 
 
+def test_columns_by_sequences_of_names_are_added(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", [(1, "a", 1)])
+    source = pa.table({"id": [1, 2], "n": [10, 20], "o": [1.5, 2.5]})
+    assert table.upsert(source.select(["id", "n"]), "id", schema_mode="merge").committed
+    merge = table.merge(source, "target.id = source.id", schema_mode="merge")
+    merge.when_matched_update({("O",): "source.o"}).execute()
+    assert table.scan().to_arrow().sort_by("id").select(["id", "n", "o"]).to_pylist() == [
+        {"id": 1, "n": 10, "o": 1.5},
+        {"id": 2, "n": 20, "o": 2.5},
+    ]
+
+
 def test_values_are_converted_to_the_types_of_columns(tmp_path: Path) -> None:
     columns = pa.schema([("k", pa.int32()), ("d", pa.decimal128(6, 2)), ("day", pa.date32()), ("f", pa.float32())])
     table = create_table(tmp_path / "t", columns, partition_by="day")

@@ -300,6 +300,24 @@ def test_appends_do_not_replace_columns(tmp_path: Path) -> None:
         table.append(pa.table({"x": [1]}), schema_mode="overwrite")
 
 
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_conditions_that_name_no_column(tmp_path: Path, partition_by: str | None) -> None:
+    rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    write_table(tmp_path / "t", rows, partition_by=partition_by)
+    table, new = DeltaTable(tmp_path / "t"), pa.table({"id": [3], "p": ["a"]})
+    assert table.overwrite(new, where="true").committed
+    assert ids_of(table) == [3]
+    with pytest.raises(ConstraintViolationError, match=r"a new row .*does not match"):
+        table.overwrite(rows, where="false")
+    assert table.version == 1
+    table.overwrite(rows, where="false", check=False)
+    assert ids_of(table) == [1, 2, 3]
+    table.overwrite(new.slice(0, 0), where="true")
+    assert ids_of(table) == []
+    table.overwrite(new, where="true")
+    assert ids_of(DeltaTable(tmp_path / "t")) == [3]
+
+
 # Others at the same time
 
 

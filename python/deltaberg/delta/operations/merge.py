@@ -274,9 +274,11 @@ class _Merge:
         if any(clause.values is None and clause.action != "delete" for clause in clauses):
             wanted = [child for child in known if child.name.lower() not in excluded]
         else:
-            assigned = {str(name).lower() for clause in clauses for name in clause.values or ()}
+            names = [name for clause in clauses for name in clause.values or ()]
+            assigned = {name.lower() for name in names if isinstance(name, str)}
             prefix = f"{self._options.target_alias.lower()}."
             assigned |= {name.removeprefix(prefix) for name in assigned}
+            assigned |= {name[0].lower() for name in names if not isinstance(name, str) and len(name) == 1}
             wanted = [child for child in known if child.name.lower() in assigned]
         merge_columns(self._transaction, Struct(tuple(wanted)))
 

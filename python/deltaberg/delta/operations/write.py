@@ -130,7 +130,8 @@ def overwrite_rows(
         bound = None if condition is None else bind(condition, before.schema, timezone)
         old = before.live.table
         if bound is not None:
-            old = old.filter(_matches(bound, read_partition_values(old, before.partition_fields, timezone), before))
+            values = read_partition_values(old, before.partition_fields, timezone)
+            old = old.filter(_matches(bound, values, before, len(old)))
         rows = open_rows(data, transaction.progress)
         if options.schema_mode == "merge":
             merge_columns(transaction, table_schema(rows.schema))
@@ -284,24 +285,24 @@ def _is_on_partitions(table: Snapshot, where: Condition, timezone: str) -> bool:
     return {path[0].name for path in bound_paths(bound)} <= names
 
 
-def _matches(bound: Bound, values: Sequence[pa.Array], table: Snapshot) -> pa.BooleanArray:
-    """Return whether partition values match a filter."""
+def _matches(bound: Bound, values: Sequence[pa.Array], table: Snapshot, files: int) -> pa.BooleanArray:
+    """Return for each file whether its partition values, of which there may be none, match a filter."""
     known = {field.name: array for field, array in zip(table.partition_fields, values, strict=True)}
 
     def column(path: tuple[Field, ...]) -> pa.Array:
         return known[path[0].name]
 
-    rows = len(values[0]) if values else 0
-    return pc.fill_null(evaluate(bound, column, rows), fill_value=False)
+    return pc.fill_null(evaluate(bound, column, files), fill_value=False)
 
 
 def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapshot) -> None:
     """Refuse files whose partition values do not match the filter by which rows are replaced."""
-    outside = written.filter(pc.invert(_matches(bound, _partition_arrays(written), table)))
+    outside = written.filter(pc.invert(_matches(bound, _partition_arrays(written), table, len(written))))
     if len(outside):
         values = outside.column("partition")[0].as_py()
+        place = f" is in the partition {values}, which" if values else ""
         raise ConstraintViolationError(
-            f"a new row is in the partition {values}, which does not match {condition}",
+            f"a new row{place} does not match {condition}",
             hint="write only rows that match where, or pass check=False",
             table=str(table.log.root),
         )
