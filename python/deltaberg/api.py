@@ -258,7 +258,7 @@ def write_table(  # noqa: PLR0913
         What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
         replaces the rows of the table by them, and ``ignore`` writes nothing.
     predicate
-        With ``overwrite``, a filter on partition columns: only rows that match it are replaced.
+        With ``overwrite``, a filter or a condition of SQL: only rows that match it are replaced.
     partition_by
         The partition columns of a new table. Those of an existing table must be the same, unless its columns are
         replaced.

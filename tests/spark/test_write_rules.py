@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.rules import rules_of
 from deltaberg.errors import ConstraintViolationError, UnsupportedFeatureError
 from deltaberg.schema import Field, Primitive, Struct
@@ -49,7 +48,7 @@ def test_columns_are_filled_and_rows_checked(spark: Any, tmp_path: Path) -> None
 
 def test_rules_pickle_small_and_say_the_same(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
-    rules = rules_of(table.transaction().snapshot, RowOptions()).rows
+    rules = rules_of(table.transaction().snapshot, "UTC").rows
     packed = pickle.dumps(rules)
     assert len(packed) < 2_000
     rows = pa.record_batch({"id": [4], "twice": pa.array([None], pa.int64()), "kind": ["x"]})

@@ -217,3 +217,31 @@ def test_two_changes_at_once(tmp_path: Path) -> None:
         late.commit()
     table = DeltaTable(tmp_path / "t")
     assert (table.schema.names, ids_of(table)) == (["id", "x"], [1])
+
+
+def test_a_step_that_fails_has_changed_nothing(tmp_path: Path) -> None:
+    """A block that handles the exception goes on with the table as it was before the step."""
+    table = create_table(tmp_path / "t", ID)
+    with table.transaction() as transaction:
+        with pytest.raises(UnsupportedFeatureError, match="row tracking cannot be enabled"):
+            transaction.alter().set({"delta.constraints.c": "id > 0", "delta.enableRowTracking": "true"})
+        transaction.append(ids(-1))
+    assert (table.properties, table.protocol.min_writer_version) == ({}, 2)
+    alteration = table.alter()
+    with pytest.raises(InvalidArgumentError, match="icebergCompatV1"):
+        alteration.set({"delta.columnMapping.mode": "name", "delta.enableIcebergCompatV1": "true"}).set(
+            {"delta.enableDeletionVectors": "true"}
+        )
+    with pytest.raises(InvalidArgumentError, match="no property is set"):
+        alteration.set({})
+
+
+def test_names_of_the_change_feed_are_reserved(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int64()), ("_Commit_Version", pa.int64())])
+    table = create_table(tmp_path / "t", columns)
+    feed = {"delta.enableChangeDataFeed": "true"}
+    with pytest.raises(InvalidArgumentError, match="cannot have a column _Commit_Version"):
+        table.alter().set(feed).commit()
+    with pytest.raises(InvalidArgumentError, match="cannot have a column _Commit_Version"):
+        create_table(tmp_path / "u", columns, properties=feed)
+    assert table.refresh().version == 0

@@ -139,7 +139,7 @@ def append(  # noqa: PLR0913
 
 
 @_row_command
-@click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this filter on partition columns.")
+@click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
 @click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")

@@ -19,7 +19,7 @@ from deltaberg.delta.operations.alter_columns import (
     set_comment,
     widen_field,
 )
-from deltaberg.delta.operations.alter_rules import RuleAlteration, refuse_referenced
+from deltaberg.delta.operations.alter_rules import RuleAlteration, one_step, refuse_referenced
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
@@ -71,6 +71,7 @@ class Alteration(RuleAlteration):
         """The table as the changes leave it, as far as they go."""
         return self._transaction.snapshot
 
+    @one_step("ADD COLUMNS")
     def add(
         self,
         name: ColumnName,
@@ -80,7 +81,7 @@ class Alteration(RuleAlteration):
         after: str | None = None,
         first: bool = False,
         default: str | None = None,
-    ) -> Alteration:
+    ) -> None:
         """Add a column, or a field of a struct, that is null in all rows that are there.
 
         Parameters
@@ -128,9 +129,10 @@ class Alteration(RuleAlteration):
         insert_field(fields, field_to_json(added), siblings, after, first)
         self._raise_protocol(features_of_schema(Struct((new,))))
         self._added.add(join_name((*above, last)))
-        return self._set_schema("ADD COLUMNS", document, numbers)
+        self._set_schema(document, numbers)
 
-    def rename(self, name: ColumnName, to: str) -> Alteration:
+    @one_step("RENAME COLUMN")
+    def rename(self, name: ColumnName, to: str) -> None:
         """Rename a column, or a field of a struct. The files stay as they are, which needs column mapping.
 
         Raises
@@ -154,9 +156,10 @@ class Alteration(RuleAlteration):
         if len(path) == 1:
             names = [field.name for field in self.snapshot.partition_fields]
             members["partitionColumns"] = [to if known == path[0].name else known for known in names]
-        return self._set_schema("RENAME COLUMN", document, None, members)
+        self._set_schema(document, None, members)
 
-    def drop(self, name: ColumnName) -> Alteration:
+    @one_step("DROP COLUMNS")
+    def drop(self, name: ColumnName) -> None:
         """Drop a column, or a field of a struct. The files stay as they are, which needs column mapping.
 
         Raises
@@ -181,9 +184,10 @@ class Alteration(RuleAlteration):
         if len(siblings) == 1 or (len(path) == 1 and len(siblings) == len(table.partition_fields) + 1):
             raise SchemaError("the last column, or the last field of a struct, cannot be dropped", column=shown)
         siblings.remove(document.field(*(field.name for field in path)))
-        return self._set_schema("DROP COLUMNS", document, None)
+        self._set_schema(document, None)
 
-    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> Alteration:
+    @one_step("CHANGE COLUMN")
+    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> None:
         """Move a column, or a field of a struct, behind another one or to the front.
 
         Parameters
@@ -202,9 +206,10 @@ class Alteration(RuleAlteration):
         """
         document = self._document()
         move_field(document, self.snapshot.schema, name, after, first)
-        return self._set_schema("CHANGE COLUMN", document, None)
+        self._set_schema(document, None)
 
-    def comment(self, name: ColumnName, text: str | None) -> Alteration:
+    @one_step("CHANGE COLUMN")
+    def comment(self, name: ColumnName, text: str | None) -> None:
         """Set the comment of a column, or of a field of a struct; None removes it.
 
         Raises
@@ -214,9 +219,10 @@ class Alteration(RuleAlteration):
         """
         document = self._document()
         set_comment(document, self.snapshot.schema, name, text)
-        return self._set_schema("CHANGE COLUMN", document, None)
+        self._set_schema(document, None)
 
-    def drop_not_null(self, name: ColumnName) -> Alteration:
+    @one_step("CHANGE COLUMN")
+    def drop_not_null(self, name: ColumnName) -> None:
         """Let a column, or a field of a struct, be null that could not be so far.
 
         Raises
@@ -228,9 +234,10 @@ class Alteration(RuleAlteration):
         """
         document = self._document()
         allow_nulls(document, self.snapshot.schema, name)
-        return self._set_schema("CHANGE COLUMN", document, None)
+        self._set_schema(document, None)
 
-    def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
+    @one_step("CHANGE COLUMN")
+    def widen(self, name: ColumnName, type: pa.DataType) -> None:
         """Change the type of a column to a wider one, which files with the old type are read as.
 
         The property ``delta.enableTypeWidening`` must be true. Integers become wider integers, doubles or decimals,
@@ -266,9 +273,10 @@ class Alteration(RuleAlteration):
         document = self._document()
         wanted = table_field(pa.field("type", type), split_name(name)).type
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
-        return self._set_schema("CHANGE COLUMN", document, None)
+        self._set_schema(document, None)
 
-    def describe(self, *, name: str | None = None, description: str | None = None) -> Alteration:
+    @one_step("UPDATE TABLE METADATA")
+    def describe(self, *, name: str | None = None, description: str | None = None) -> None:
         """Set the name of the table, its description, or both, as its metadata records them. Empty text removes one.
 
         Raises
@@ -281,9 +289,9 @@ class Alteration(RuleAlteration):
         if not members:
             raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
         self._transaction.set_metadata(self.snapshot.metadata.with_members(members))
-        return self._step("UPDATE TABLE METADATA")
 
-    def set(self, properties: Mapping[str, Any]) -> Alteration:
+    @one_step("SET TBLPROPERTIES")
+    def set(self, properties: Mapping[str, Any]) -> None:
         """Set table properties; ``delta.feature.NAME`` set to ``supported`` adds a table feature.
 
         Setting ``delta.columnMapping.mode`` to ``name`` enables column mapping: columns keep their names in files that
@@ -292,16 +300,16 @@ class Alteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            A property is unknown to Delta, or its value is not valid.
+            A property is unknown to Delta, its value is not valid, or none is given.
         UnsupportedFeatureError
             A property needs a feature that is not written, or files to be changed.
         """
+        if not properties:
+            raise InvalidArgumentError("no property is set", hint="pass names and values of properties")
         features, recorded = features_of_properties(checked_properties(properties))
         for name, condition in check_constraints(recorded).items():
-            self.add_constraint(name, condition)
+            self._add_constraint(name, condition)
             del recorded[f"delta.constraints.{name}"]
-        if not features and not recorded and properties:
-            return self
         table = self.snapshot
         if recorded.get(_ROW_TRACKING, "").strip().lower() == "true" and not table.is_enabled(_ROW_TRACKING):
             raise UnsupportedFeatureError(
@@ -325,9 +333,9 @@ class Alteration(RuleAlteration):
         if recorded:
             metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json()})
             self._transaction.set_metadata(metadata.with_properties(recorded))
-        return self._step("SET TBLPROPERTIES")
 
-    def unset(self, *names: str) -> Alteration:
+    @one_step("UNSET TBLPROPERTIES")
+    def unset(self, *names: str) -> None:
         """Remove table properties.
 
         Raises
@@ -346,9 +354,9 @@ class Alteration(RuleAlteration):
             raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
         removed = dict.fromkeys(names)
         self._transaction.set_metadata(self.snapshot.metadata.with_properties(removed))
-        return self._step("UNSET TBLPROPERTIES")
 
-    def cluster_by(self, *names: ColumnName) -> Alteration:
+    @one_step("CLUSTER BY")
+    def cluster_by(self, *names: ColumnName) -> None:
         """Let engines cluster the rows by other columns; without names, by none.
 
         Raises
@@ -376,7 +384,6 @@ class Alteration(RuleAlteration):
         physical = [[field.physical_name for field in path] for path in paths]
         text = json.dumps({"clusteringColumns": physical}, separators=(",", ":"), ensure_ascii=False)
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
-        return self._step("CLUSTER BY")
 
     def commit(self, *, user_metadata: str | None = None) -> CommitResult:
         """Commit the changes as one version.
@@ -398,11 +405,6 @@ class Alteration(RuleAlteration):
         operation = steps[0] if len(steps) == 1 else "ALTER TABLE"
         parameters = {"steps": json.dumps(self._steps)}
         return self._transaction.commit(operation, parameters, user_metadata=user_metadata)
-
-    def _step(self, name: str) -> Alteration:
-        self._steps.append(name)
-        with self._transaction.operation(name):
-            return self
 
     def _document(self) -> SchemaDocument:
         return SchemaDocument(self.snapshot.metadata.schema_string or "")
@@ -429,16 +431,14 @@ class Alteration(RuleAlteration):
 
     def _set_schema(
         self,
-        step: str,
         document: SchemaDocument,
         numbers: ColumnNumbers | None,
         members: Mapping[str, Any] | None = None,
-    ) -> Alteration:
+    ) -> None:
         metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
         if numbers is not None:
             metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
         self._transaction.set_metadata(metadata)
-        return self._step(step)
 
 
 def _check_new_name(siblings: Struct, name: str) -> None:

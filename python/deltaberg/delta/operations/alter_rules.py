@@ -5,9 +5,10 @@ Delta protocol, "CHECK Constraints" and "Default Columns".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.enforce import columns_of, constraint_check, default_value
@@ -25,12 +26,12 @@ from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
 from deltaberg.storage import PathResolver
 from deltaberg.table import Scan, scan_options
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-__all__ = ["RuleAlteration", "constraint_property", "refuse_referenced"]
+__all__ = ["RuleAlteration", "constraint_property", "one_step", "refuse_referenced"]
 
 _CONSTRAINT = "delta.constraints."
+
+_Alteration = TypeVar("_Alteration", bound="RuleAlteration")
+_Given = ParamSpec("_Given")
 
 
 def constraint_property(name: str) -> str:
@@ -100,10 +101,44 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
             )
 
 
+def one_step(
+    name: str,
+) -> Callable[
+    [Callable[Concatenate[_Alteration, _Given], None]], Callable[Concatenate[_Alteration, _Given], _Alteration]
+]:
+    """Make a method one step of an alteration, which it returns. A step that raises has changed nothing.
+
+    Parameters
+    ----------
+    name
+        The step as the history names it.
+    """
+
+    def decorate(
+        method: Callable[Concatenate[_Alteration, _Given], None],
+    ) -> Callable[Concatenate[_Alteration, _Given], _Alteration]:
+        @wraps(method)
+        def step(self: _Alteration, /, *args: _Given.args, **named: _Given.kwargs) -> _Alteration:
+            added = set(self._added)
+            try:
+                with self._transaction.operation(name):
+                    method(self, *args, **named)
+            except BaseException:
+                self._added = added
+                raise
+            self._steps.append(name)
+            return self
+
+        return step
+
+    return decorate
+
+
 class RuleAlteration:
     """The part of `Alteration` that changes the rules of a table for its rows."""
 
     _transaction: Transaction
+    _steps: list[str]
     #: The columns that the same commit adds.
     _added: set[str]
 
@@ -118,13 +153,11 @@ class RuleAlteration:
     def _raise_protocol(self, features: AbstractSet[str]) -> None:
         raise NotImplementedError
 
-    def _set_schema(self, step: str, document: SchemaDocument, numbers: None) -> Self:
+    def _set_schema(self, document: SchemaDocument, numbers: None) -> None:
         raise NotImplementedError
 
-    def _step(self, name: str) -> Self:
-        raise NotImplementedError
-
-    def add_constraint(self, name: str, condition: str) -> Self:
+    @one_step("ADD CONSTRAINT")
+    def add_constraint(self: _Alteration, name: str, condition: str) -> None:  # noqa: PYI019 - the decorator binds it
         """Add a CHECK constraint, which every row must fulfil, after all rows that are there were checked.
 
         Parameters
@@ -156,6 +189,9 @@ class RuleAlteration:
         deltaberg.errors.ConstraintViolationError: a row violates the CHECK constraint some: id=0 (expression: id > 0)
         hint: leave the row out, or change the rule of the table
         """
+        self._add_constraint(name, condition)
+
+    def _add_constraint(self, name: str, condition: str) -> None:
         table = self.snapshot
         _refuse_taken(name, table.metadata.configuration)
         _check_rows(table, name, condition, self._transaction.timezone)
@@ -164,9 +200,9 @@ class RuleAlteration:
         self._raise_protocol({"checkConstraints"})
         metadata = self.snapshot.metadata.with_properties({constraint_property(name): condition})
         self._transaction.set_metadata(metadata)
-        return self._step("ADD CONSTRAINT")
 
-    def drop_constraint(self, name: str) -> Self:
+    @one_step("DROP CONSTRAINT")
+    def drop_constraint(self: _Alteration, name: str) -> None:  # noqa: PYI019 - the decorator binds it
         """Drop a CHECK constraint.
 
         Raises
@@ -179,9 +215,9 @@ class RuleAlteration:
         if not wanted:
             raise InvalidArgumentError(f"the table has no constraint {name}")
         self._transaction.set_metadata(self.snapshot.metadata.with_properties(dict.fromkeys(wanted)))
-        return self._step("DROP CONSTRAINT")
 
-    def set_default(self, name: ColumnName, value: str | None) -> Self:
+    @one_step("CHANGE COLUMN")
+    def set_default(self: _Alteration, name: ColumnName, value: str | None) -> None:  # noqa: PYI019 - the decorator binds it
         """Set the default value of a column, which rows get that do not have the column; None takes it away.
 
         Parameters
@@ -216,4 +252,4 @@ class RuleAlteration:
             default_value(path[0], value)
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value
-        return self._set_schema("CHANGE COLUMN", document, None)
+        self._set_schema(document, None)

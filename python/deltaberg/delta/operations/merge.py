@@ -209,7 +209,7 @@ class _Merge:
         condition = scope.condition(on)
         # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
         has_rows = any(clause.action != "delete" for clause in clauses)
-        rules = rules_of(table, options.rows, now) if has_rows else TableRules(RowRules(table.schema))
+        rules = rules_of(table, scope.timezone, now) if has_rows else TableRules(RowRules(table.schema))
         bound = tuple(_bound(clause, scope, rules, options) for clause in clauses)
         plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
         memory = JoinMemory(options.memory or _MEMORY)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 from deltaberg.delta.features import supported_features
-from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.schema.enforce import TableRules, table_rules, with_marks
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -14,13 +13,13 @@ from deltaberg.errors import UnsupportedFeatureError
 __all__ = ["record_marks", "rules_of"]
 
 
-def rules_of(table: Snapshot, options: RowOptions, now: dt.datetime | None = None) -> TableRules:
+def rules_of(table: Snapshot, timezone: str, now: dt.datetime | None = None) -> TableRules:
     """Return the rules of a table for its rows; each operation takes one, since identity values count up in it.
 
     Parameters
     ----------
-    options
-        How rows are written.
+    timezone
+        The zone of timestamps without one in expressions, which is the one of conditions and new values, too.
     now
         The time of functions such as ``current_timestamp``; the present by default.
 
@@ -34,7 +33,7 @@ def rules_of(table: Snapshot, options: RowOptions, now: dt.datetime | None = Non
             table.schema,
             table.metadata.configuration,
             supported_features(table.protocol),
-            timezone=options.timezone or "UTC",
+            timezone=timezone,
             now=now,
         )
     except UnsupportedFeatureError as error:

@@ -52,7 +52,7 @@ def update_rows(
         changes = RowChanges(transaction, options, strategy)
         now = dt.datetime.now(dt.timezone.utc)
         condition = row_condition(table, where, timezone, now)
-        rules = rules_of(table, options, now)
+        rules = rules_of(table, timezone, now)
         assignments = bind_assignments(
             table.schema, rules.with_defaults(values), table.schema, timezone=timezone, now=now
         )

@@ -166,7 +166,7 @@ def _check_replacement(table: Snapshot, options: RowOptions, *, where: Condition
 def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Table:
     """Write rows to new files, which are deleted if the transaction does not commit; return a row for each."""
     table = transaction.snapshot
-    rules = rules_of(table, options)
+    rules = rules_of(table, options.timezone or transaction.timezone)
     rules.check_given(rows.schema.names)
     road = rows.road(bool(table.partition_fields))
     counted = rules.counted(rows.schema.names)

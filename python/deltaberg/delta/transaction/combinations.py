@@ -16,6 +16,7 @@ from deltaberg.schema import Struct
 
 __all__ = ["ROW_TRACKING_SUSPENDED", "check_combinations"]
 
+_FEED_NAMES = ("_change_type", "_commit_version", "_commit_timestamp")
 #: The property that keeps new rows from getting ids.
 ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
 
@@ -31,8 +32,8 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
     Raises
     ------
     InvalidArgumentError
-        Row tracking is enabled and suspended, the start or the step of an identity column changes, or the table cannot
-        be compatible with Iceberg although it says so.
+        Row tracking is enabled and suspended, a column has a name of the change data feed, the start or the step of an
+        identity column changes, or the table cannot be compatible with Iceberg although it says so.
 
     Examples
     --------
@@ -54,11 +55,24 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
     if metadata.schema_string is None:
         return
     schema = parse_schema(metadata.schema_string, mapping_mode(protocol, properties))
+    if "changeDataFeed" in active:
+        _check_feed_names(schema)
     check_compatible(protocol, metadata, schema)
     if before is not None:
         _check_identities(identity_columns(before.schema), identity_columns(schema))
         if is_compatible(active):
             _check_partitions(before, metadata, schema, enables_v1=V1 in active - before.active_features)
+
+
+def _check_feed_names(schema: Struct) -> None:
+    """Refuse columns whose names those of the change data feed would hide."""
+    for field in schema:
+        if field.name.lower() in _FEED_NAMES:
+            raise InvalidArgumentError(
+                f"a table with a change data feed cannot have a column {field.name}, which the feed adds itself",
+                hint="rename the column, or leave delta.enableChangeDataFeed out",
+                column=field.name,
+            )
 
 
 def _check_partitions(before: Snapshot, metadata: Metadata, schema: Struct, *, enables_v1: bool) -> None:

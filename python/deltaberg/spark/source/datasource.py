@@ -93,7 +93,7 @@ class DeltaDataSource(_TableSource):
     mergeSchema, overwriteSchema
         ``true``: add columns that the table lacks, or replace its columns.
     replaceWhere
-        A filter on partition columns, as SQL text: only rows that match it are overwritten.
+        A condition as SQL text: only rows that match it are overwritten.
     partitionOverwriteMode
         ``dynamic``: overwrite the partitions that the new rows are in; ``static``, the default: overwrite all rows.
     partitionBy
