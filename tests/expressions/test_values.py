@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
 import pyarrow as pa
 import pytest
 
-from deltaberg.errors import ColumnNotFoundError, EvaluationError, ExpressionError, UnsupportedExpressionError
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    EvaluationError,
+    ExpressionError,
+    SchemaError,
+    UnsupportedExpressionError,
+)
 from deltaberg.expressions import Relation, as_value, bind, bind_condition, bind_value, col, parse_value, value_filter
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_schema, arrow_type
 
 pytestmark = pytest.mark.one_backend
 
@@ -113,3 +123,117 @@ def test_filters_of_col_are_values() -> None:
     condition = ~((col("x") > 5) | col("name").is_in(["a", "b"]) | col("s.z").is_null())
     assert str(parse_value(str(as_value(condition)))) == str(as_value(condition))
     assert bind_condition(condition, _SCHEMA).evaluate(_ROWS).to_pylist() == [False, False, False]
+
+
+def _as_mapped(kind: DataType, ids: Iterator[int]) -> DataType:
+    """Return a type with ids and physical names, as fields of tables with column mapping have them."""
+
+    def mapped(child: Field) -> Field:
+        return replace(child, type=_as_mapped(child.type, ids), nullable=False, id=next(ids), physical_name="col-1")
+
+    if isinstance(kind, List):
+        return List(mapped(kind.element))
+    if isinstance(kind, Map):
+        return Map(mapped(kind.key), mapped(kind.value))
+    return Struct(tuple(map(mapped, kind))) if isinstance(kind, Struct) else kind
+
+
+_LONG, _STRING = Primitive("long"), Primitive("string")
+_POINT = Struct((Field("x", _LONG), Field("y", _LONG)))
+_POINTS = Map(Field("key", _STRING), Field("value", List(Field("element", _POINT))))
+
+
+def _table_of(kind: DataType, *values: object) -> tuple[Struct, pa.RecordBatch]:
+    schema = Struct((Field("v", kind),))
+    return schema, pa.RecordBatch.from_pylist([{"v": value} for value in values], schema=arrow_schema(schema))
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_ids_of_fields_make_no_difference_between_types(by_name: bool) -> None:
+    schema, rows = _table_of(_POINTS, [("a", [{"x": 1, "y": 2}, None])], None)
+    target = _as_mapped(_POINTS, count(1))
+    bound = bind_value("v", schema, target=target, by_name=by_name)
+    assert (bound.type, bound.evaluate(rows)) == (target, rows.column("v"))
+    both = [Relation("t", Struct((Field("v", target),))), Relation("s", schema)]
+    scope = pa.RecordBatch.from_arrays([rows.column("v").take([1, 1]), rows.column("v")], names=["a", "b"])
+    assert bind_value("coalesce(t.v, s.v)", both, target=target).evaluate(scope) == rows.column("v")
+
+
+def test_an_assigned_struct_has_its_fields_by_name_at_any_depth_and_a_cast_in_order() -> None:
+    given = Struct((Field("Y", Primitive("integer")), Field("x", _LONG)))
+    schema, rows = _table_of(
+        Map(_POINTS.key, Field("value", List(Field("element", given)))), [("a", [{"Y": 2, "x": 1}])]
+    )
+    assert bind_value("v", schema, target=_POINTS, by_name=True).evaluate(rows).to_pylist() == [
+        [("a", [{"x": 1, "y": 2}])]
+    ]
+    assert bind_value("v", schema, target=_POINTS).evaluate(rows).to_pylist() == [[("a", [{"x": 2, "y": 1}])]]
+    cast = bind_value("CAST(named_struct('y', 2, 'x', 1) AS STRUCT<x: BIGINT, y: BIGINT>)", schema)
+    assert cast.evaluate(rows).to_pylist() == [{"x": 2, "y": 1}]
+
+
+def test_an_assigned_struct_without_a_field_has_null_there() -> None:
+    schema, rows = _table_of(Struct((Field("y", Primitive("byte")),)), {"y": 2}, None)
+    assert bind_value("v", schema, target=_POINT, by_name=True).evaluate(rows).to_pylist() == [
+        {"x": None, "y": 2},
+        None,
+    ]
+    required = Struct((replace(_POINT.fields[0], nullable=False), _POINT.fields[1]))
+    with pytest.raises(SchemaError, match="lack a column that must not be null") as caught:
+        bind_value("v", schema, target=required, by_name=True, column="at")
+    assert caught.value.context["column"] == "at.x"
+    with pytest.raises(SchemaError, match=r"v\.element\.z"):
+        bind_value(
+            "array(named_struct('z', 1))", schema, target=List(Field("element", _POINT)), by_name=True, column="v"
+        )
+    with pytest.raises(SchemaError, match=r"two columns for 'x': 'X' and 'x'"):
+        bind_value("named_struct('X', 1, 'x', 2)", schema, target=_POINT, by_name=True)
+
+
+def test_keys_and_values_of_maps_are_cast() -> None:
+    schema, rows = _table_of(
+        Map(Field("key", _STRING), Field("value", _LONG)), [("1", 10), ("2", None)], None, [], [("3", 7)]
+    )
+    target = Map(Field("key", Primitive("integer"), nullable=False), Field("value", _STRING))
+    expected = [[(1, "10"), (2, None)], None, [], [(3, "7")]]
+    for slice_ in (rows, rows.slice(1), rows.slice(3), rows.slice(0, 0)):
+        found = bind_value("v", schema, target=target).evaluate(slice_)
+        assert found.type == arrow_type(target)
+        assert found.to_pylist() == expected[len(rows) - len(slice_) :] if len(slice_) else not len(found)
+    text = bind_value("CAST(map('1', 2) AS MAP<INT, STRING>)", schema)
+    assert text.evaluate(rows).to_pylist() == [[(1, "2")]] * 4
+
+
+@pytest.mark.parametrize(
+    ("target", "last", "message"),
+    [
+        (
+            Map(Field("key", Primitive("integer")), Field("value", _LONG)),
+            [("b", 1)],
+            "is not a value of the type integer",
+        ),
+        (Map(Field("key", _STRING), Field("value", Primitive("byte"))), [("1", 300)], "does not fit into byte"),
+        (Map(Field("key", Primitive("integer")), Field("value", _LONG)), [("1", 1), ("01", 2)], "keys .* become equal"),
+        (Map(Field("key", Primitive("double")), Field("value", _LONG)), [("0", 1), ("-0", 2)], "keys .* become equal"),
+        (
+            Map(Field("key", Primitive("double")), Field("value", _LONG)),
+            [("NaN", 1), ("nan", 2)],
+            "keys .* become equal",
+        ),
+    ],
+)
+def test_a_key_or_value_that_fails_fails_its_row(target: Map, last: object, message: str) -> None:
+    schema, rows = _table_of(Map(Field("key", _STRING), Field("value", _LONG)), [("1", 10), ("2", 2)], [("1", 7)], last)
+    bound = bind_value("v", schema, target=target, column="m")
+    with pytest.raises(EvaluationError, match=message) as caught:
+        bound.evaluate(rows)
+    assert (caught.value.context["row"], caught.value.context["column"]) == (2, "m")
+    assert [[pair[1] for pair in row] for row in bound.evaluate(rows.slice(0, 2)).to_pylist()] == [[10, 2], [7]]
+
+
+def test_keys_that_are_structs_can_become_equal() -> None:
+    key = Struct((Field("k", _STRING),))
+    schema, rows = _table_of(Map(Field("key", key), Field("value", _LONG)), [({"k": "1"}, 1), ({"k": "01"}, 2)])
+    target = Map(Field("key", Struct((Field("k", _LONG),))), Field("value", _LONG))
+    with pytest.raises(EvaluationError, match=r"keys .* become equal"):
+        bind_value("v", schema, target=target).evaluate(rows)

@@ -12,7 +12,15 @@ from deltaberg.schema.arrow import (
     count_up,
     is_variant_field,
 )
-from deltaberg.schema.columns import ColumnName, find_column, find_path, join_name, select_columns, split_name
+from deltaberg.schema.columns import (
+    ColumnName,
+    find_column,
+    find_path,
+    join_name,
+    match_fields,
+    select_columns,
+    split_name,
+)
 from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 from deltaberg.schema.widths import typical_width
@@ -43,6 +51,7 @@ __all__ = [
     "is_variant_field",
     "join_name",
     "mapping_of",
+    "match_fields",
     "select_columns",
     "split_name",
     "typical_width",

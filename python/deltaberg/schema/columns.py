@@ -14,7 +14,7 @@ from dataclasses import replace
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema.types import Field, Struct
 
-__all__ = ["ColumnName", "find_column", "find_path", "join_name", "select_columns", "split_name"]
+__all__ = ["ColumnName", "find_column", "find_path", "join_name", "match_fields", "select_columns", "split_name"]
 
 #: How callers name a column: text with dots, or a sequence of names.
 ColumnName = str | Sequence[str]
@@ -175,3 +175,58 @@ def _merge(known: Field | None, added: Field) -> Field:
     for field in added.type:
         fields[field.name] = _merge(fields.get(field.name), field)
     return replace(known, type=Struct(tuple(fields.values())))
+
+
+def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
+    """Return, for each wanted field, the number of the given field that it comes from; None if there is none.
+
+    Names match exactly, or else without regard to case.
+
+    Parameters
+    ----------
+    want
+        The fields of the table.
+    found
+        The names of the given fields.
+    path
+        The names that lead to the struct, for messages.
+
+    Raises
+    ------
+    SchemaError
+        If a given field is not wanted, two are for the same, or one that must not be null is missing.
+
+    Examples
+    --------
+    >>> from deltaberg.schema.types import Primitive
+    >>> long = Primitive("long")
+    >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
+    [1, 0, None]
+    """
+    exact = {child.name: child for child in want}
+    folded = {child.name.lower(): child for child in want}
+    taken: dict[str, int] = {}
+    extra = []
+    for number, given in enumerate(found):
+        child = exact.get(given)
+        if child is None:
+            child = folded.get(given.lower())
+        if child is None:
+            extra.append(join_name((*path, given)))
+        elif child.name in taken:
+            raise SchemaError(
+                f"the rows have two columns for {child.name!r}: {found[taken[child.name]]!r} and {given!r}",
+                column=join_name((*path, child.name)),
+            )
+        else:
+            taken[child.name] = number
+    if extra:
+        raise SchemaError(
+            f"the rows have columns that the table does not have: {', '.join(extra)}",
+            hint="leave them out, or let the schema of the table grow",
+            column=extra[0],
+        )
+    for child in want:
+        if child.name not in taken and not child.nullable:
+            raise SchemaError("the rows lack a column that must not be null", column=join_name((*path, child.name)))
+    return [taken.get(child.name) for child in want]

@@ -7,7 +7,7 @@ become doubles. Everything else is refused, and the message names the field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, SchemaError
 from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, count_up
-from deltaberg.schema.columns import join_name
+from deltaberg.schema.columns import join_name, match_fields
 from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
 from deltaberg.schema.exact import accepts, exact_leaf, plain, plain_text
 from deltaberg.schema.shredding import VariantLayout, unshred
@@ -74,7 +74,7 @@ class Conformer:
     def __init__(self, found: pa.Schema, schema: Struct, options: ConformOptions | None = None) -> None:
         self._options = options or ConformOptions()
         self._target = arrow_schema(schema)
-        sources = _match(schema, list(found), ())
+        sources = match_fields(schema, found.names, ())
         self._sources = [
             (source, child, None if source is None else self._plan(child, found.field(source).type, (child.name,)))
             for source, child in zip(sources, schema, strict=True)
@@ -147,7 +147,7 @@ class Conformer:
     def _struct(self, want: Struct, found: pa.DataType, path: _Path) -> _Convert:
         if not pt.is_struct(found):
             raise _refused(found, want, path)
-        sources = _match(want, list(found), path)
+        sources = match_fields(want, [child.name for child in found], path)
         plans = [
             None if source is None else self._plan(child, found[source].type, (*path, child.name))
             for source, child in zip(sources, want, strict=True)
@@ -218,37 +218,6 @@ class Conformer:
 def _never(_found: pa.DataType) -> bool:
     """Stand in for a question about types that this pyarrow does not have."""
     return False
-
-
-def _match(want: Struct, found: Sequence[pa.Field], path: _Path) -> list[int | None]:
-    """Return, for each wanted field, the number of the field of the rows that it comes from."""
-    exact = {child.name: child for child in want}
-    folded = {child.name.lower(): child for child in want}
-    taken: dict[str, int] = {}
-    extra = []
-    for number, given in enumerate(found):
-        child = exact.get(given.name)
-        if child is None:
-            child = folded.get(given.name.lower())
-        if child is None:
-            extra.append(join_name((*path, given.name)))
-        elif child.name in taken:
-            raise SchemaError(
-                f"the rows have two columns for {child.name!r}: {found[taken[child.name]].name!r} and {given.name!r}",
-                column=join_name((*path, child.name)),
-            )
-        else:
-            taken[child.name] = number
-    if extra:
-        raise SchemaError(
-            f"the rows have columns that the table does not have: {', '.join(extra)}",
-            hint="leave them out, or let the schema of the table grow",
-            column=extra[0],
-        )
-    for child in want:
-        if child.name not in taken and not child.nullable:
-            raise SchemaError("the rows lack a column that must not be null", column=join_name((*path, child.name)))
-    return [taken.get(child.name) for child in want]
 
 
 def _entries_of(found: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:

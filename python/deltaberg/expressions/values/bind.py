@@ -21,7 +21,7 @@ from deltaberg.expressions.values.nodes import ColumnNode, Frame, LiteralNode, N
 from deltaberg.expressions.values.parse import as_value
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
 from deltaberg.expressions.values.zones import find_zone
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path, split_name
 
 __all__ = ["BoundValue", "Relation", "bind_condition", "bind_value"]
 
@@ -94,6 +94,7 @@ def bind_value(
     relations: Sequence[Relation] | Struct,
     *,
     target: DataType | None = None,
+    by_name: bool = False,
     timezone: str = "UTC",
     now: dt.datetime | None = None,
     column: str | None = None,
@@ -108,6 +109,9 @@ def bind_value(
         The relations whose columns the value may use, or the columns of the only one.
     target
         Convert the results to this type, as Spark's ANSI store assignment does: what does not fit fails.
+    by_name
+        Whether this conversion matches the fields of structs by name, exactly or else without regard to case, as for
+        rows that are appended: a field that the value lacks is null. Otherwise they are taken in order, as by CAST.
     timezone
         The zone in which dates and the parts of timestamps are computed.
     now
@@ -121,6 +125,8 @@ def bind_value(
         If a column does not exist.
     ExpressionError
         If the types do not fit each other.
+    SchemaError
+        If fields are matched by name, and the value has one that the target lacks, or lacks one that must not be null.
     UnsupportedExpressionError
         If a function, or a use of it, cannot be evaluated exactly as Spark evaluates it.
 
@@ -144,7 +150,8 @@ def bind_value(
     try:
         node = _Binder(scope, context).bind(tree)
         if target is not None:
-            node = folded(context.cast(node, target))
+            path = () if column is None else split_name(column)
+            node = context.assign(node, target, path) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval is no value of a column")
     except RecursionError:

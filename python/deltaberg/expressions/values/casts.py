@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,14 +24,16 @@ from deltaberg.expressions.values.kinds import (
     is_floating,
     is_integral,
     is_numeric,
+    is_same,
 )
-from deltaberg.expressions.values.lists import list_offsets
+from deltaberg.expressions.values.lists import entries_of, list_offsets
 from deltaberg.expressions.values.moment_text import moments_as_text
 from deltaberg.expressions.values.moments import parse_moment
 from deltaberg.expressions.values.nodes import CallNode, Failure, Kernel, LiteralNode, Node, Outcome, failed_where, then
 from deltaberg.expressions.values.tree import IntervalType, type_text
 from deltaberg.expressions.values.zones import to_instant, to_local
-from deltaberg.schema import DataType, List, Primitive, Struct, arrow_type, count_up
+from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, match_fields
+from deltaberg.schema.convert import struct_of
 
 __all__ = ["cast_node", "midnight"]
 
@@ -38,30 +42,67 @@ _TIMES = (DATE, NTZ, TIMESTAMP)
 _FIRST_DAY, _LAST_DAY = -106_751_991, 106_751_991
 
 
-def cast_node(node: Node, to: DataType, zone: dt.tzinfo) -> Node:
-    """Return a node converted to a type.
+@dataclass(frozen=True)
+class _Way:
+    """How values are converted.
+
+    Parameters
+    ----------
+    zone
+        The zone of timestamps.
+    by_name
+        Whether fields of structs are matched by name, as those of rows that are appended. CAST takes them in order.
+    path
+        The names that lead to the value, for messages.
+    """
+
+    zone: dt.tzinfo
+    by_name: bool
+    path: tuple[str, ...] = ()
+
+    def inside(self, name: str) -> _Way:
+        """Return the way of a part of the value."""
+        return replace(self, path=(*self.path, name))
+
+
+def cast_node(node: Node, to: DataType, zone: dt.tzinfo, *, by_name: bool = False, path: tuple[str, ...] = ()) -> Node:
+    """Return a node converted to a type. Ids and nullability of fields make no difference between types.
+
+    Parameters
+    ----------
+    by_name
+        Whether fields of structs are matched by name, exactly or else without regard to case. CAST takes them in order.
+    path
+        The column to which the value is assigned, for messages.
 
     Raises
     ------
     ExpressionError
         If Spark has no such cast.
+    SchemaError
+        If fields are matched by name, and the value has one that the type lacks, or lacks one that must not be null.
     UnsupportedExpressionError
         If it has one that cannot be evaluated exactly.
     """
     given = node.type
     if given == to:
         return node
+    if is_same(given, to):
+        return replace(node, type=to)
     if given == VOID and not isinstance(to, IntervalType):
         return LiteralNode(to, pa.scalar(None, arrow_type(to)))
-    return CallNode(to, "cast", (node,), _kernel(given, to, zone))
+    return CallNode(to, "cast", (node,), _kernel(given, to, _Way(zone, by_name, path)))
 
 
-def _kernel(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
+def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:
+    zone = way.zone
     found: Kernel | None = None
     if isinstance(given, List) and isinstance(to, List):
-        found = _of_lists(given, to, zone)
-    elif isinstance(given, Struct) and isinstance(to, Struct) and len(given) == len(to):
-        found = _of_structs(given, to, zone)
+        found = _of_lists(given, to, way)
+    elif isinstance(given, Map) and isinstance(to, Map):
+        found = _of_maps(given, to, way)
+    elif isinstance(given, Struct) and isinstance(to, Struct) and (way.by_name or len(given) == len(to)):
+        found = _of_structs(given, to, way)
     elif _is_number(given) and _is_number(to):
         found = number_cast(given, to)
     elif given in _TIMES and to in _TIMES:
@@ -78,45 +119,108 @@ def _kernel(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
     return found
 
 
-def _inner(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
-    """Return the kernel that casts elements or fields."""
-    if given == to:
-        return lambda values: values
+def _inner(given: DataType, to: DataType, way: _Way) -> Callable[[pa.Array], Outcome]:
+    """Return the kernel that casts elements, fields, keys or values."""
+    if is_same(given, to):
+        return Outcome
     if given == VOID:
-        return lambda values: pa.nulls(len(values), arrow_type(to))
-    return _kernel(given, to, zone)
+        return lambda values: Outcome(pa.nulls(len(values), arrow_type(to)))
+    kernel = _kernel(given, to, way)
 
-
-def _of_lists(given: List, to: List, zone: dt.tzinfo) -> Kernel:
-    inner = _inner(given.element.type, to.element.type, zone)
-
-    def convert(lists: pa.Array) -> Outcome:
-        found = inner(pc.list_flatten(lists))
-        elements = found if isinstance(found, Outcome) else Outcome(found)
-        parents = pc.list_parent_indices(lists).cast(pa.int64())
-        rows = count_up(0, len(lists))
-        failures = tuple(
-            Failure(pc.is_in(rows, value_set=parents.filter(failure.rows)), failure.message)
-            for failure in elements.failures
-        )
-        converted = pa.ListArray.from_arrays(list_offsets(lists), elements.values)
-        return Outcome(converted.cast(arrow_type(to)), failures)
+    def convert(values: pa.Array) -> Outcome:
+        found = kernel(values)
+        return found if isinstance(found, Outcome) else Outcome(found)
 
     return convert
 
 
-def _of_structs(given: Struct, to: Struct, zone: dt.tzinfo) -> Kernel:
-    inner = [_inner(one.type, other.type, zone) for one, other in zip(given, to, strict=True)]
+def _of_lists(given: List, to: List, way: _Way) -> Kernel:
+    inner = _inner(given.element.type, to.element.type, way.inside("element"))
+
+    def convert(lists: pa.Array) -> Outcome:
+        elements = inner(pc.list_flatten(lists))
+        converted = pa.ListArray.from_arrays(list_offsets(lists), elements.values)
+        return Outcome(converted.cast(arrow_type(to)), _of_rows(elements, lists))
+
+    return convert
+
+
+def _of_maps(given: Map, to: Map, way: _Way) -> Kernel:
+    cast_keys = _inner(given.key.type, to.key.type, way.inside("key"))
+    cast_values = _inner(given.value.type, to.value.type, way.inside("value"))
+    keeps_keys = is_same(given.key.type, to.key.type)
+
+    def convert(maps: pa.Array) -> Outcome:
+        lists = entries_of(maps)
+        flat, parents = pc.list_flatten(lists), pc.list_parent_indices(lists).cast(pa.int64())
+        keys, values = cast_keys(pc.struct_field(flat, [0])), cast_values(pc.struct_field(flat, [1]))
+        failures = [*_of_rows(keys, lists), *_of_rows(values, lists)]
+        rows = count_up(0, len(lists))
+        if not keeps_keys:
+            twice = pc.is_in(rows, value_set=_with_equal_keys(keys.values, parents, to.key.type))
+            failures += failed_where(maps, twice, "keys of a map become equal by the cast").failures
+        key_array, value_array = keys.values, values.values
+        if failures:
+            # The keys of rows that failed are arbitrary, but a map with a null among them cannot be built.
+            wrong = failures[0].rows
+            for failure in failures[1:]:
+                wrong = pc.or_(wrong, failure.rows)
+            kept = pc.invert(wrong.take(parents))
+            key_array, value_array = key_array.filter(kept), value_array.filter(kept)
+            lists = lists.take(pc.if_else(wrong, pa.scalar(None, pa.int64()), rows))
+        # Before version 17, Arrow aborts on keys whose nulls were not counted.
+        _ = key_array.null_count
+        converted = pa.MapArray.from_arrays(list_offsets(lists), key_array, value_array)
+        return Outcome(converted.cast(arrow_type(to)), tuple(failures))
+
+    return convert
+
+
+def _with_equal_keys(keys: pa.Array, parents: pa.Array, kind: DataType) -> pa.Array:
+    """Return the numbers of the maps that have a key twice. Nulls, which are keys that failed, do not count."""
+    if isinstance(kind, (List, Map, Struct)):
+        keys = pa.array([repr(key) for key in keys.to_pylist()], pa.string())
+    elif is_floating(kind):
+        # All NaN are equal, and so are both zeros.
+        keys = pc.if_else(pc.is_nan(keys), pa.scalar(float("nan"), keys.type), pc.add(keys, pa.scalar(0.0, keys.type)))
+    counts = pa.table({"map": parents, "key": keys}).group_by(["map", "key"]).aggregate([([], "count_all")])
+    twice = pc.and_(pc.greater(counts["count_all"], 1), pc.is_valid(counts["key"]))
+    return counts["map"].filter(twice).combine_chunks()
+
+
+def _of_rows(parts: Outcome, lists: pa.Array) -> tuple[Failure, ...]:
+    """Return the failures of elements as failures of their lists."""
+    if not parts.failures:
+        return ()
+    parents = pc.list_parent_indices(lists).cast(pa.int64())
+    rows = count_up(0, len(lists))
+    return tuple(
+        Failure(pc.is_in(rows, value_set=parents.filter(failure.rows)), failure.message) for failure in parts.failures
+    )
+
+
+def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
+    sources: list[int | None] = match_fields(to, given.names, way.path) if way.by_name else list(range(len(given)))
+    inner = [
+        None
+        if source is None
+        else _field(source, _inner(given.fields[source].type, child.type, way.inside(child.name)))
+        for source, child in zip(sources, to, strict=True)
+    ]
 
     def convert(structs: pa.Array) -> Outcome:
-        found = [kernel(pc.struct_field(structs, [place])) for place, kernel in enumerate(inner)]
-        outcomes = [part if isinstance(part, Outcome) else Outcome(part) for part in found]
-        converted = pa.StructArray.from_arrays(
-            [outcome.values for outcome in outcomes], fields=list(arrow_type(to)), mask=pc.is_null(structs)
-        )
+        outcomes = [
+            Outcome(pa.nulls(len(structs), arrow_type(child.type))) if kernel is None else kernel(structs)
+            for child, kernel in zip(to, inner, strict=True)
+        ]
+        converted = struct_of(structs, [outcome.values for outcome in outcomes], list(arrow_type(to)))
         return Outcome(converted, tuple(failure for outcome in outcomes for failure in outcome.failures))
 
     return convert
+
+
+def _field(place: int, kernel: Callable[[pa.Array], Outcome]) -> Callable[[pa.Array], Outcome]:
+    return lambda structs: kernel(pc.struct_field(structs, [place]))
 
 
 def _is_number(kind: DataType) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "is_floating",
     "is_integral",
     "is_numeric",
+    "is_same",
     "result_decimal",
 ]
 
@@ -58,6 +59,19 @@ def is_floating(kind: DataType) -> bool:
 def is_numeric(kind: DataType) -> bool:
     """Return whether a type is one of numbers."""
     return is_integral(kind) or is_floating(kind) or isinstance(kind, Decimal)
+
+
+def is_same(left: DataType, right: DataType) -> bool:
+    """Return whether values of two types are stored alike: only ids, nullability and other metadata may differ."""
+    if isinstance(left, List) and isinstance(right, List):
+        return is_same(left.element.type, right.element.type)
+    if isinstance(left, Map) and isinstance(right, Map):
+        return is_same(left.key.type, right.key.type) and is_same(left.value.type, right.value.type)
+    if isinstance(left, Struct) and isinstance(right, Struct):
+        return left.names == right.names and all(
+            is_same(one.type, other.type) for one, other in zip(left, right, strict=True)
+        )
+    return left == right
 
 
 def decimal_of(kind: DataType) -> Decimal | None:

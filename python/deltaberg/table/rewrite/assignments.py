@@ -77,7 +77,7 @@ def bind_assignments(
     timezone: str = "UTC",
     now: dt.datetime | None = None,
 ) -> Assignments:
-    """Bind new values of columns.
+    """Bind new values of columns. Fields of structs are matched by name at any depth, as in rows that are appended.
 
     Parameters
     ----------
@@ -98,6 +98,8 @@ def bind_assignments(
         There are no values, or a column has two.
     ExpressionError, ColumnNotFoundError
         A value is not valid, or does not fit the type of its column.
+    SchemaError
+        A struct has a field that its column lacks, or lacks one that must not be null.
     """
     if not values:
         raise InvalidArgumentError("there are no values to set", hint='pass {"column": "value"}')
@@ -109,6 +111,12 @@ def bind_assignments(
             if other[: len(path)] == path or path[: len(other)] == other:
                 raise InvalidArgumentError(f"the column {join_name(path)} is set twice", column=join_name(path))
         bound[path] = bind_value(
-            value, relations, target=fields[-1].type, timezone=timezone, now=now, column=join_name(path)
+            value,
+            relations,
+            target=fields[-1].type,
+            by_name=True,
+            timezone=timezone,
+            now=now,
+            column=join_name(path),
         )
     return Assignments(schema, bound)
