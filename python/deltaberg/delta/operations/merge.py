@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
 from deltaberg.delta.operations.rows import RowOptions
-from deltaberg.delta.operations.rules import record_marks, rules_of
+from deltaberg.delta.operations.rules import empty_as_null, record_marks, rules_of
 from deltaberg.delta.operations.write import merge_columns
 from deltaberg.delta.schema.enforce import TableRules
 from deltaberg.delta.schema.writer_rules import identity_columns
@@ -118,7 +118,10 @@ def merge_rows(
     """
     with transaction.operation("MERGE") as made:
         if not transaction.is_done:
-            _Merge(transaction, data, options).run(made, on, clauses)
+            merge = _Merge(transaction, data, options)
+            if options.evolves:
+                merge.add_columns(clauses)
+            merge.run(made, on, clauses)
 
 
 def upsert_rows(
@@ -148,6 +151,8 @@ def upsert_rows(
     ------
     InvalidArgumentError
         There are no keys, or nothing is to be done.
+    SchemaError
+        A value of a new row cannot be stored exactly in its column, whether or not it is a key.
     ConstraintViolationError
         A key of a new row is null, or is that of another new row; or a new row violates a rule of the table.
     """
@@ -162,13 +167,16 @@ def upsert_rows(
         if transaction.is_done:
             return
         merge = _Merge(transaction, data, options)
+        if options.evolves:
+            merge_columns(transaction, merge.source.columns)
+        # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
+        merge.source.conform(transaction.snapshot.schema, empty_as_null(transaction.snapshot))
         known = merge.source.columns
         found = [find_column(known, name)[0].name for name in names]
-        pairs = [
-            (ColumnValue((options.target_alias, find_column(transaction.snapshot.schema, name)[0].name)), name)
+        equal: list[Value] = [
+            Call("=", (ColumnValue((options.target_alias, name)), ColumnValue((options.source_alias, name))))
             for name in found
         ]
-        equal: list[Value] = [Call("=", (left, ColumnValue((options.source_alias, name)))) for left, name in pairs]
         on = equal[0]
         for other in equal[1:]:
             on = Call("and", (on, other))
@@ -176,8 +184,8 @@ def upsert_rows(
         clauses = []
         if when_matched == "update":
             # Integers that match are equal, so that these keys need not be set, which identity columns may refuse.
-            schema = transaction.snapshot.schema
-            kept = {name for name in found if find_column(schema, (name,))[0].name in identity_columns(schema)}
+            identities = identity_columns(transaction.snapshot.schema)
+            kept = {name for name in found if name in identities}
             new: dict[ColumnName, Any] = {(name,): value for name, value in values.items() if name not in kept}
             clauses.append(MergeClause(MATCHED, "update", None, new))
         if when_not_matched == "insert":
@@ -196,8 +204,6 @@ class _Merge:
     def run(self, made: Provenance, on: Any, clauses: Sequence[MergeClause], keys: Sequence[str] = ()) -> None:
         """Merge; ``keys`` are columns of the source without nulls, whose values identify a row."""
         transaction, options = self._transaction, self._options
-        if options.evolves:
-            self._add_columns(clauses)
         table = transaction.snapshot
         now = dt.datetime.now(dt.timezone.utc)
         scope = MergeScope(
@@ -267,7 +273,7 @@ class _Merge:
             }
         )
 
-    def _add_columns(self, clauses: Sequence[MergeClause]) -> None:
+    def add_columns(self, clauses: Sequence[MergeClause]) -> None:
         """Add columns of the source that the table lacks, and that clauses take as they are or assign."""
         known = self.source.columns
         excluded = {name.lower() for clause in clauses for name in clause.excluded}

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pyarrow.types as pt
+
 from deltaberg.delta.features import supported_features
 from deltaberg.delta.schema.enforce import TableRules, table_rules, with_marks
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.schema import arrow_type
 
-__all__ = ["record_marks", "rules_of"]
+__all__ = ["empty_as_null", "record_marks", "rules_of"]
+
+
+def empty_as_null(table: Snapshot) -> frozenset[str]:
+    """Return the names of the partition columns whose empty values are recorded as null.
+
+    Delta protocol, "Partition Value Serialization": an empty text stands for null, whatever the type.
+    """
+    names = {field.name: arrow_type(field.type) for field in table.partition_fields}
+    return frozenset(name for name, kind in names.items() if pt.is_string(kind) or pt.is_binary(kind))
 
 
 def rules_of(table: Snapshot, timezone: str, now: dt.datetime | None = None) -> TableRules:
@@ -33,6 +45,7 @@ def rules_of(table: Snapshot, timezone: str, now: dt.datetime | None = None) -> 
             table.schema,
             table.metadata.configuration,
             supported_features(table.protocol),
+            empty_as_null=empty_as_null(table),
             timezone=timezone,
             now=now,
         )

@@ -241,6 +241,7 @@ def table_rules(
     properties: Mapping[str, str],
     supported: Collection[str],
     *,
+    empty_as_null: frozenset[str] = frozenset(),
     timezone: str = "UTC",
     now: dt.datetime | None = None,
 ) -> TableRules:
@@ -250,6 +251,8 @@ def table_rules(
     ----------
     schema, properties, supported
         The columns, the table properties, and the features that the protocol supports.
+    empty_as_null
+        The names of columns whose empty values become null.
     timezone
         The zone of timestamps without one in expressions.
     now
@@ -291,8 +294,8 @@ def table_rules(
         checks.append(binder.check(f"the invariant of {path}", text))
     for name, text in known("checkConstraints", check_constraints(properties)).items():
         checks.append(binder.check(f"the CHECK constraint {name}", text))
-    made_from = (schema, dict(properties), frozenset(supported), timezone, now)
-    rows = _PortableRules(schema, tuple(fills), tuple(checks), made_from)
+    made_from = (schema, dict(properties), frozenset(supported), empty_as_null, timezone, now)
+    rows = _PortableRules(schema, tuple(fills), tuple(checks), empty_as_null, made_from)
     defaults = dict(known("allowColumnDefaults", column_defaults(schema)))
     return TableRules(rows, counters, frozenset(generated), refused, defaults)
 
@@ -308,9 +311,15 @@ class _PortableRules(RowRules):
 
 
 def _made_rules(
-    schema: Struct, properties: Mapping[str, str], supported: Collection[str], timezone: str, now: dt.datetime
+    schema: Struct,
+    properties: Mapping[str, str],
+    supported: Collection[str],
+    empty_as_null: frozenset[str],
+    timezone: str,
+    now: dt.datetime,
 ) -> RowRules:
-    return table_rules(schema, properties, supported, timezone=timezone, now=now).rows
+    rules = table_rules(schema, properties, supported, empty_as_null=empty_as_null, timezone=timezone, now=now)
+    return rules.rows
 
 
 def constraint_check(schema: Struct, name: str, text: str, timezone: str = "UTC") -> RowCheck:

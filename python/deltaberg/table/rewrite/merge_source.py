@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +12,12 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import FALSE, TRUE, Expression, all_of, col
-from deltaberg.schema import Struct, arrow_schema, as_array
+from deltaberg.schema import Struct, arrow_schema, as_array, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.rewrite.merge import MergePlan, SourceValue
-from deltaberg.table.write import open_stream
+from deltaberg.table.write import empty_to_null, open_stream
 from deltaberg.table.write.stream import small_batches
 
 __all__ = ["MergeSource", "source_filter"]
@@ -46,7 +48,33 @@ class MergeSource:
         self._reader = open_stream(data.scan() if is_table else data)
         #: The columns.
         self.columns: Struct = table_schema(self._reader.schema)
+        self._options = options
         self._conformer = Conformer(self._reader.schema, self.columns, options)
+        self._empty_as_null: AbstractSet[str] = frozenset()
+
+    def conform(self, columns: Struct, empty_as_null: AbstractSet[str] = frozenset()) -> None:
+        """Have the rows converted to columns of a table as for an append: values are those that the table would hold.
+
+        Parameters
+        ----------
+        columns
+            The columns of the table, of which the rows may lack some.
+        empty_as_null
+            The names of columns whose empty values become null.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            The table lacks a column.
+        SchemaError
+            A column has a type that cannot be stored exactly in that of the table.
+        """
+        names = {find_column(columns, (name,))[0].name for name in self._reader.schema.names}
+        # Whether a column takes nulls is asked of the rows that are written, which need not be all rows.
+        known = Struct(tuple(replace(child, nullable=True) for child in columns if child.name in names))
+        self._conformer = Conformer(self._reader.schema, known, self._options)
+        self.columns = known
+        self._empty_as_null = empty_as_null
 
     def store(self, columns: set[str], memory: JoinMemory, keys: Sequence[str] = ()) -> StoredRows:
         """Read the rows, and keep the columns that are used. The others become nulls of the type null.
@@ -69,6 +97,9 @@ class MergeSource:
         try:
             for batch in small_batches(self._reader):
                 rows = self._conformer.apply(batch)
+                for number, child in enumerate(known):
+                    if child.name in self._empty_as_null:
+                        rows = rows.set_column(number, child, empty_to_null(rows.column(number)))
                 _check_keys(rows, keys)
                 arrays = [
                     rows.column(number) if child.name in columns else pa.nulls(rows.num_rows)

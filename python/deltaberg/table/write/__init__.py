@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules
+from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import open_stream
@@ -17,6 +17,7 @@ __all__ = [
     "Rows",
     "WriteProgress",
     "WriteSpec",
+    "empty_to_null",
     "open_rows",
     "open_stream",
     "partition_columns",

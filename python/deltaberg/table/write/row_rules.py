@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema import Struct
 
-__all__ = ["ColumnFill", "RowCheck", "RowRules"]
+__all__ = ["ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
 
 #: Characters of a value that a message shows at most.
 _SHOWN = 80
@@ -103,14 +103,18 @@ class RowRules:
         What fills columns that rows lack, in the order in which it is done.
     checks
         The conditions, which see filled columns.
+    empty_as_null
+        The names of top-level columns of texts or bytes that cannot tell an empty value from null. Their empty values
+        become null before anything else sees them.
     """
 
     schema: Struct
     fills: Sequence[ColumnFill] = ()
     checks: Sequence[RowCheck] = ()
+    empty_as_null: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.fills or self.checks)
+        return bool(self.fills or self.checks or self.empty_as_null)
 
     @property
     def filled(self) -> frozenset[str]:
@@ -131,21 +135,41 @@ class RowRules:
         Raises
         ------
         ConstraintViolationError
-            A row violates a condition, or a filled column that must not be null has nulls.
+            A row violates a condition, or a column that must not be null is filled with nulls, or has empty values that
+            become null.
         """
+        for name in sorted(self.empty_as_null & given):
+            batch = self._with(batch, name, batch.column(name), "has {} nulls or empty values, which become null")
         for fill in self.fills:
-            if fill.column in given:
-                continue
-            number = batch.schema.get_field_index(fill.column)
-            kind = batch.schema.field(number)
-            values = fill.values(batch)
-            child = self.schema.get(fill.column)
-            if child is not None and not child.nullable and values.null_count:
-                raise ConstraintViolationError(
-                    f"a column that must not be null is filled with {values.null_count} nulls", column=fill.column
-                )
-            batch = batch.set_column(number, kind, values)
+            if fill.column not in given:
+                batch = self._with(batch, fill.column, fill.values(batch), "is filled with {} nulls")
         for check in self.checks:
             if check.follows is None or check.follows in given:
                 check.apply(batch)
         return batch
+
+    def _with(self, batch: pa.RecordBatch, name: str, values: pa.Array, nulls: str) -> pa.RecordBatch:
+        """Return a batch with other values of a column; ``nulls`` says what is wrong if they must not be null."""
+        if name in self.empty_as_null:
+            values = empty_to_null(values)
+        child = self.schema.get(name)
+        if child is not None and not child.nullable and values.null_count:
+            raise ConstraintViolationError(
+                f"a column that must not be null {nulls.format(values.null_count)}", column=name
+            )
+        number = batch.schema.get_field_index(name)
+        return batch.set_column(number, batch.schema.field(number), values)
+
+
+def empty_to_null(values: pa.Array) -> pa.Array:
+    """Return an array of texts or bytes in which those that are empty are null.
+
+    Examples
+    --------
+    >>> empty_to_null(pa.array(["a", "", None])).to_pylist()
+    ['a', None, None]
+    """
+    is_empty = pc.equal(pc.binary_length(values), 0)
+    if not pc.any(is_empty).as_py():
+        return values
+    return pc.if_else(is_empty, pa.scalar(None, values.type), values)
