@@ -22,7 +22,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, as_value, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
-from deltaberg.schema import ColumnName, DataType, List, Map, Primitive, Struct, find_column, join_name
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Primitive, Struct, find_column, join_name
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice, checked_number, checked_text
 from deltaberg.table.join import JoinMemory
@@ -169,6 +169,9 @@ def upsert_rows(
         merge = _Merge(transaction, data, options)
         if options.evolves:
             merge_columns(transaction, merge.source.columns)
+        if when_matched == "update":
+            for child in merge.source.columns:
+                _check_fields(child.type, find_column(transaction.snapshot.schema, (child.name,))[0])
         # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
         merge.source.conform(transaction.snapshot.schema, empty_as_null(transaction.snapshot))
         known = merge.source.columns
@@ -338,6 +341,33 @@ def _lacks_zone(found: DataType, wanted: DataType) -> bool:
         pairs = ((found.key, wanted.key), (found.value, wanted.value))
         return any(_lacks_zone(one.type, other.type) for one, other in pairs)
     return found == _WITHOUT_ZONE and wanted == _WITH_ZONE
+
+
+def _check_fields(found: DataType, column: Field) -> None:
+    """Refuse structs without all fields of the column: an update would make the others null."""
+    lacking = _lacking_field(found, column.type)
+    if lacking is not None:
+        raise SchemaError(
+            f"the structs of the rows lack the field {join_name(lacking)}, whose value an update would lose",
+            hint='give the whole structs, or insert only new rows by when_matched="ignore"',
+            column=join_name((column.name, *lacking)),
+        )
+
+
+def _lacking_field(found: DataType, wanted: DataType) -> tuple[str, ...] | None:
+    pairs: list[tuple[str, DataType | None, DataType]] = []
+    if isinstance(found, Struct) and isinstance(wanted, Struct):
+        known = {child.name.lower(): child.type for child in found}
+        pairs = [(child.name, known.get(child.name.lower()), child.type) for child in wanted]
+    elif isinstance(found, List) and isinstance(wanted, List):
+        pairs = [("element", found.element.type, wanted.element.type)]
+    elif isinstance(found, Map) and isinstance(wanted, Map):
+        pairs = [("key", found.key.type, wanted.key.type), ("value", found.value.type, wanted.value.type)]
+    for name, given, kind in pairs:
+        rest = () if given is None else _lacking_field(given, kind)
+        if rest is not None:
+            return (name, *rest)
+    return None
 
 
 def _filter(plan: MergePlan, of_keys: Expression) -> Expression:
