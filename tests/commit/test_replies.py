@@ -11,7 +11,7 @@ import pytest
 from deltaberg import CommitPolicy, DeltaTable, find_commit
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import CommitUnknownError, StorageError
+from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
 from tests.storage.conftest import Bucket
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
@@ -209,11 +209,13 @@ def test_nobody_knows(remote: _Remote, s3_proxy: FaultyProxy) -> None:
 
 
 def test_surely_nothing_was_sent(remote: _Remote, s3_proxy: FaultyProxy) -> None:
-    """A refused put is not an unknown commit: the store's own error comes, and the transaction can be tried again."""
+    """A refused put is not an unknown commit: the store's own error comes, and the same change can be begun again."""
     s3_proxy.faults.append(Fault(conditional_put, forwards=0, answer=403))
     transaction = remote.begin(remote.ours, "mine.parquet")
     with pytest.raises(StorageError) as caught:
         transaction.commit("WRITE")
     assert not isinstance(caught.value, CommitUnknownError)
     assert find_commit(remote.url, transaction.token, storage_options=remote.bucket.options) is None
-    assert transaction.commit("WRITE").version == 1
+    with pytest.raises(InvalidArgumentError, match="not committed, and has ended"):
+        transaction.commit("WRITE")
+    assert remote.begin(remote.ours, "mine.parquet").commit("WRITE").version == 1

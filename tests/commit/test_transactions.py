@@ -214,7 +214,10 @@ def test_the_protocol_only_rises(builder: DeltaBuilder, table: DeltaTable) -> No
 def test_features_that_are_not_written(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["fooFeature"]}, "fooFeature"),
-        ({"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["icebergCompatV1"]}, "icebergCompatV1"),
+        (
+            {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["coordinatedCommits-preview"]},
+            "coordinated",
+        ),
         ({"minReaderVersion": 1, "minWriterVersion": 8}, "writer version 8"),
     ]
     for number, (protocol, named) in enumerate(cases):
@@ -224,30 +227,6 @@ def test_features_that_are_not_written(tmp_path: Path) -> None:
         assert ids_of(table) == [1]
         with pytest.raises(UnsupportedFeatureError, match=named):
             table.transaction()
-
-
-@pytest.mark.parametrize(
-    ("feature", "metadata", "configuration"),
-    [
-        ("invariants", {"delta.invariants": '{"expression":{"expression":"id > 0"}}'}, {}),
-        ("checkConstraints", {}, {"delta.constraints.positive": "id > 0"}),
-        ("generatedColumns", {"delta.generationExpression": "1"}, {}),
-        ("allowColumnDefaults", {"CURRENT_DEFAULT": "1"}, {}),
-        ("identityColumns", {"delta.identity.start": 1, "delta.identity.step": 1}, {}),
-    ],
-)
-def test_rules_that_are_not_enforced(
-    builder: DeltaBuilder, feature: str, metadata: dict[str, Any], configuration: dict[str, str]
-) -> None:
-    """A table with such a rule is refused by name; one that merely supports the feature is not."""
-    column = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
-    protocol = builder.features(writer_only=[feature])
-    builder.create([{**column, "metadata": metadata}], protocol=protocol, configuration=configuration)
-    with pytest.raises(UnsupportedFeatureError, match=feature):
-        DeltaTable(builder.root).transaction()
-    plain = DeltaBuilder(builder.root.parent / "plain")
-    plain.create([column], protocol=protocol)
-    DeltaTable(plain.root).transaction()
 
 
 @pytest.mark.req("DL-FEAT-16")

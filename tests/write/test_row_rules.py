@@ -356,3 +356,28 @@ def test_default_values_that_a_column_cannot_have(tmp_path: Path) -> None:
     table.alter().set_default("v", "NULL").commit()
     table.append(ids(1))
     assert table.scan().to_arrow()["v"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("feature", "metadata", "configuration"),
+    [
+        ("invariants", {"delta.invariants": '{"expression":{"expression":"unheard(id) > 0"}}'}, {}),
+        ("checkConstraints", {}, {"delta.constraints.positive": "unheard(id) > 0"}),
+        ("generatedColumns", {"delta.generationExpression": "unheard(1)"}, {}),
+        ("allowColumnDefaults", {"CURRENT_DEFAULT": "unheard(1)"}, {}),
+    ],
+)
+def test_rules_that_cannot_be_evaluated(
+    builder: DeltaBuilder, feature: str, metadata: dict[str, Any], configuration: dict[str, str]
+) -> None:
+    """Rows are refused by the name of what is missing; a table that merely supports the feature takes them."""
+    column = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+    protocol = builder.features(writer_only=[feature])
+    builder.create([{**column, "metadata": metadata}], protocol=protocol, configuration=configuration)
+    table = DeltaTable(builder.root)
+    with pytest.raises(UnsupportedFeatureError, match="unheard"):
+        table.append(ids(1))
+    assert table.refresh().version == 0
+    assert not list(builder.root.glob("*.parquet"))
+    (plain := DeltaBuilder(builder.root.parent / "plain")).create([column], protocol=protocol)
+    assert DeltaTable(plain.root).append(ids(1)).version == 1
