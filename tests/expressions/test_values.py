@@ -172,12 +172,11 @@ def test_an_assigned_struct_has_its_fields_by_name_at_any_depth_and_a_cast_in_or
     assert cast.evaluate(rows).to_pylist() == [{"x": 2, "y": 1}]
 
 
-def test_an_assigned_struct_without_a_field_has_null_there() -> None:
-    schema, rows = _table_of(Struct((Field("y", Primitive("byte")),)), {"y": 2}, None)
-    assert bind_value("v", schema, target=_POINT, by_name=True).evaluate(rows).to_pylist() == [
-        {"x": None, "y": 2},
-        None,
-    ]
+def test_an_assigned_struct_has_all_fields_and_no_other() -> None:
+    schema, _ = _table_of(Struct((Field("y", Primitive("byte")),)), {"y": 2}, None)
+    with pytest.raises(SchemaError, match="lacks the field x") as missing:
+        bind_value("v", schema, target=_POINT, by_name=True, column="at")
+    assert missing.value.context["column"] == "at.x"
     required = Struct((replace(_POINT.fields[0], nullable=False), _POINT.fields[1]))
     with pytest.raises(SchemaError, match="lack a column that must not be null") as caught:
         bind_value("v", schema, target=required, by_name=True, column="at")

@@ -111,7 +111,7 @@ def bind_value(
         Convert the results to this type, as Spark's ANSI store assignment does: what does not fit fails.
     by_name
         Whether this conversion matches the fields of structs by name, exactly or else without regard to case, as for
-        rows that are appended: a field that the value lacks is null. Otherwise they are taken in order, as by CAST.
+        rows that are appended, but no field may be missing. Otherwise they are taken in order, as by CAST.
     timezone
         The zone in which dates and the parts of timestamps are computed.
     now
@@ -126,7 +126,7 @@ def bind_value(
     ExpressionError
         If the types do not fit each other.
     SchemaError
-        If fields are matched by name, and the value has one that the target lacks, or lacks one that must not be null.
+        If fields are matched by name, and the value has one that the target lacks, or lacks one that it has.
     UnsupportedExpressionError
         If a function, or a use of it, cannot be evaluated exactly as Spark evaluates it.
 

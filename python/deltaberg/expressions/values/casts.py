@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.errors import ExpressionError, SchemaError, UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.cast_numbers import number_cast
 from deltaberg.expressions.values.cast_text import of_text, to_text
@@ -32,7 +32,7 @@ from deltaberg.expressions.values.moments import parse_moment
 from deltaberg.expressions.values.nodes import CallNode, Failure, Kernel, LiteralNode, Node, Outcome, failed_where, then
 from deltaberg.expressions.values.tree import IntervalType, type_text
 from deltaberg.expressions.values.zones import to_instant, to_local
-from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, match_fields
+from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, join_name, match_fields
 from deltaberg.schema.convert import struct_of
 
 __all__ = ["cast_node", "midnight"]
@@ -80,7 +80,7 @@ def cast_node(node: Node, to: DataType, zone: dt.tzinfo, *, by_name: bool = Fals
     ExpressionError
         If Spark has no such cast.
     SchemaError
-        If fields are matched by name, and the value has one that the type lacks, or lacks one that must not be null.
+        If fields are matched by name, and the value has one that the type lacks, or lacks one that it has.
     UnsupportedExpressionError
         If it has one that cannot be evaluated exactly.
     """
@@ -200,23 +200,33 @@ def _of_rows(parts: Outcome, lists: pa.Array) -> tuple[Failure, ...]:
 
 
 def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
-    sources: list[int | None] = match_fields(to, given.names, way.path) if way.by_name else list(range(len(given)))
     inner = [
-        None
-        if source is None
-        else _field(source, _inner(given.fields[source].type, child.type, way.inside(child.name)))
-        for source, child in zip(sources, to, strict=True)
+        _field(source, _inner(given.fields[source].type, child.type, way.inside(child.name)))
+        for source, child in zip(_sources(given, to, way), to, strict=True)
     ]
 
     def convert(structs: pa.Array) -> Outcome:
-        outcomes = [
-            Outcome(pa.nulls(len(structs), arrow_type(child.type))) if kernel is None else kernel(structs)
-            for child, kernel in zip(to, inner, strict=True)
-        ]
+        outcomes = [kernel(structs) for kernel in inner]
         converted = struct_of(structs, [outcome.values for outcome in outcomes], list(arrow_type(to)))
         return Outcome(converted, tuple(failure for outcome in outcomes for failure in outcome.failures))
 
     return convert
+
+
+def _sources(given: Struct, to: Struct, way: _Way) -> list[int]:
+    """Return the place of the given field that each field comes from."""
+    if not way.by_name:
+        return list(range(len(given)))
+    found: list[int] = []
+    for child, place in zip(to, match_fields(to, given.names, way.path), strict=True):
+        if place is None:
+            raise SchemaError(
+                f"the value lacks the field {child.name}, which would lose what it holds",
+                hint="give all fields of the struct, or set single fields of it",
+                column=join_name((*way.path, child.name)),
+            )
+        found.append(place)
+    return found
 
 
 def _field(place: int, kernel: Callable[[pa.Array], Outcome]) -> Callable[[pa.Array], Outcome]:
