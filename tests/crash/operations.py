@@ -216,7 +216,6 @@ _ALL = [
         ),
         start="folder",
     ),
-    Operation("delete by vectors", lambda at: at.table.delete("id IN (3, 6)"), _values(1, 2, 4, 5), "vectors"),
     Operation("delete in partitions", lambda at: at.table.delete("id > 3"), _values(1, 2, 3), "parts"),
     Operation("compact", lambda at: at.table.compact()),
     Operation("compact in groups", lambda at: at.table.compact(group_size=1), start="parts", versions=2),

@@ -131,7 +131,12 @@ class VectorWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
+        try:
+            if kind is None:
+                self.close()
+        except BaseException:
+            # The file may be there already: its name is given before the directory is synced.
+            self.discard()
+            raise
+        if kind is not None:
             self.discard()
