@@ -31,7 +31,7 @@ def rules_of(table: Snapshot, timezone: str, now: dt.datetime | None = None) -> 
     Parameters
     ----------
     timezone
-        The zone of timestamps without one in expressions, which is the one of conditions and new values, too.
+        The zone of timestamps without one in expressions, as in conditions and new values.
     now
         The time of functions such as ``current_timestamp``; the present by default.
 

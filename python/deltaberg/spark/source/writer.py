@@ -6,15 +6,13 @@ Spark pickles the writer, calls `write` in its tasks, and `commit` or `abort` in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from deltaberg.delta.operations.staged_write import StagedWrite
-from deltaberg.errors import StorageError
-from deltaberg.spark.write.tasks import WriteTask, written_of_replies
+from deltaberg.spark.write.tasks import WriteTask, delete_written, written_of_replies
 
 __all__ = ["DeltaWriter"]
 
@@ -69,9 +67,7 @@ class DeltaWriter(DataSourceArrowWriter):
             self._delete(_replies(messages)[0])
 
     def _delete(self, tables: Iterable[pa.Table]) -> None:
-        log = self._staged.log
-        with suppress(StorageError):
-            log.storage.delete_many(log.root.join(path).path for table in tables for path in table["path"].to_pylist())
+        delete_written(tables, self._staged.log.store, self._staged.log.root)
 
 
 def _replies(messages: Sequence[WriterCommitMessage | None]) -> tuple[list[pa.Table], list[Exception]]:

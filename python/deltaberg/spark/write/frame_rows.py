@@ -6,25 +6,20 @@ returned are written in the very task that reads the files and runs the function
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
-
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 
-from deltaberg.errors import InvalidArgumentError, StorageError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
-from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, written_of_replies
+from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, delete_written, written_of_replies
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec
 
 __all__ = ["FrameRows"]
 
-#: Bytes of rows that wait in each worker, of which several run on a machine.
-_MEMORY = 128 << 20
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
@@ -74,8 +69,7 @@ class FrameRows:
             )
         # What does not fit at all is known before Spark starts.
         spec.conformer(self._schema)
-        names = tuple(self._schema.names)
-        task = WriteTask(replace(spec, memory=min(spec.memory, _MEMORY)), store, root, names)
+        task = WriteTask(spec, store, root, tuple(self._schema.names))
         fused = self._fused(bool(spec.partition))
         if fused is None:
             replies = self._distributed(spec).mapInArrow(task, REPLY_SCHEMA)
@@ -83,9 +77,7 @@ class FrameRows:
             replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), REPLY_SCHEMA)
         tables, errors = written_of_replies((row["files"], row["error"]) for row in replies.collect())
         if errors:
-            with suppress(StorageError):
-                storage = store.open(root)
-                storage.delete_many(root.join(path).path for table in tables for path in table["path"].to_pylist())
+            delete_written(tables, store, root)
             raise errors[0]
         return pa.concat_tables([spec.no_files(), *tables])
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,10 +18,12 @@ from deltaberg.spark.read.tasks import FusedTask
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec, write_files
 
-__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "written_of_replies"]
+__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "delete_written", "written_of_replies"]
 
 #: What a task replies, as DDL: the rows that describe its files as an Arrow stream, or the error that it met.
 REPLY_SCHEMA = "files binary, error binary"
+#: Bytes of rows that wait in each worker, of which several run on a machine.
+_MEMORY = 128 << 20
 _REPLY = pa.schema([("files", pa.binary()), ("error", pa.binary())])
 
 
@@ -57,7 +60,8 @@ class WriteTask:
             if first is None:
                 return
             reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], rows))
-            files = write_files(reader, self.spec, self.store.open(self.root), self.root.path, threads=1)
+            spec = replace(self.spec, memory=min(self.spec.memory, _MEMORY))
+            files = write_files(reader, spec, self.store.open(self.root), self.root.path, threads=1)
         except StorageError:
             raise
         except DeltabergError as error:
@@ -88,6 +92,13 @@ def written_of_replies(replies: Iterable[tuple[bytes | None, bytes | None]]) -> 
         elif files is not None:
             tables.append(pa.ipc.open_stream(files).read_all())
     return tables, errors
+
+
+def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:
+    """Delete the files of tasks that no commit names, as far as the store allows it."""
+    with suppress(StorageError):
+        paths = (root.join(path).path for table in tables for path in table["path"].to_pylist())
+        store.open(root).delete_many(paths)
 
 
 def _reply(files: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:
