@@ -167,9 +167,9 @@ def test_many_commits_leave_few_chunks(
     masked: list[int] = []
     reconcile = kernels.reconcile
 
-    def counted(adds: Any, removes: Any, older: Any, role: str) -> Any:
+    def counted(adds: Any, removes: Any, older: Any, role: str, threads: int) -> Any:
         masked.append(len(older))
-        return reconcile(adds, removes, older, role)
+        return reconcile(adds, removes, older, role, threads)
 
     monkeypatch.setattr(kernels, "reconcile", counted)
     written: list[str] = []
