@@ -54,6 +54,7 @@ CLAIMS = Claims(
             # The hash, the transforms, the bitmaps and the checksum are the same code for readers and for writers.
             *(f"ICE-HASH-{number:02}" for number in range(1, 13)),
             "ICE-TRF",
+            *(f"ICE-BIN-{number:02}" for number in range(1, 11)),
             "BEY-45",
             *(f"DL-DV-{number:02}" for number in (2, 6, 7, 9, *range(11, 20), 21, 22, 24, 25, 26, 27)),
             "DL-CKPT",
