@@ -54,7 +54,10 @@ CLAIMS = Claims(
             # The hash, the transforms, the bitmaps and the checksum are the same code for readers and for writers.
             *(f"ICE-HASH-{number:02}" for number in range(1, 13)),
             "ICE-TRF",
-            *(f"ICE-BIN-{number:02}" for number in range(1, 11)),
+            *(f"ICE-BIN-{number:02}" for number in (*range(1, 11), 12)),
+            *(f"ICE-PQ-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8)),
+            *(f"ICE-PART-{number:02}" for number in (1, 3)),
+            *(f"ICE-MAN-{number}" for number in (12, 16, 17, 18, 19)),
             "BEY-45",
             *(f"DL-DV-{number:02}" for number in (2, 6, 7, 9, *range(11, 20), 21, 22, 24, 25, 26, 27)),
             "DL-CKPT",

@@ -18,6 +18,9 @@ __all__ = ["file_schema", "is_stored", "to_file"]
 _VOID = Primitive("void")
 _VARIANT = Primitive("variant")
 _BINARY = Primitive("binary")
+_UUID = Primitive("uuid")
+#: Its Parquet columns are annotated as UUID; before pyarrow 18 they are sixteen bytes and nothing more.
+_UUID_TYPE = pa.uuid() if hasattr(pa, "uuid") else arrow_type(_UUID)
 
 
 def is_stored(field: Field) -> bool:
@@ -66,6 +69,8 @@ def _stored(field: Field, name: str, above: tuple[str, ...], required: bool) -> 
 def _stored_type(kind: DataType, path: tuple[str, ...], required: bool) -> pa.DataType:
     if kind == _VARIANT:
         return pa.struct([child.remove_metadata() for child in VARIANT])
+    if kind == _UUID:
+        return _UUID_TYPE
     if isinstance(kind, Struct):
         children = [_stored(child, child.physical_name, path, required) for child in kind if is_stored(child)]
         if not children:
@@ -125,7 +130,8 @@ def to_file(array: pa.Array, kind: DataType, field: pa.Field) -> pa.Array:
             values = pa.Array.from_buffers(entry, stop - start, [None], children=[keys, items])
         made = list_with_values(array, values, target, start)
         return made if field.nullable or not made.null_count else _without_nulls(made, [values])
-    return array if field.nullable else _without_nulls(array)
+    array = array if field.nullable else _without_nulls(array)
+    return array if array.type == target or kind != _UUID else pa.ExtensionArray.from_storage(target, array)
 
 
 def _without_nulls(array: pa.Array, children: list[pa.Array] | None = None) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError
 from deltaberg.files.write.dictionaries import columns_without_dictionary, holds_negative_zero
+from deltaberg.files.write.footers import FooterFacts, footer_facts, parquet_leaves
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema import Struct
@@ -108,13 +109,31 @@ class FileForm:
         Which statistics are taken.
     required
         Whether fields that are not nullable are required in the file.
+    numbered_as
+        The columns of the table, whose leaves are counted where footers are read; None if they are not.
     """
 
-    def __init__(self, columns: Struct, options: ParquetOptions, statistics: StatisticsPlan, *, required: bool) -> None:
+    def __init__(
+        self,
+        columns: Struct,
+        options: ParquetOptions,
+        statistics: StatisticsPlan,
+        *,
+        required: bool,
+        numbered_as: Struct | None = None,
+    ) -> None:
         self.columns = [child for child in columns if is_stored(child)]
         self.schema = file_schema(columns, required=required)
         self.options = options
         self.statistics = statistics
+        self._numbered_as = numbered_as
+
+    def facts(self, writer: pq.ParquetWriter) -> FooterFacts:
+        """Return what the footer of a file tells whose writer was closed; nothing if footers are not read."""
+        if self._numbered_as is None:
+            return FooterFacts()
+        known = parquet_leaves(self._numbered_as)
+        return footer_facts(writer.writer.metadata, [leaf for child in self.columns for leaf in known[child.name]])
 
     @cached_property
     def _leaves(self) -> dict[str, str]:
@@ -231,11 +250,12 @@ class DataFile:
 
     def finish(self) -> WrittenFile:
         """Finish the file, and describe it."""
-        sink, writer = self._open(self._form.schema.empty_table())
+        sink, writer = self._open(_no_rows(self._form.schema))
         try:
             writer.close()
         except (pa.ArrowException, OSError) as error:
             raise _failed(error, self.target) from error
+        facts = self._form.facts(writer)
         sink.output.close()
         self._sink = self._writer = None
         taken = self._statistics
@@ -250,6 +270,7 @@ class DataFile:
             upper,
             taken.null_count,
             taken.nan_counts(),
+            facts,
         )
 
     def abort(self) -> None:
@@ -322,7 +343,12 @@ def _is_in(path: str, columns: frozenset[str]) -> bool:
 def leaf_columns(schema: pa.Schema) -> dict[str, str]:
     """Return the physical types of the columns of a Parquet file with this schema, by their paths."""
     sink = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), sink, store_schema=False)
+    pq.write_table(_no_rows(schema), sink, store_schema=False)
     parquet = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
     return {leaf.path: leaf.physical_type for leaf in leaves}
+
+
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; ``empty_table`` makes none with structs of uuids."""
+    return pa.Table.from_arrays([pa.nulls(0, child.type) for child in schema], schema=schema)

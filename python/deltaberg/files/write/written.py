@@ -11,6 +11,12 @@ One row stands for one file. The columns are
 - ``lower``, ``upper``, ``null_count``, ``nan_count`` (structs): statistics of leaves. The fields are named by the
   number of the leaf in the table's schema. Leaves are counted depth first from 0, with those inside lists and maps; a
   variant is one leaf. A missing field and a null mean that nothing is known.
+
+If what footers tell is asked for, there are also
+
+- ``split_offsets`` (list of int64): where row groups begin;
+- ``column_size`` (struct): compressed bytes of each leaf;
+- ``inner_count``, ``inner_null_count`` (structs): values and nulls of the leaves inside lists and maps.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltaberg.files.write.footers import FooterFacts, parquet_leaves
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
 
 __all__ = ["WrittenFile", "leaf_paths", "written_rows", "written_schema"]
@@ -43,6 +50,7 @@ class WrittenFile:
     upper: Mapping[int, pa.Scalar] = field(default_factory=dict)
     null_count: Mapping[int, int] = field(default_factory=dict)
     nan_count: Mapping[int, int] = field(default_factory=dict)
+    footer: FooterFacts = field(default_factory=FooterFacts)
 
 
 def leaf_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
@@ -83,7 +91,7 @@ def _leaves_inside(kind: DataType) -> int:
     return 1
 
 
-def written_schema(schema: Struct, partition: Sequence[Field] = ()) -> pa.Schema:
+def written_schema(schema: Struct, partition: Sequence[Field] = (), *, footers: bool = False) -> pa.Schema:
     """Return the Arrow schema of the rows that describe written files.
 
     Parameters
@@ -92,10 +100,12 @@ def written_schema(schema: Struct, partition: Sequence[Field] = ()) -> pa.Schema
         The columns of the table.
     partition
         The partition fields, in order.
+    footers
+        Whether the rows also hold what footers tell.
     """
     leaves = {str(number): path[-1].type for number, path in leaf_paths(schema).items()}
     bounds = pa.struct([(name, arrow_type(kind)) for name, kind in leaves.items() if kind not in _BOUNDLESS])
-    return pa.schema(
+    own = pa.schema(
         [
             pa.field("path", pa.string(), nullable=False),
             pa.field("format", pa.string(), nullable=False),
@@ -109,9 +119,23 @@ def written_schema(schema: Struct, partition: Sequence[Field] = ()) -> pa.Schema
             pa.field("nan_count", pa.struct([(name, pa.int64()) for name, kind in leaves.items() if kind in _FLOATS])),
         ]
     )
+    return pa.schema([*own, *_footer_fields(schema)]) if footers else own
 
 
-def written_rows(files: Iterable[WrittenFile], schema: Struct, partition: Sequence[Field] = ()) -> pa.Table:
+def _footer_fields(schema: Struct) -> list[pa.Field]:
+    stored = {leaf.number: leaf for leaves in parquet_leaves(schema).values() for leaf in leaves}
+    inner = pa.struct([(str(number), pa.int64()) for number, leaf in stored.items() if leaf.is_inner])
+    return [
+        pa.field("split_offsets", pa.list_(pa.int64())),
+        pa.field("column_size", pa.struct([(str(number), pa.int64()) for number in stored])),
+        pa.field("inner_count", inner),
+        pa.field("inner_null_count", inner),
+    ]
+
+
+def written_rows(
+    files: Iterable[WrittenFile], schema: Struct, partition: Sequence[Field] = (), *, footers: bool = False
+) -> pa.Table:
     """Return the rows that describe files.
 
     The rows of several calls with the same columns are put together with ``pyarrow.concat_tables``.
@@ -124,7 +148,7 @@ def written_rows(files: Iterable[WrittenFile], schema: Struct, partition: Sequen
     [{'path': 'a.parquet', 'lower': {'0': 1}, 'null_count': {'0': 1}, 'nan_count': {}}]
     """
     known = list(files)
-    target = written_schema(schema, partition)
+    target = written_schema(schema, partition, footers=footers)
     plain: dict[str, list[Any]] = {
         "path": [file.path for file in known],
         "format": ["parquet"] * len(known),
@@ -134,11 +158,17 @@ def written_rows(files: Iterable[WrittenFile], schema: Struct, partition: Sequen
     }
     columns = [pa.array(values, target.field(name).type) for name, values in plain.items()]
     columns.append(_structs([file.partition for file in known], target.field("partition").type))
-    for name in ("lower", "upper", "null_count", "nan_count"):
-        facts: list[Mapping[int, Any]] = [getattr(file, name) for file in known]
-        named = [{str(leaf): fact for leaf, fact in one.items()} for one in facts]
-        columns.append(_structs(named, target.field(name).type))
+    facts = ("lower", "upper", "null_count", "nan_count")
+    columns += [_by_leaf([getattr(file, name) for file in known], target.field(name).type) for name in facts]
+    if footers:
+        columns.append(pa.array([list(file.footer.split_offsets) for file in known], pa.list_(pa.int64())))
+        more = ("column_size", "inner_count", "inner_null_count")
+        columns += [_by_leaf([getattr(file.footer, name) for file in known], target.field(name).type) for name in more]
     return pa.Table.from_arrays(columns, schema=target)
+
+
+def _by_leaf(facts: Sequence[Mapping[int, Any]], kind: pa.StructType) -> pa.StructArray:
+    return _structs([{str(leaf): fact for leaf, fact in one.items()} for one in facts], kind)
 
 
 def _structs(rows: Sequence[Mapping[str, Any]], kind: pa.StructType) -> pa.StructArray:

@@ -37,6 +37,8 @@ def file_path(spec: WriteSpec, values: Iterable[tuple[str, pa.Scalar]], number: 
     number
         The number of the file in its write.
     """
+    if spec.place is not None:
+        return spec.place([value for _, value in values], number)
     parts = [spec.directory] if spec.directory else []
     if spec.random_prefix:
         parts.append("".join(secrets.choice(_LETTERS) for _ in range(spec.random_prefix)))

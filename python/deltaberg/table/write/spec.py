@@ -62,6 +62,11 @@ class WriteSpec:
         Whether these come after the other columns in files.
     required
         Whether fields that are not nullable are required in the files.
+    footers
+        Whether the rows that describe files also hold what footers tell.
+    place
+        Makes the path of a file, relative to the table, from its partition values and its number in the write. None for
+        what the next four members say. It must be picklable for writes on Spark.
     directory
         The directory of the files, relative to the table; empty for the table itself.
     prefix
@@ -91,6 +96,8 @@ class WriteSpec:
     stores_partition_columns: bool = False
     partition_columns_last: bool = False
     required: bool = False
+    footers: bool = False
+    place: Callable[[Sequence[pa.Scalar], int], str] | None = None
     directory: str = ""
     prefix: str = "part"
     partition_directories: bool = True
@@ -113,7 +120,8 @@ class WriteSpec:
 
     def no_files(self) -> pa.Table:
         """Return the table of written files without rows."""
-        return written_schema(self.schema, [part.field for part in self.partition]).empty_table()
+        fields = [part.field for part in self.partition]
+        return written_schema(self.schema, fields, footers=self.footers).empty_table()
 
     def conformer(self, found: pa.Schema) -> Conformer:
         """Return what conforms rows of an Arrow schema to the columns. Those that are filled in may be missing.

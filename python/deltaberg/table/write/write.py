@@ -108,7 +108,7 @@ def write_files(
     except BaseException:
         write.discard()
         raise
-    return written_rows(files, spec.schema, [part.field for part in spec.partition])
+    return written_rows(files, spec.schema, [part.field for part in spec.partition], footers=spec.footers)
 
 
 class _Spooled:
@@ -149,7 +149,8 @@ class _Write:
         self._root = root.rstrip("/")
         stored = spec.stored
         plan = StatisticsPlan(spec.schema, frozenset(stored.names), spec.statistics, spec.cut)
-        self._form = FileForm(stored, spec.parquet, plan, required=spec.required)
+        numbered_as = spec.schema if spec.footers else None
+        self._form = FileForm(stored, spec.parquet, plan, required=spec.required, numbered_as=numbered_as)
         # Of the rows in memory, a third is gathered, and the rest is being encoded.
         self._gathered = max(spec.memory // 3, 1)
         self._sizes = Sizes(spec.target_size, spec.parquet.row_group_size, self._gathered)

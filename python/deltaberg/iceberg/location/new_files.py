@@ -1,0 +1,91 @@
+"""The paths of new files of a table (``LocationProvider`` of the Java library)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg import kernels
+
+__all__ = ["DataPaths", "data_location", "metadata_location"]
+
+_DATA_PATH = "write.data.path"
+_METADATA_PATH = "write.metadata.path"
+_OBJECT_STORAGE = "write.object-storage.enabled"
+_OBJECT_STORAGE_PATH, _FOLDER_PATH = "write.object-storage.path", "write.folder-storage.path"
+_PARTITIONED_PATHS = "write.object-storage.partitioned-paths"
+#: The bits of a hash that make directories, and how they are divided.
+_BITS, _DIRECTORIES, _DIRECTORY_BITS = 20, 3, 4
+
+
+def data_location(location: str, properties: Mapping[str, str]) -> str:
+    """Return the recorded location below which data files of a table are written."""
+    others = (_OBJECT_STORAGE_PATH, _FOLDER_PATH) if _is_spread(properties) else (_FOLDER_PATH,)
+    named = (properties.get(name, "").rstrip("/") for name in (_DATA_PATH, *others))
+    return next((found for found in named if found), f"{location.rstrip('/')}/data")
+
+
+def metadata_location(location: str, properties: Mapping[str, str]) -> str:
+    """Return the recorded location of a table's metadata files."""
+    return properties.get(_METADATA_PATH, "").rstrip("/") or f"{location.rstrip('/')}/metadata"
+
+
+def _is_spread(properties: Mapping[str, str]) -> bool:
+    return properties.get(_OBJECT_STORAGE, "false").lower() == "true"
+
+
+@dataclass(frozen=True)
+class DataPaths:
+    """Makes the paths of new data files, relative to the location of data files.
+
+    Parameters
+    ----------
+    properties
+        The properties of the table.
+    write_id
+        What the files of one write have in common in their names.
+    suffix
+        The extension of the names.
+    """
+
+    properties: Mapping[str, str]
+    write_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    suffix: str = ".parquet"
+
+    def path(self, partition: str, number: int) -> str:
+        """Return the path of a file.
+
+        Parameters
+        ----------
+        partition
+            The directories of its partition values; the empty text if there are none.
+        number
+            The number of the file in its write.
+
+        Examples
+        --------
+        >>> DataPaths({}, "id").path("day=2017-11-16", 0)
+        'day=2017-11-16/00000-0-id-00001.parquet'
+        >>> DataPaths({"write.object-storage.enabled": "true"}, "id").path("", 0)
+        '0111/0111/0111/10000001/00000-0-id-00001.parquet'
+        """
+        name = f"{number:05d}-0-{self.write_id}-00001{self.suffix}"
+        if not _is_spread(self.properties):
+            return f"{partition}/{name}" if partition else name
+        if self.properties.get(_PARTITIONED_PATHS, "true").lower() == "false":
+            return f"{_directories(name)}-{name}"
+        inside = f"{partition}/{name}" if partition else name
+        return f"{_directories(inside)}/{inside}"
+
+
+def _directories(name: str) -> str:
+    """Return directories made of the hash of a name, which spread files over the partitions of an object store."""
+    (hashed,) = kernels.hash32(pa.array([name])).to_pylist()
+    bits = f"{hashed & 0xFFFFFFFF:032b}"[-_BITS:]
+    parts: Sequence[str] = [
+        bits[start : start + _DIRECTORY_BITS] for start in range(0, _DIRECTORIES * _DIRECTORY_BITS, _DIRECTORY_BITS)
+    ]
+    return "/".join([*parts, bits[_DIRECTORIES * _DIRECTORY_BITS :]])

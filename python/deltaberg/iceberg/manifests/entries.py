@@ -1,0 +1,175 @@
+"""Entries of manifests for files that were written (Iceberg spec, "Manifests")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from deltaberg.files.write import leaf_paths
+from deltaberg.files.write.footers import parquet_leaves
+from deltaberg.iceberg.manifests.fields import ADDED, DATA, FURTHER, METRICS, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.manifests import no_entries
+from deltaberg.iceberg.manifests.metrics_modes import MetricsMode, cut_lower, cut_upper
+from deltaberg.iceberg.metadata.type_names import is_shape
+from deltaberg.iceberg.metadata.value_bytes import encode_values, has_value_bytes
+from deltaberg.schema import DataType, Field, List, Map, Struct, as_array
+
+__all__ = ["added_entries", "entry_columns", "leaves_with_metrics"]
+
+_Column = tuple[int, pa.Array]
+
+
+def entry_columns(partition: Struct) -> pa.Schema:
+    """Return the columns of whole entries as they are written: those that are read, without their position."""
+    found: pa.Schema = no_entries(partition, WHOLE_ENTRIES).schema
+    return found.remove(found.get_field_index("position"))
+
+
+def leaves_with_metrics(schema: Struct, modes: Mapping[int, MetricsMode]) -> frozenset[int]:
+    """Return the numbers of the leaves whose statistics are taken while rows are written."""
+    return frozenset(number for number, path in leaf_paths(schema).items() if _mode(path[-1], modes).counts)
+
+
+def added_entries(
+    files: pa.Table,
+    location: str,
+    schema: Struct,
+    partition: Struct,
+    modes: Mapping[int, MetricsMode],
+    *,
+    snapshot_id: int | None = None,
+    sort_order_id: int | None = None,
+) -> pa.Table:
+    """Return entries that add files. What they inherit from the manifest list is null.
+
+    Parameters
+    ----------
+    files
+        The rows that describe the files, with what their footers tell.
+    location
+        The recorded location that the paths of the files are relative to.
+    schema
+        The columns with which the files were written.
+    partition
+        The partition struct of their spec.
+    modes
+        Which metrics are recorded.
+    snapshot_id
+        The snapshot that adds the files; None to leave it to the manifest list.
+    sort_order_id
+        The order of the rows in the files; None for an unknown one.
+    """
+    target = entry_columns(partition)
+    rows = len(files)
+    metrics = _metrics(files, schema, modes)
+    own: dict[str, pa.Array] = {
+        "status": pa.repeat(pa.scalar(ADDED, pa.int32()), rows),
+        "snapshot_id": pa.nulls(rows, pa.int64()) if snapshot_id is None else pa.repeat(snapshot_id, rows),
+        "content": pa.repeat(pa.scalar(DATA, pa.int32()), rows),
+        "file_path": pc.binary_join_element_wise(location, files.column("path"), "/"),
+        "file_format": pc.utf8_upper(files.column("format")),
+        "partition": _partition(files, target.field("partition").type),
+        "record_count": files.column("record_count"),
+        "file_size_in_bytes": files.column("size"),
+        "split_offsets": files.column("split_offsets").cast(FURTHER["split_offsets"].type),
+    }
+    for name, (column, _) in METRICS.items():
+        own[name] = _maps(metrics[name], rows, column.type)
+    if sort_order_id is not None:
+        own["sort_order_id"] = pa.repeat(pa.scalar(sort_order_id, pa.int32()), rows)
+    columns = [as_array(own[child.name]) if child.name in own else pa.nulls(rows, child.type) for child in target]
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _partition(files: pa.Table, kind: pa.StructType) -> pa.StructArray:
+    values = as_array(files.column("partition"))
+    if not kind.num_fields:
+        return pa.Array.from_buffers(kind, len(files), [None], children=[])
+    return pa.StructArray.from_arrays(
+        [values.field(index).cast(child.type) for index, child in enumerate(kind)], fields=list(kind)
+    )
+
+
+def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) -> dict[str, list[_Column]]:
+    """Return the columns of each metric, with their ids."""
+    found: dict[str, list[_Column]] = {name: [] for name in METRICS}
+    counts = as_array(files.column("record_count"))
+    for number, path in leaf_paths(schema).items():
+        mode, key, child = _mode(path[-1], modes), str(number), path[-1]
+        if child.id is None or not mode.counts:
+            continue
+        nulls = _of_leaf(files, "null_count", key)
+        if nulls is None or nulls.null_count == len(nulls):
+            # Nothing was written of it: a void column, or a variant whose nulls were not counted.
+            continue
+        found["value_counts"].append((child.id, counts))
+        found["null_value_counts"].append((child.id, nulls))
+        nans = _of_leaf(files, "nan_count", key)
+        if nans is not None:
+            found["nan_value_counts"].append((child.id, nans))
+        if mode.bounds and has_value_bytes(child.type) and not is_shape(child):
+            for side, name, cut in (("lower", "lower_bounds", cut_lower), ("upper", "upper_bounds", cut_upper)):
+                bounds = _of_leaf(files, side, key)
+                if bounds is not None:
+                    found[name].append((child.id, encode_values(_cut(bounds, cut, mode.length), child.type)))
+    _add_footer_metrics(found, files, schema, modes)
+    return found
+
+
+def _add_footer_metrics(
+    found: dict[str, list[_Column]], files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]
+) -> None:
+    leaves = _leaf_fields(schema)
+    names = {"column_sizes": "column_size", "value_counts": "inner_count", "null_value_counts": "inner_null_count"}
+    for leaf in {leaf.number: leaf for leaves in parquet_leaves(schema).values() for leaf in leaves}.values():
+        child = leaves[leaf.number]
+        for name, column in names.items():
+            values = _of_leaf(files, column, str(leaf.number))
+            if values is not None and child.id is not None and _mode(child, modes).counts:
+                found[name].append((child.id, values))
+    for columns in found.values():
+        columns.sort(key=lambda pair: pair[0])
+
+
+def _leaf_fields(schema: Struct) -> list[Field]:
+    """Return the leaves of a schema in the order in which they are numbered."""
+
+    def walk(child: Field) -> list[Field]:
+        kind: DataType = child.type
+        inside: Sequence[Field] | None = None
+        if isinstance(kind, Struct):
+            inside = kind.fields
+        elif isinstance(kind, List):
+            inside = (kind.element,)
+        elif isinstance(kind, Map):
+            inside = (kind.key, kind.value)
+        return [child] if inside is None else [leaf for part in inside for leaf in walk(part)]
+
+    return [leaf for child in schema for leaf in walk(child)]
+
+
+def _mode(child: Field, modes: Mapping[int, MetricsMode]) -> MetricsMode:
+    return modes.get(-1 if child.id is None else child.id, MetricsMode(counts=False, bounds=False))
+
+
+def _of_leaf(files: pa.Table, column: str, key: str) -> pa.Array | None:
+    values = as_array(files.column(column))
+    place = values.type.get_field_index(key)
+    return None if place < 0 else values.field(place)
+
+
+def _cut(bounds: pa.Array, cut: Any, length: int | None) -> pa.Array:
+    if length is None or not (pt.is_string(bounds.type) or pt.is_binary(bounds.type)):
+        return bounds
+    return pa.array([None if value is None else cut(value, length) for value in bounds.to_pylist()], bounds.type)
+
+
+def _maps(columns: Sequence[_Column], rows: int, kind: pa.MapType) -> pa.MapArray:
+    """Return a map for each file, from the ids of columns to values that are not null; null for an empty map."""
+    lists = [(number, values.to_pylist()) for number, values in columns]
+    found = ([(number, values[row]) for number, values in lists if values[row] is not None] for row in range(rows))
+    return pa.array((pairs or None for pairs in found), kind)
