@@ -201,6 +201,7 @@ _ALL = [
     Operation("merge by writing anew", _merge, _MERGED),
     Operation("merge into a table with everything", _merge, _MERGED, "tracked"),
     Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "parts"),
+    Operation("enable row tracking", lambda at: at.table.alter().set({"delta.enableRowTracking": "true"}).commit()),
     Operation("alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit()),
     Operation(
         "move and describe",

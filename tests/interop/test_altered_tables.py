@@ -80,3 +80,57 @@ def test_in_delta_spark(judge: Judge, tmp_path: Path, mode: str) -> None:
     columns = judge.sql(f"DESCRIBE TABLE delta.`{root}`").to_pylist()
     assert next(row["comment"] for row in columns if row["col_name"] == "i") == "a number"
     assert [row["operation"] for row in judge.sql(f"DESCRIBE HISTORY delta.`{root}`").to_pylist()][2] == "TRANSACTION"
+
+
+def test_row_tracking_that_is_enabled_later(judge: Judge, tmp_path: Path) -> None:
+    """delta-spark reads the ids that old rows got, keeps them in an update of its own, and gives new ones."""
+    root = tmp_path / "t"
+    table = create_table(root, pa.schema([("id", pa.int64())]), properties={"delta.enableDeletionVectors": "true"})
+    table.append(pa.table({"id": [1, 2]}))
+    table.append(pa.table({"id": [3, 4]}))
+    table.delete("id = 2")
+    table.checkpoint()
+    table.alter().set({"delta.enableRowTracking": "true"}).commit()
+    query = f"SELECT id, _metadata.row_id, _metadata.row_commit_version FROM delta.`{root}` ORDER BY id"
+
+    def ours() -> list[tuple[int, ...]]:
+        columns = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+        rows = DeltaTable(root, validate=True).scan(columns=columns).to_arrow().to_pylist()
+        return sorted((row["id"], *row["_metadata"].values()) for row in rows)
+
+    def theirs() -> list[tuple[int, ...]]:
+        return [tuple(row.values()) for row in judge.sql(query).to_pylist()]
+
+    before = ours()
+    assert before == theirs()
+    assert len({number for _, number, _ in before}) == 3
+    judge.sql(f"UPDATE delta.`{root}` SET id = 30 WHERE id = 3")
+    judge.sql(f"INSERT INTO delta.`{root}` VALUES (50)")
+    table.refresh().append(pa.table({"id": [60]}))
+    after = ours()
+    assert after == theirs()
+    assert [row[1] for row in after if row[0] == 30] == [row[1] for row in before if row[0] == 3]
+    assert len({number for _, number, _ in after}) == 5
+    table.refresh().alter().unset("delta.enableRowTracking").drop_feature("rowTracking").commit()
+    judge.sql(f"INSERT INTO delta.`{root}` VALUES (70)")
+    table.refresh().alter().drop_feature("domainMetadata").commit()
+    judge.sql(f"DELETE FROM delta.`{root}` WHERE id = 1")
+    assert judge.sql(f"SELECT id FROM delta.`{root}` ORDER BY id")["id"].to_pylist() == [4, 30, 50, 60, 70]
+    features = judge.sql(f"DESCRIBE DETAIL delta.`{root}`").to_pylist()[0]["tableFeatures"]
+    assert {"rowTracking", "domainMetadata"}.isdisjoint(features)
+    judge.sql(f"ALTER TABLE delta.`{root}` SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    assert ours() == theirs()
+
+
+def test_features_that_are_dropped(judge: Judge, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table = create_table(root, pa.schema([("id", pa.int64())]))
+    table.alter().set_default("id", "7").add_constraint("c", "id > 0").commit()
+    table.append(pa.table({"id": [1]}))
+    table.alter().set_default("id", None).drop_feature("allowColumnDefaults").commit()
+    table.alter().drop_constraint("c").drop_feature("checkConstraints").commit()
+    detail = judge.sql(f"DESCRIBE DETAIL delta.`{root}`").to_pylist()[0]
+    assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (1, 2)
+    judge.sql(f"INSERT INTO delta.`{root}` VALUES (-1)")
+    assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [-1, 1]
+    assert judge.sql(f"DESCRIBE HISTORY delta.`{root}`")["operation"].to_pylist()[1:3] == ["ALTER TABLE", "ALTER TABLE"]

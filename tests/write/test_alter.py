@@ -223,8 +223,8 @@ def test_a_step_that_fails_has_changed_nothing(tmp_path: Path) -> None:
     """A block that handles the exception goes on with the table as it was before the step."""
     table = create_table(tmp_path / "t", ID)
     with table.transaction() as transaction:
-        with pytest.raises(UnsupportedFeatureError, match="row tracking cannot be enabled"):
-            transaction.alter().set({"delta.constraints.c": "id > 0", "delta.enableRowTracking": "true"})
+        with pytest.raises(UnsupportedFeatureError, match="column mapping cannot change"):
+            transaction.alter().set({"delta.constraints.c": "id > 0", "delta.columnMapping.mode": "id"})
         transaction.append(ids(-1))
     assert (table.properties, table.protocol.min_writer_version) == ({}, 2)
     alteration = table.alter()

@@ -45,6 +45,7 @@ _CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], _Change]] = {
     "widen": ("NAME TYPE", 2, (), lambda to, words, _: to.widen(words[0], column_type(words[1]))),
     "set": ("KEY=VALUE...", None, (), _properties),
     "unset": ("KEY...", None, (), lambda to, words, _: to.unset(*words)),
+    "drop-feature": ("NAME", 1, (), lambda to, words, _: to.drop_feature(words[0])),
     "cluster-by": ("NAME...", None, (), lambda to, words, _: to.cluster_by(*words)),
     "name": ("TEXT", 1, (), lambda to, words, _: to.describe(name=words[0])),
     "describe": ("TEXT", 1, (), lambda to, words, _: to.describe(description=words[0])),
@@ -82,7 +83,8 @@ def alter(
     add NAME TYPE         rename NAME NEW_NAME   drop NAME
     move NAME             comment NAME TEXT      drop-not-null NAME
     widen NAME TYPE       set KEY=VALUE...       unset KEY...
-    cluster-by NAME...    name TEXT              describe TEXT
+    cluster-by NAME...    drop-feature NAME      name TEXT
+    describe TEXT
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
     form, count, allowed, apply = _CHANGES[change]
     if len(words) != count and (count is not None or not (words or change == "cluster-by")):

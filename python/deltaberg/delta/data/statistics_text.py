@@ -6,6 +6,8 @@ has no maximum, since NaN is the greatest number for other engines.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -15,7 +17,7 @@ from deltaberg.files.write import leaf_paths
 from deltaberg.lossless_json import integer_of, read_json, write_json
 from deltaberg.schema import Struct, as_array
 
-__all__ = ["loosened_statistics", "statistics_texts"]
+__all__ = ["counted_statistics", "loosened_statistics", "statistics_texts"]
 
 
 def statistics_texts(files: pa.Table, schema: Struct, *, tight: bool) -> pa.StringArray:
@@ -97,13 +99,28 @@ def loosened_statistics(text: str | None, rows: int | None = None) -> str:
     >>> loosened_statistics(None, 3)
     '{"numRecords":3,"tightBounds":false}'
     """
-    try:
-        found = read_json(text or "{}")
-    except (ValueError, RecursionError):
-        found = {}
-    members = found if isinstance(found, dict) else {}
+    members = _members(text)
     if rows is not None:
         members = {**members, "numRecords": rows}
     if integer_of(members.get("numRecords")) is None:
         raise ValueError("the number of rows is not known")
     return write_json({**members, "tightBounds": False})
+
+
+def counted_statistics(text: str | None, rows: int) -> str:
+    """Return the statistics of a file with the number of its rows, whatever they said of it before.
+
+    Examples
+    --------
+    >>> counted_statistics('{"minValues":{"x":1.50}}', 3)
+    '{"minValues":{"x":1.50},"numRecords":3}'
+    """
+    return write_json({**_members(text), "numRecords": rows})
+
+
+def _members(text: str | None) -> dict[str, Any]:
+    try:
+        found = read_json(text or "{}")
+    except (ValueError, RecursionError):
+        found = {}
+    return found if isinstance(found, dict) else {}

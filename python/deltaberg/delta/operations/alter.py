@@ -1,44 +1,37 @@
-"""Changing columns, properties, features and clustering of a table, as far as no rows have to be rewritten."""
+"""Changing the columns of a table, as far as no rows have to be rewritten."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
-from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.operations.alter_columns import (
     allow_nulls,
     insert_field,
-    map_fields,
     move_field,
     set_comment,
     widen_field,
 )
-from deltaberg.delta.operations.alter_rules import RuleAlteration, one_step, refuse_referenced
-from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
-from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
+from deltaberg.delta.operations.alter_properties import PropertyAlteration
+from deltaberg.delta.operations.alter_rules import one_step, refuse_referenced
+from deltaberg.delta.operations.protocols import features_of_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
-from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
 from deltaberg.table import CommitResult
 
 __all__ = ["Alteration"]
 
-_ROW_TRACKING = "delta.enableRowTracking"
 
-
-class Alteration(RuleAlteration):
+class Alteration(PropertyAlteration):
     """Changes of a table that become one version with `commit`. Each method returns the object itself.
 
     Parameters
@@ -275,116 +268,6 @@ class Alteration(RuleAlteration):
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
         self._set_schema(document, None)
 
-    @one_step("UPDATE TABLE METADATA")
-    def describe(self, *, name: str | None = None, description: str | None = None) -> None:
-        """Set the name of the table, its description, or both, as its metadata records them. Empty text removes one.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Neither is given.
-        """
-        given = {"name": name, "description": description}
-        members = {member: text or None for member, text in given.items() if text is not None}
-        if not members:
-            raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
-        self._transaction.set_metadata(self.snapshot.metadata.with_members(members))
-
-    @one_step("SET TBLPROPERTIES")
-    def set(self, properties: Mapping[str, Any]) -> None:
-        """Set table properties; ``delta.feature.NAME`` set to ``supported`` adds a table feature.
-
-        Setting ``delta.columnMapping.mode`` to ``name`` enables column mapping: columns keep their names in files that
-        are there, and can then be renamed and dropped.
-
-        Raises
-        ------
-        InvalidArgumentError
-            A property is unknown to Delta, its value is not valid, or none is given.
-        UnsupportedFeatureError
-            A property needs a feature that is not written, or files to be changed.
-        """
-        if not properties:
-            raise InvalidArgumentError("no property is set", hint="pass names and values of properties")
-        features, recorded = features_of_properties(checked_properties(properties))
-        for name, condition in check_constraints(recorded).items():
-            self._add_constraint(name, condition)
-            del recorded[f"delta.constraints.{name}"]
-        table = self.snapshot
-        if recorded.get(_ROW_TRACKING, "").strip().lower() == "true" and not table.is_enabled(_ROW_TRACKING):
-            raise UnsupportedFeatureError(
-                "row tracking cannot be enabled on a table that is there, since its rows have no ids yet",
-                hint="create the table with the property",
-                feature="rowTracking",
-            )
-        before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode).strip().lower()
-        if (before, after) not in {(before, before), ("none", "name")}:
-            raise UnsupportedFeatureError(
-                f"column mapping cannot change from {before} to {after}",
-                hint="only name can be enabled on a table that is there",
-                feature="columnMapping",
-            )
-        self._raise_protocol(features)
-        document = self._document()
-        if before != after:
-            numbers = ColumnNumbers()
-            map_fields(document.fields(), numbers)
-            recorded[MAX_COLUMN_ID] = str(numbers.highest)
-        if recorded:
-            metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json()})
-            self._transaction.set_metadata(metadata.with_properties(recorded))
-
-    @one_step("UNSET TBLPROPERTIES")
-    def unset(self, *names: str) -> None:
-        """Remove table properties.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The table has no such property, or it is kept by the library itself.
-        """
-        known = self.snapshot.metadata.configuration
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise InvalidArgumentError(f"the table has no property {missing[0]}")
-        internal = sorted(INTERNAL_PROPERTIES.intersection(names))
-        if internal:
-            raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
-        if MAPPING_MODE in names and self.snapshot.mapping_mode != "none":
-            raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
-        removed = dict.fromkeys(names)
-        self._transaction.set_metadata(self.snapshot.metadata.with_properties(removed))
-
-    @one_step("CLUSTER BY")
-    def cluster_by(self, *names: ColumnName) -> None:
-        """Let engines cluster the rows by other columns; without names, by none.
-
-        Raises
-        ------
-        InvalidArgumentError
-            The table is partitioned.
-        UnsupportedFeatureError
-            A file has no statistics of a column.
-        """
-        table = self.snapshot
-        if table.partition_fields:
-            raise InvalidArgumentError("a partitioned table cannot be clustered")
-        paths = [find_column(table.schema, name) for name in names]
-        known = table.live.statistics(None, paths).columns if paths else {}
-        for path in paths:
-            counts = known[stats_key(path)].null_count if stats_key(path) in known else None
-            if len(table.live.table) and (counts is None or counts.null_count):
-                raise UnsupportedFeatureError(
-                    "a file has no statistics of a column to cluster by",
-                    hint="choose columns that have statistics in every file",
-                    feature="clustering",
-                    column=join_name([field.name for field in path]),
-                )
-        self._raise_protocol({"clustering"})
-        physical = [[field.physical_name for field in path] for path in paths]
-        text = json.dumps({"clusteringColumns": physical}, separators=(",", ":"), ensure_ascii=False)
-        self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
-
     def commit(self, *, user_metadata: str | None = None) -> CommitResult:
         """Commit the changes as one version.
 
@@ -422,12 +305,6 @@ class Alteration(RuleAlteration):
                 hint='enable it first: alter().set({"delta.columnMapping.mode": "name"})',
                 feature="columnMapping",
             )
-
-    def _raise_protocol(self, features: AbstractSet[str]) -> None:
-        table = self.snapshot
-        protocol = raised_protocol(features, table.protocol)
-        if protocol is not table.protocol:
-            self._transaction.set_protocol(protocol)
 
     def _set_schema(
         self,

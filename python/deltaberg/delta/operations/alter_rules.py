@@ -91,7 +91,14 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
         "the generated column": generation_expressions(schema),
         "the invariant of": column_invariants(schema),
     }
-    rules = {f"{kind} {name}": text for kind, found in kinds.items() for name, text in found.items()}
+    # An invariant goes with its column.
+    own = ".".join(wanted) if what == "dropped" else None
+    rules = {
+        f"{kind} {name}": text
+        for kind, found in kinds.items()
+        for name, text in found.items()
+        if own is None or not f"{name}.".startswith(f"{own}.") or kind == "the CHECK constraint"
+    }
     for rule, named in columns_of(schema, rules):
         if named[: len(wanted)] == wanted[: len(named)]:
             raise SchemaError(

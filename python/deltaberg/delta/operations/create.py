@@ -15,12 +15,13 @@ from deltaberg.delta.features import MAPPING_MODE, supported_features
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter_rules import constraint_property
 from deltaberg.delta.operations.commit_words import CommitWords
-from deltaberg.delta.operations.properties import MATERIALIZED_ROW_COLUMNS, checked_properties
+from deltaberg.delta.operations.properties import checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, overwrite_rows, write_parameters
 from deltaberg.delta.schema.enforce import table_rules
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
+from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -209,7 +210,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     partition_by = partition_names(schema, table.partition_by)
     protocol = raised_protocol(features | features_of_schema(schema), before.protocol if before else None)
     if "rowTracking" in features and recorded.get("delta.enableRowTracking", "").lower() == "true":
-        recorded |= {key: f"{prefix}{uuid.uuid4()}" for key, prefix in MATERIALIZED_ROW_COLUMNS.items()}
+        recorded |= hidden_names({})
     for name, condition in check_constraints(recorded).items():
         del recorded[f"delta.constraints.{name}"]
         recorded[constraint_property(name)] = condition

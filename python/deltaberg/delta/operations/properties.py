@@ -7,17 +7,13 @@ from typing import Any
 
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
+from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
 
-__all__ = ["INTERNAL_PROPERTIES", "MATERIALIZED_ROW_COLUMNS", "checked_properties"]
+__all__ = ["INTERNAL_PROPERTIES", "checked_properties"]
 
-#: Hidden columns with the ids and commit versions of rows that moved. Each table gives them names of its own.
-MATERIALIZED_ROW_COLUMNS = {
-    "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
-    "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
-}
 _RESERVED = "delta."
 #: Properties that only the library itself writes.
 INTERNAL_PROPERTIES = frozenset({MAX_COLUMN_ID, SINCE_VERSION, SINCE_TIMESTAMP, *MATERIALIZED_ROW_COLUMNS})

@@ -13,7 +13,7 @@ from deltaberg.delta.schema.writer_rules import features_of_rules
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import DataType, List, Map, Primitive, Struct
 
-__all__ = ["features_of_properties", "features_of_schema", "raised_protocol"]
+__all__ = ["features_of_properties", "features_of_schema", "lowered_protocol", "raised_protocol"]
 
 #: What every writer that knows properties also knows, so that new tables begin with these versions.
 _FIRST = Protocol(1, 2)
@@ -165,3 +165,25 @@ def raised_protocol(features: Iterable[str], before: Protocol | None = None) -> 
         least = [FEATURES[name].min_reader or 1 for name in together if name in FEATURES]
         members["minReaderVersion"] = max(old.min_reader_version, *least)
     return old.with_members(members)
+
+
+def lowered_protocol(feature: str, before: Protocol) -> Protocol:
+    """Return a protocol without a feature that only writers support.
+
+    If versions without lists of features imply exactly what remains, they are used.
+
+    Examples
+    --------
+    >>> lowered_protocol("clustering", Protocol(1, 7, None, ("appendOnly", "clustering", "invariants")))
+    Protocol(min_reader_version=1, min_writer_version=2, reader_features=None, writer_features=None)
+    >>> lowered_protocol("invariants", Protocol(1, 2)).writer_features
+    ('appendOnly',)
+    """
+    remaining = supported_features(before) - {feature}
+    without_lists: dict[str, object] = {"readerFeatures": None, "writerFeatures": None}
+    for writer in range(1, _LISTING_WRITER):
+        implied = supported_features(Protocol(1, writer))
+        if implied == remaining:
+            reader = max((FEATURES[name].min_reader or 1 for name in implied), default=1)
+            return before.with_members({**without_lists, "minReaderVersion": reader, "minWriterVersion": writer})
+    return before.with_members({"minWriterVersion": _LISTING_WRITER, "writerFeatures": sorted(remaining)})

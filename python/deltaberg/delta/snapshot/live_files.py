@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.delta.actions.columns import ADD_COLUMNS
@@ -20,7 +21,16 @@ from deltaberg.kernels.results import STATS_PLACE
 from deltaberg.pruning import FileStats, keep_rows
 from deltaberg.schema import Field, Struct, arrow_schema, count_up
 
-__all__ = ["ADD_KEYS", "LIVE_FILES", "REMOVE_KEYS", "LiveFiles", "live_of_part", "live_of_replay", "mask_older"]
+__all__ = [
+    "ADD_KEYS",
+    "LIVE_FILES",
+    "REMOVE_KEYS",
+    "LiveFiles",
+    "files_without_row_ids",
+    "live_of_part",
+    "live_of_replay",
+    "mask_older",
+]
 
 #: The columns that identify file actions.
 ADD_KEYS = ["path", "deletionVector"]
@@ -69,6 +79,12 @@ class LiveFiles:
         chosen = self.table if rows is None or len(rows) == len(self.table) else self.table.take(rows)
         wanted = chosen.select(["stats", "version", "part", "index", "deletionVector"])
         return read_statistics(wanted, self.parts, self.log_bytes, columns)
+
+
+def files_without_row_ids(files: pa.Table) -> pa.Table:
+    """Return the files whose rows have no ids, or no version that these come from (Delta protocol, "Row Tracking")."""
+    lacking = pc.or_(pc.is_null(files.column("baseRowId")), pc.is_null(files.column("defaultRowCommitVersion")))
+    return files.filter(lacking)
 
 
 def mask_older(older: pa.Table, adds: pa.Table, removes: pa.Table, role: str) -> pa.Table:

@@ -8,6 +8,7 @@ from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features
 from deltaberg.delta.schema.column_mapping import mapping_mode
 from deltaberg.delta.schema.iceberg_compat import V1, check_compatible, is_compatible
+from deltaberg.delta.schema.row_tracking import check_hidden_names
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.writer_rules import IdentityColumn, identity_columns
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -32,7 +33,8 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
     Raises
     ------
     InvalidArgumentError
-        Row tracking is enabled and suspended, a column has a name of the change data feed, the start or the step of an
+        Row tracking is enabled and suspended, a column has a name of the change data feed or of
+        a hidden column, the start or the step of an
         identity column changes, or the table cannot be compatible with Iceberg although it says so.
 
     Examples
@@ -58,6 +60,7 @@ def check_combinations(protocol: Protocol, metadata: Metadata, before: Snapshot 
     if "changeDataFeed" in active:
         _check_feed_names(schema)
     check_compatible(protocol, metadata, schema)
+    check_hidden_names(schema, properties)
     if before is not None:
         _check_identities(identity_columns(before.schema), identity_columns(schema))
         if is_compatible(active):

@@ -12,7 +12,9 @@ from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features, supports
 from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
 from deltaberg.delta.schema.iceberg_compat import is_compatible
+from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
+from deltaberg.delta.snapshot.live_files import files_without_row_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
@@ -64,8 +66,10 @@ class Changes:
 
     @property
     def new_files(self) -> list[AddedFile]:
-        """The files that are added, but for those that only get another deletion vector."""
-        return [file for path, file in self.adds.items() if path not in self.removes]
+        """The files that are added, but for those that only get another deletion vector, or other row ids."""
+        return [
+            file for path, file in self.adds.items() if path not in self.removes and (file.is_new or file.data_change)
+        ]
 
     @property
     def gone_files(self) -> list[RemovedFile]:
@@ -125,7 +129,7 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     ------
     InvalidArgumentError
         The changes do not fit the table: there is no metadata, a domain without its feature, a file without its row
-        count where rows have ids, properties that exclude each other.
+        count where rows have ids, row tracking enabled for files without ids, properties that exclude each other.
     ConstraintViolationError
         Rows are removed from a table that only grows.
     """
@@ -147,6 +151,8 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
     gives_row_ids = tracks_rows and not _is_true(metadata, ROW_TRACKING_SUSPENDED)
+    if state is not None and (changes.metadata or changes.protocol):
+        _check_row_ids(changes, state, protocol, metadata)
     row_ids = _assign_row_ids(changes, state, domains) if gives_row_ids else {}
     info = provenance.action(attempt, time, {_PRESERVED: json.dumps(not changes.loses_row_ids)} if tracks_rows else {})
     # The in-commit timestamp is looked for in the first line.
@@ -176,6 +182,34 @@ def _check_counted(changes: Changes) -> None:
                 "the table is compatible with Iceberg, so that a file needs statistics with the number of its rows",
                 path=file.path,
             )
+
+
+def _check_row_ids(changes: Changes, state: Snapshot, protocol: Protocol, metadata: Metadata) -> None:
+    """Refuse to enable row tracking while a file has no row ids, or while no columns are named that keep them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Row tracking would be enabled too early.
+    """
+    tracked = "rowTracking"
+    if tracked not in active_features(protocol, metadata.configuration) or tracked in state.active_features:
+        return
+    hint = 'alter().set({"delta.enableRowTracking": "true"}) does all that it takes'
+    unnamed = sorted(name for name in MATERIALIZED_ROW_COLUMNS if not metadata.configuration.get(name))
+    if unnamed:
+        raise InvalidArgumentError(
+            f"row tracking cannot be enabled without the property {unnamed[0]}", hint=hint, table=str(state.log.root)
+        )
+    paths = files_without_row_ids(state.live.table).column("path").to_pylist()
+    bare = next((path for path in paths if path not in changes.adds and path not in changes.removes), None)
+    if bare is not None:
+        raise InvalidArgumentError(
+            "row tracking cannot be enabled while a file has no row ids",
+            hint=f"{hint}; repeat it if another commit has added files meanwhile",
+            table=str(state.log.root),
+            file=bare,
+        )
 
 
 def _is_true(metadata: Metadata, name: str) -> bool:

@@ -166,8 +166,13 @@ class PendingChanges(ABC):
         self._changes.metadata = metadata if protocol is None else with_nested_ids(protocol, metadata)
         self._changed()
 
-    def set_protocol(self, protocol: Protocol) -> None:
+    def set_protocol(self, protocol: Protocol, *, dropped: str | None = None) -> None:
         """Replace the protocol of the table, which only rises.
+
+        Parameters
+        ----------
+        dropped
+            The feature that is dropped, after all that it was needed for is gone. Only then may the protocol fall.
 
         Raises
         ------
@@ -177,7 +182,7 @@ class PendingChanges(ABC):
             It demands what is not supported.
         """
         before = self._changes.protocol or (self._base.protocol if self._base else Protocol(1, 1))
-        check_protocol_change(before, protocol)
+        check_protocol_change(before, protocol, dropped)
         self._changes.protocol = protocol
         self._changed()
 

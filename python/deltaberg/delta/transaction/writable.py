@@ -27,8 +27,13 @@ def check_writable(table: TableConfiguration) -> None:
         raise error.with_context(table=str(table.log.root), version=table.version) from None
 
 
-def check_protocol_change(before: Protocol, after: Protocol) -> None:
+def check_protocol_change(before: Protocol, after: Protocol, dropped: str | None = None) -> None:
     """Refuse a protocol that takes back what another one demands, or that contradicts itself.
+
+    Parameters
+    ----------
+    dropped
+        The feature that is dropped: the only one that may be missing. Then versions may be lower, too.
 
     Raises
     ------
@@ -41,12 +46,13 @@ def check_protocol_change(before: Protocol, after: Protocol) -> None:
     violations = feature_violations(after)
     if violations:
         raise InvalidArgumentError(f"the new protocol is not valid: {'; '.join(violations)}")
-    if after.min_reader_version < before.min_reader_version or after.min_writer_version < before.min_writer_version:
+    lower = after.min_reader_version < before.min_reader_version or after.min_writer_version < before.min_writer_version
+    if lower and dropped is None:
         raise InvalidArgumentError(
             f"the protocol ({after.min_reader_version}, {after.min_writer_version}) is lower than the table's "
             f"({before.min_reader_version}, {before.min_writer_version})",
             hint="protocol versions only rise",
         )
-    lost = sorted(supported_features(before) - supported_features(after))
+    lost = sorted(supported_features(before) - supported_features(after) - {dropped})
     if lost:
         raise InvalidArgumentError(f"the new protocol lacks features of the table: {', '.join(lost)}")
