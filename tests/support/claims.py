@@ -91,6 +91,9 @@ CLAIMS = Claims(
             *("BEY-01", "BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-02", "DL-GEN-04", "DL-GEN-06"),
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
             *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
+            # Updates of table metadata.
+            *(f"ICE-META-{number:02}" for number in (6, 7, 8, 9, 10, 14, 15, 17, 18)),
+            *("ICE-SCH-18", "ICE-SORT-02", "ICE-PART-03"),
         )
     ),
     exceptions={

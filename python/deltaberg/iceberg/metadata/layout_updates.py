@@ -1,0 +1,187 @@
+"""Changes of the schemas, the partition specs and the sort orders of a table.
+
+Their ids are assigned when they are added: an equal one that is there already is used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.iceberg.metadata.draft import LAST_ADDED, Draft
+from deltaberg.iceberg.metadata.schema import Schema, encode_schema, read_schema
+from deltaberg.iceberg.metadata.sort_orders import SortOrder, encode_sort_order, read_sort_order
+from deltaberg.iceberg.metadata.specs import PartitionSpec, encode_spec, read_spec
+from deltaberg.iceberg.metadata.update import Update
+from deltaberg.iceberg.metadata.versions import check_columns, check_order, check_spec, highest_field_id
+
+__all__ = [
+    "AddSchema",
+    "AddSortOrder",
+    "AddSpec",
+    "RemovePartitionSpecs",
+    "RemoveSchemas",
+    "SetCurrentSchema",
+    "SetDefaultSortOrder",
+    "SetDefaultSpec",
+]
+
+
+@dataclass(frozen=True)
+class AddSchema(Update):
+    """Add a schema. It gets the next id, or that of an equal one; `LAST_ADDED` stands for that id afterwards."""
+
+    action = "add-schema"
+    schema: Schema
+
+    def _members(self) -> dict[str, Any]:
+        return {"schema": encode_schema(self.schema) | {"schema-id": self.schema.schema_id}}
+
+    def apply(self, draft: Draft) -> None:
+        """Add the schema."""
+        check_columns(self.schema, draft.version)
+        part = encode_schema(self.schema)
+
+        def same(other: Mapping[str, Any]) -> bool:
+            known = read_schema(other)
+            mine = (part["fields"], set(self.schema.identifier_field_ids))
+            return (encode_schema(known)["fields"], set(known.identifier_field_ids)) == mine
+
+        draft.add_numbered("schemas", "schema-id", part, same)
+        highest = max(draft.raw.get("last-column-id") or 0, highest_field_id(self.schema.struct))
+        draft.raw["last-column-id"] = highest
+
+
+@dataclass(frozen=True)
+class SetCurrentSchema(Update):
+    """Choose the schema that new rows are written with."""
+
+    action = "set-current-schema"
+    schema_id: int = LAST_ADDED
+
+    def _members(self) -> dict[str, Any]:
+        return {"schema-id": self.schema_id}
+
+    def apply(self, draft: Draft) -> None:
+        """Choose the schema."""
+        draft.choose("current-schema-id", "schemas", "schema-id", self.schema_id, "schema")
+
+
+@dataclass(frozen=True)
+class AddSpec(Update):
+    """Add a partition spec. It gets the next id, or that of an equal one."""
+
+    action = "add-spec"
+    spec: PartitionSpec
+
+    def _members(self) -> dict[str, Any]:
+        return {"spec": encode_spec(self.spec)}
+
+    def apply(self, draft: Draft) -> None:
+        """Add the spec."""
+        check_spec(self.spec, _schema_for(draft), draft.version)
+        terms = [(part.source_ids, part.name, part.transform) for part in self.spec.fields]
+
+        def same(other: Mapping[str, Any]) -> bool:
+            return [(part.source_ids, part.name, part.transform) for part in read_spec(other).fields] == terms
+
+        draft.add_numbered("partition-specs", "spec-id", encode_spec(self.spec), same)
+        highest = max((part.field_id for part in self.spec.fields), default=0)
+        draft.raw["last-partition-id"] = max(draft.raw["last-partition-id"], highest)
+
+
+@dataclass(frozen=True)
+class SetDefaultSpec(Update):
+    """Choose the partition spec of new files."""
+
+    action = "set-default-spec"
+    spec_id: int = LAST_ADDED
+
+    def _members(self) -> dict[str, Any]:
+        return {"spec-id": self.spec_id}
+
+    def apply(self, draft: Draft) -> None:
+        """Choose the spec."""
+        draft.choose("default-spec-id", "partition-specs", "spec-id", self.spec_id, "partition spec")
+
+
+@dataclass(frozen=True)
+class AddSortOrder(Update):
+    """Add a sort order. It gets the next id, or that of an equal one; one without fields has the id 0."""
+
+    action = "add-sort-order"
+    sort_order: SortOrder
+
+    def _members(self) -> dict[str, Any]:
+        return {"sort-order": encode_sort_order(self.sort_order)}
+
+    def apply(self, draft: Draft) -> None:
+        """Add the sort order."""
+        check_order(self.sort_order, _schema_for(draft))
+        fields = self.sort_order.fields
+        if self.sort_order.order_id == 0 and fields:
+            raise InvalidArgumentError("the sort order 0 means unsorted, but has fields")
+
+        def same(other: Mapping[str, Any]) -> bool:
+            return read_sort_order(other).fields == fields
+
+        part = encode_sort_order(self.sort_order)
+        draft.add_numbered("sort-orders", "order-id", part, same, first=1 if fields else 0)
+
+
+@dataclass(frozen=True)
+class SetDefaultSortOrder(Update):
+    """Choose the sort order of new files."""
+
+    action = "set-default-sort-order"
+    sort_order_id: int = LAST_ADDED
+
+    def _members(self) -> dict[str, Any]:
+        return {"sort-order-id": self.sort_order_id}
+
+    def apply(self, draft: Draft) -> None:
+        """Choose the sort order."""
+        draft.choose("default-sort-order-id", "sort-orders", "order-id", self.sort_order_id, "sort order")
+
+
+@dataclass(frozen=True)
+class RemovePartitionSpecs(Update):
+    """Remove partition specs that no manifest uses any more."""
+
+    action = "remove-partition-specs"
+    spec_ids: tuple[int, ...]
+
+    def _members(self) -> dict[str, Any]:
+        return {"spec-ids": list(self.spec_ids)}
+
+    def apply(self, draft: Draft) -> None:
+        """Remove those of the specs that are there."""
+        if draft.raw["default-spec-id"] in self.spec_ids:
+            raise ConstraintViolationError("the default partition spec cannot be removed")
+        draft.keep("partition-specs", lambda part: part["spec-id"] not in self.spec_ids)
+
+
+@dataclass(frozen=True)
+class RemoveSchemas(Update):
+    """Remove schemas that no snapshot uses any more."""
+
+    action = "remove-schemas"
+    schema_ids: tuple[int, ...]
+
+    def _members(self) -> dict[str, Any]:
+        return {"schema-ids": list(self.schema_ids)}
+
+    def apply(self, draft: Draft) -> None:
+        """Remove those of the schemas that are there."""
+        if draft.raw["current-schema-id"] in self.schema_ids:
+            raise ConstraintViolationError("the current schema cannot be removed")
+        draft.keep("schemas", lambda part: (part.get("schema-id") or 0) not in self.schema_ids)
+
+
+def _schema_for(draft: Draft) -> Schema:
+    """Return the schema that specs and sort orders are to fit: the one that was just added, or the current one."""
+    number = draft.added.get("schemas", draft.raw["current-schema-id"])
+    found = draft.find("schemas", "schema-id", number)
+    return read_schema(found)

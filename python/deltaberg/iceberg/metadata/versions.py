@@ -1,0 +1,181 @@
+"""What each format version allows in schemas, specs and sort orders (Iceberg spec, "Schemas", "Partitioning")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.iceberg.metadata.schema_evolution import nested_fields
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
+from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionSpec
+from deltaberg.iceberg.metadata.type_names import is_shape
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+
+__all__ = [
+    "NEWEST_VERSION",
+    "ROW_LINEAGE",
+    "check_columns",
+    "check_format_version",
+    "check_order",
+    "check_spec",
+    "highest_field_id",
+]
+
+#: The newest format version that is written.
+NEWEST_VERSION = 3
+#: The format version that brought row lineage, new types and default values.
+ROW_LINEAGE = 3
+#: The ids above are those of metadata columns.
+_HIGHEST_USER_ID = 2_147_483_447
+_LATER_TYPES = frozenset({"timestamp_ns", "timestamp_ntz_ns", "variant", "void"})
+
+
+def check_format_version(version: int) -> None:
+    """Refuse a format version that is not known.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is not 1, 2 or 3.
+    """
+    if type(version) is not int or not 1 <= version <= NEWEST_VERSION:
+        raise InvalidArgumentError(f"the format version is {version!r}", hint=f"pass 1 to {NEWEST_VERSION}")
+
+
+def highest_field_id(within: DataType) -> int:
+    """Return the highest field id inside of a type; 0 if there is none."""
+    return max((child.id or 0 for _, child in _walk(within, "")), default=0)
+
+
+def check_columns(schema: Schema, version: int) -> None:
+    """Refuse a schema that a table of a format version cannot have.
+
+    Raises
+    ------
+    SchemaError
+        If a field has no id, or one that is reserved; if a type or a default value needs a newer format version; if an
+        identifier field is missing, or of a type that identifies nothing.
+    """
+    for path, child in _walk(schema.struct, ""):
+        if child.id is None:
+            raise SchemaError("a column has no field id", column=path)
+        if child.id > _HIGHEST_USER_ID:
+            raise SchemaError(
+                f"the field id {child.id} is reserved for metadata columns",
+                hint=f"ids of columns are at most {_HIGHEST_USER_ID}",
+                column=path,
+            )
+        if version < ROW_LINEAGE:
+            _check_is_early(path, child, version)
+    for number in schema.identifier_field_ids:
+        _check_identifier(schema, number)
+
+
+def _check_is_early(path: str, child: Field, version: int) -> None:
+    late = isinstance(child.type, Primitive) and child.type.name in _LATER_TYPES
+    hint = f"set the format version of the table to {ROW_LINEAGE}"
+    if late or is_shape(child):
+        raise SchemaError(f"format version {version} has no type {child.type}", hint=hint, column=path)
+    if child.default is not None or child.metadata.get("write-default") is not None:
+        raise SchemaError(f"format version {version} has no default values", hint=hint, column=path)
+
+
+def _check_identifier(schema: Schema, number: int) -> None:
+    path = _path(schema.struct, number)
+    if path is None or any(isinstance(part.type, (List, Map)) for part in path[:-1]):
+        raise SchemaError(f"the identifier field {number} is not a column, or is inside of a list or a map")
+    found = path[-1]
+    if not isinstance(found.type, Primitive) and isinstance(found.type, (Struct, List, Map)):
+        raise SchemaError("an identifier field has a nested type", column=found.name)
+    if any(part.nullable for part in path):
+        raise SchemaError("an identifier field may be null", hint="make it required", column=found.name)
+    if isinstance(found.type, Primitive) and found.type.name in ("float", "double"):
+        raise SchemaError("an identifier field is a floating-point number", column=found.name)
+
+
+def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
+    """Refuse a partition spec that does not fit a schema.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a source column is missing.
+    SchemaError
+        If a source column is nested in a list or a map or is not of a primitive type, if a name is used twice or is
+        that of another column, or if the ids are not those that version 1 demands.
+    """
+    names: set[str] = set()
+    for number, part in enumerate(spec.fields):
+        for source in part.source_ids:
+            # The source of a field that was dropped in version 1 may be gone.
+            if part.transform != "void":
+                _check_source(schema, source, f"the partition field {part.name!r}")
+        if not part.name or part.name in names:
+            raise SchemaError(f"the name of the partition field {part.name!r} is empty, or used twice")
+        names.add(part.name)
+        column = schema.struct.get(part.name)
+        if (
+            column is not None
+            and part.transform != "void"
+            and (part.transform, part.source_id)
+            != (
+                "identity",
+                column.id,
+            )
+        ):
+            raise SchemaError(
+                f"the partition field {part.name!r} has the name of another column", hint="give it another name"
+            )
+        if version == 1 and part.field_id != FIRST_PARTITION_ID + number:
+            raise SchemaError("the ids of partition fields count up from 1000 in format version 1")
+
+
+def check_order(order: SortOrder, schema: Schema) -> None:
+    """Refuse a sort order that does not fit a schema.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        If a source column is missing.
+    SchemaError
+        If a source column is nested in a list or a map, or is not of a primitive type.
+    InvalidArgumentError
+        If a direction or an order of nulls is not known.
+    """
+    for part in order.fields:
+        for source in part.source_ids:
+            _check_source(schema, source, "a sort field")
+        if part.direction not in ("asc", "desc") or part.null_order not in ("nulls-first", "nulls-last"):
+            raise InvalidArgumentError(
+                f"a sort field has the direction {part.direction!r} and the null order {part.null_order!r}",
+                hint="directions are asc and desc; null orders are nulls-first and nulls-last",
+            )
+
+
+def _check_source(schema: Schema, number: int, what: str) -> None:
+    path = _path(schema.struct, number)
+    if path is None:
+        raise ColumnNotFoundError(f"the source of {what} is the column with the id {number}, which does not exist")
+    if any(isinstance(part.type, (List, Map)) for part in path) or isinstance(path[-1].type, Struct):
+        raise SchemaError(
+            f"the source of {what} is not of a primitive type, or is inside of a list or a map",
+            column=".".join(part.name for part in path),
+        )
+
+
+def _path(within: DataType, number: int) -> list[Field] | None:
+    """Return the fields that lead to an id."""
+    for child in nested_fields(within):
+        if child.id == number:
+            return [child]
+        below = _path(child.type, number)
+        if below is not None:
+            return [child, *below]
+    return None
+
+
+def _walk(within: DataType, prefix: str) -> Iterator[tuple[str, Field]]:
+    for child in nested_fields(within):
+        yield prefix + child.name, child
+        yield from _walk(child.type, f"{prefix}{child.name}.")
