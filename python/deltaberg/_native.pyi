@@ -24,6 +24,14 @@ def decode_avro(
     schema: pa.Schema,
     threads: int = 0,
 ) -> pa.Table: ...
+def encode_avro(
+    batches: Sequence[pa.RecordBatch],
+    header: bytes,
+    sync: bytes,
+    codec: str,
+    level: int | None = None,
+    threads: int = 0,
+) -> bytes: ...
 def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes: ...
 def find_keys(index: KeyIndex, rows: pa.RecordBatch, threads: int = 0) -> pa.Int64Array: ...
 def format_stats(

@@ -24,6 +24,7 @@ __all__ = [
     "bucket",
     "contains_keys",
     "decode_avro",
+    "encode_avro",
     "encode_bitmap",
     "find_keys",
     "format_stats",

@@ -3,8 +3,9 @@
 use deltaberg_core::avro::{self, Block, Codec, Node};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 
-use crate::arrow::{self, InSchema};
+use crate::arrow::{self, InBatch, InSchema};
 use crate::enter::{enter, threads as thread_count};
 
 /// A node, from a tuple of kind, size, slot, children and keys.
@@ -38,4 +39,23 @@ pub fn decode_avro<'py>(
         avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, thread_count(threads))
     })?;
     arrow::table_of_schema(py, batches, schema)
+}
+
+/// Encodes batches as an Avro file that begins with `header`.
+#[pyfunction]
+#[pyo3(signature = (batches, header, sync, codec, level=None, threads=0))]
+pub fn encode_avro<'py>(
+    py: Python<'py>,
+    batches: Vec<InBatch>,
+    header: &[u8],
+    sync: &[u8],
+    codec: &str,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let data = enter(py, || {
+        let batches: Vec<_> = batches.into_iter().map(|batch| batch.0).collect();
+        avro::encode_avro(&batches, header, sync, Codec::from_name(codec)?, level, thread_count(threads))
+    })?;
+    Ok(PyBytes::new(py, &data))
 }

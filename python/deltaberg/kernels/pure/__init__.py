@@ -6,7 +6,7 @@ prefer plain code to speed, yet stay within a small factor of other pure-Python 
 
 from __future__ import annotations
 
-from deltaberg.kernels.pure.avro import decode_avro
+from deltaberg.kernels.pure.avro import decode_avro, encode_avro
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
 from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys
@@ -23,6 +23,7 @@ __all__ = [
     "bucket",
     "contains_keys",
     "decode_avro",
+    "encode_avro",
     "encode_bitmap",
     "find_keys",
     "format_stats",

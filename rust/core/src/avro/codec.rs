@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use libdeflater::{DecompressionError, Decompressor};
+use libdeflater::{CompressionLvl, DecompressionError, Decompressor};
+use ruzstd::encoding::{CompressionLevel, compress};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -59,6 +60,68 @@ impl Codec {
                 Ok(Cow::Borrowed(buffer))
             }
         }
+    }
+}
+
+/// The level of deflate if none is asked for. Higher ones shrink manifests little, and take much longer.
+const DEFLATE_LEVEL: i32 = 4;
+
+/// Compresses blocks, and keeps its buffers from one to the next.
+pub(super) struct Compressor {
+    method: Method,
+    buffer: Vec<u8>,
+}
+
+enum Method {
+    Null,
+    Deflate(libdeflater::Compressor),
+    Snappy(snap::raw::Encoder),
+    Zstandard,
+}
+
+impl Compressor {
+    /// Prepares a codec. Only deflate has levels, 1 to 9.
+    pub(super) fn new(codec: Codec, level: Option<i32>) -> Result<Self> {
+        if level.is_some_and(|level| codec != Codec::Deflate || !(1..=9).contains(&level)) {
+            let message = "the level of an Avro codec must be 1 to 9, and only deflate has one";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let method = match codec {
+            Codec::Null => Method::Null,
+            Codec::Deflate => {
+                let level = CompressionLvl::new(level.unwrap_or(DEFLATE_LEVEL)).unwrap_or_default();
+                Method::Deflate(libdeflater::Compressor::new(level))
+            }
+            Codec::Snappy => Method::Snappy(snap::raw::Encoder::new()),
+            Codec::Zstandard => Method::Zstandard,
+        };
+        Ok(Self { method, buffer: Vec::new() })
+    }
+
+    /// Compresses a block.
+    pub(super) fn compress<'a>(&'a mut self, raw: &'a [u8]) -> Result<&'a [u8]> {
+        let too_large = |error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::TooLarge, format!("a block cannot be compressed: {error}"))
+        };
+        match &mut self.method {
+            Method::Null => return Ok(raw),
+            Method::Deflate(compressor) => {
+                self.buffer.resize(compressor.deflate_compress_bound(raw.len()), 0);
+                let size = compressor.deflate_compress(raw, &mut self.buffer).map_err(|error| too_large(&error))?;
+                self.buffer.truncate(size);
+            }
+            Method::Snappy(encoder) => {
+                self.buffer.resize(snap::raw::max_compress_len(raw.len()), 0);
+                let size = encoder.compress(raw, &mut self.buffer).map_err(|error| too_large(&error))?;
+                self.buffer.truncate(size);
+                self.buffer.extend_from_slice(&crc32fast::hash(raw).to_be_bytes());
+            }
+            Method::Zstandard => {
+                self.buffer.clear();
+                compress(raw, &mut self.buffer, CompressionLevel::Fastest);
+            }
+        }
+        Ok(&self.buffer)
     }
 }
 

@@ -1,7 +1,8 @@
-"""Avro blocks to Arrow columns: the twin of ``rust/core/src/avro``."""
+"""Avro blocks to Arrow columns and back: the twin of ``rust/core/src/avro``."""
 
 from __future__ import annotations
 
 from deltaberg.kernels.pure.avro.decode import decode_avro
+from deltaberg.kernels.pure.avro.encode import encode_avro
 
-__all__ = ["decode_avro"]
+__all__ = ["decode_avro", "encode_avro"]
