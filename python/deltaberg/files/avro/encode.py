@@ -43,12 +43,12 @@ def write_avro(
     level: int | None = None,
     threads: int = 0,
 ) -> bytes:
-    """Return the bytes of an Avro file that holds the rows of a table.
+    r"""Return the bytes of an Avro file that holds the rows of a table.
 
     Parameters
     ----------
     table
-        The rows. Each field, at any level, has its id as ``PARQUET:field_id``; those that are not nullable are required.
+        The rows. Each field, at any level, has its id as ``PARQUET:field_id``; one that is not nullable is required.
     name
         The name of the record.
     metadata
@@ -72,7 +72,7 @@ def write_avro(
     >>> field = pa.field("n", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "1"})
     >>> data = write_avro(pa.table([[1, 2]], schema=pa.schema([field])), name="row", codec="none")
     >>> data[:4], data.count(data[-16:])
-    (b'Obj\\x01', 2)
+    (b'Obj\x01', 2)
     """
     known = _CODECS.get(codec.lower())
     if known is None:

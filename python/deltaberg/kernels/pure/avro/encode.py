@@ -31,7 +31,7 @@ def encode_avro(
     sync: bytes,
     codec: str,
     level: int | None = None,
-    threads: int = 0,  # noqa: ARG001
+    threads: int = 0,
 ) -> bytes:
     """Encode the rows of batches as an Avro file.
 
@@ -99,7 +99,7 @@ def _compressor(codec: str, level: int | None) -> Callable[[bytes], bytes]:
         raise InvalidArgumentError("the level of an Avro codec must be 1 to 9, and only deflate has one")
     if codec == "deflate":
         return lambda raw: _deflate(raw, level or _DEFLATE_LEVEL)
-    return {"null": bytes, "snappy": _snappy, "zstandard": _zstandard}[codec]
+    return {"snappy": _snappy, "zstandard": _zstandard}.get(codec, bytes)
 
 
 def _deflate(raw: bytes, level: int) -> bytes:
@@ -123,7 +123,7 @@ def _rows(names: Sequence[str], columns: Sequence[_Cells]) -> list[bytes]:
     for row in zip(*columns, strict=True):
         if None in row:
             raise InvalidArgumentError(f"the required field {names[row.index(None)]} is null")
-        rows.append(b"".join(row))  # type: ignore[arg-type]
+        rows.append(b"".join(row))
     return rows
 
 
@@ -196,7 +196,7 @@ def _takes_no_bytes(field: pa.Field) -> bool:
         return False
     if pt.is_struct(kind):
         return all(_takes_no_bytes(child) for child in kind)
-    return pt.is_fixed_size_binary(kind) and kind.byte_width == 0
+    return pt.is_fixed_size_binary(kind) and int(kind.byte_width) == 0
 
 
 def _decimals(name: str, array: pa.Array) -> _Cells:
