@@ -64,7 +64,15 @@ _ROOMS = {
         {"table"},
         {"catalogs"},
     ],
-    "spark": [{"arrays", "hashes", "session", "types"}, {"native"}, {"read"}, {"write"}, {"source"}],
+    "spark": [
+        {"arrays", "hashes", "session", "types"},
+        {"native"},
+        {"read"},
+        {"write"},
+        {"source"},
+        {"columns"},
+        {"tables"},
+    ],
 }
 _LEVELS = {name: level for level, names in enumerate(_LAYERS) for name in names}
 

@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import DataType, Decimal, Fixed, List, Map, Primitive, Struct, arrow_type
 
-__all__ = ["arrow_types", "output_schema", "rows_schema", "spark_schema", "spark_type", "spark_width"]
+__all__ = ["arrow_types", "output_schema", "quoted_name", "rows_schema", "spark_schema", "spark_type", "spark_width"]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
     "boolean": st.BooleanType,
@@ -146,6 +146,17 @@ def rows_schema(schema: st.StructType) -> pa.Schema:
     if len(kinds) != len(schema):
         raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
     return pa.schema(list(kinds.items()))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name of one part as Spark's SQL and its columns take it.
+
+    Examples
+    --------
+    >>> quoted_name("a.b")
+    '`a.b`'
+    """
+    return f"`{name.replace('`', '``')}`"
 
 
 def output_schema(spark: SparkSession, schema: Any) -> st.StructType:

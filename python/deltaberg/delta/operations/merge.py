@@ -223,7 +223,8 @@ class _Merge:
         plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
         memory = JoinMemory(options.memory or _MEMORY)
         made.parameters.update(_parameters(plan))
-        with self.source.store(plan.source_columns, memory, keys) as source:
+        log = table.log
+        with self.source.store(plan.source_columns, memory, keys, log.store, log.root) as source:
             stored = time.monotonic()
             # Rows that match nothing can be anywhere.
             wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))

@@ -23,7 +23,7 @@ from deltaberg.spark.native.computed import computed_parts, file_values
 from deltaberg.spark.native.deleted_words import is_kept
 from deltaberg.spark.native.opening import physical_type
 from deltaberg.spark.native.to_spark_filters import spark_condition
-from deltaberg.spark.types import spark_schema, spark_type
+from deltaberg.spark.types import quoted_name, spark_schema, spark_type
 from deltaberg.table.read.sharing import BoundScan
 
 __all__ = ["NativeFiles", "native_frame"]
@@ -107,7 +107,7 @@ class _Columns:
 
     def _from_file(self, first: Field, rest: Sequence[Field]) -> Column:
         field = self._read[first.name]
-        found, kind = sf.col(_quoted(field.physical_name)), field.type
+        found, kind = sf.col(quoted_name(field.physical_name)), field.type
         for child in rest:
             inner = kind.get(child.name) if isinstance(kind, Struct) else None
             if inner is None:
@@ -159,7 +159,3 @@ def _joined(session: SparkSession, rows: DataFrame, files: NativeFiles, columns:
 def _nullable(found: Column) -> Column:
     """Return a column that is nullable to Spark, as the columns of the arrow road are."""
     return sf.when(found.isNotNull(), found)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

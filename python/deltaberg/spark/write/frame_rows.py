@@ -6,6 +6,10 @@ returned are written in the very task that reads the files and runs the function
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
@@ -14,6 +18,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
+from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
 from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, delete_written, written_of_replies
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec
@@ -61,12 +66,7 @@ class FrameRows:
         StorageError
             The store fails. Files of tasks that had succeeded may be left behind; no version names them.
         """
-        if root.scheme == "memory":
-            raise InvalidArgumentError(
-                "a table in memory exists only in this process",
-                hint="create the table where the executors can write to it",
-                table=str(root),
-            )
+        _check_reachable(root)
         # What does not fit at all is known before Spark starts.
         spec.conformer(self._schema)
         task = WriteTask(spec, store, root, tuple(self._schema.names))
@@ -81,17 +81,42 @@ class FrameRows:
             raise errors[0]
         return pa.concat_tables([spec.no_files(), *tables])
 
+    @contextmanager
+    def staged(self, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:
+        """Have Spark's tasks compute the rows once, and read them on the driver, one batch at a time.
+
+        The rows are stored in the directory of the table, and deleted at the end of the block.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table is in memory, where executors cannot write to it.
+        StorageError
+            The store fails.
+        """
+        _check_reachable(root)
+        task = StageTask(store, root, uuid.uuid4().hex, self._schema)
+        fused = fused_frame(self._frame)
+        try:
+            if fused is None:
+                replies = self._plain().mapInArrow(task, STAGED_SCHEMA).collect()
+            else:
+                replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), STAGED_SCHEMA).collect()
+            errors = written_of_replies((None, row["error"]) for row in replies)[1]
+            if errors:
+                raise errors[0]
+            yield staged_rows(task, [row["name"] for row in replies])
+        finally:
+            delete_staged(task)
+
     def _fused(self, is_partitioned: bool) -> FusedFrame | None:
         """Return how the frame was made, unless its rows must be brought together by partition first."""
         return None if is_partitioned else fused_frame(self._frame)
 
     def _distributed(self, spec: WriteSpec) -> DataFrame:
-        """Bring the rows of a partition together, so that few tasks write files of it.
-
-        The columns of the result have names of our own, since `mapInArrow` fails at names with dots and backticks.
-        """
-        plain = {name.lower(): f"c{number}" for number, name in enumerate(self._frame.columns)}
-        frame = self._frame.toDF(*plain.values())
+        """Bring the rows of a partition together, so that few tasks write files of it."""
+        frame = self._plain()
+        plain = dict(zip((name.lower() for name in self._schema.names), frame.columns, strict=True))
         sources = dict.fromkeys(part.source[0].lower() for part in spec.partition)
         columns = [col(plain[name]) for name in sources if name in plain]
         if not columns:
@@ -100,3 +125,16 @@ class FrameRows:
             return frame.repartition(*columns)
         # Spark splits partitions that are too large for a task, and puts small ones together.
         return frame.hint("rebalance", *columns)
+
+    def _plain(self) -> DataFrame:
+        """Give the columns names of our own, since `mapInArrow` fails at names with dots and backticks."""
+        return self._frame.toDF(*(f"c{number}" for number in range(len(self._schema.names))))
+
+
+def _check_reachable(root: Location) -> None:
+    if root.scheme == "memory":
+        raise InvalidArgumentError(
+            "a table in memory exists only in this process",
+            hint="create the table where the executors can write to it",
+            table=str(root),
+        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -75,7 +75,7 @@ class FusedWriteTask:
     """Reads tasks of a scan, runs a user's function over their rows, and writes what it yields, in one `mapInArrow`."""
 
     read: FusedTask
-    write: WriteTask
+    write: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write what the function yields, and reply which files hold it."""

@@ -15,9 +15,11 @@ from deltaberg.expressions import FALSE, TRUE, Expression, all_of, col
 from deltaberg.schema import Struct, arrow_schema, as_array, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.rewrite.merge import MergePlan, SourceValue
-from deltaberg.table.write import empty_to_null, open_stream
+from deltaberg.table.write import empty_to_null
+from deltaberg.table.write.rows import open_source
 from deltaberg.table.write.stream import small_batches
 
 __all__ = ["MergeSource", "source_filter"]
@@ -32,7 +34,7 @@ class MergeSource:
     Parameters
     ----------
     data
-        Anything that `open_stream` takes, or a table that can be scanned.
+        Anything that `open_source` takes.
     options
         What is allowed when values are converted to the types of tables.
 
@@ -43,13 +45,11 @@ class MergeSource:
     """
 
     def __init__(self, data: Any, options: ConformOptions | None = None) -> None:
-        scan = getattr(data, "scan", None)
-        is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
-        self._reader = open_stream(data.scan() if is_table else data)
+        self._rows = open_source(data)
         #: The columns.
-        self.columns: Struct = table_schema(self._reader.schema)
+        self.columns: Struct = table_schema(self._rows.schema)
         self._options = options
-        self._conformer = Conformer(self._reader.schema, self.columns, options)
+        self._check()
         self._empty_as_null: AbstractSet[str] = frozenset()
 
     def conform(self, columns: Struct, empty_as_null: AbstractSet[str] = frozenset()) -> None:
@@ -69,20 +69,28 @@ class MergeSource:
         SchemaError
             A column has a type that cannot be stored exactly in that of the table.
         """
-        names = {find_column(columns, (name,))[0].name for name in self._reader.schema.names}
+        names = {find_column(columns, (name,))[0].name for name in self._rows.schema.names}
         # Whether a column takes nulls is asked of the rows that are written, which need not be all rows.
         known = Struct(tuple(replace(child, nullable=True) for child in columns if child.name in names))
-        self._conformer = Conformer(self._reader.schema, known, self._options)
         self.columns = known
+        self._check()
         self._empty_as_null = empty_as_null
 
-    def store(self, columns: set[str], memory: JoinMemory, keys: Sequence[str] = ()) -> StoredRows:
+    def _check(self) -> None:
+        """Refuse rows of which it is known before they are read that they do not fit."""
+        Conformer(self._rows.schema, self.columns, self._options)
+
+    def store(
+        self, columns: set[str], memory: JoinMemory, keys: Sequence[str], store: StoreSpec, root: Location
+    ) -> StoredRows:
         """Read the rows, and keep the columns that are used. The others become nulls of the type null.
 
         Parameters
         ----------
         keys
             Columns in which a null is refused.
+        store, root
+            Where Spark stores rows on their way to this machine.
 
         Raises
         ------
@@ -95,21 +103,25 @@ class MergeSource:
         schema = pa.schema([child if child.name in columns else pa.field(child.name, pa.null()) for child in known])
         stored = StoredRows(schema, memory.limit // 4, memory.directory)
         try:
-            for batch in small_batches(self._reader):
-                rows = self._conformer.apply(batch)
-                for number, child in enumerate(known):
-                    if child.name in self._empty_as_null:
-                        rows = rows.set_column(number, child, empty_to_null(rows.column(number)))
-                _check_keys(rows, keys)
-                arrays = [
-                    rows.column(number) if child.name in columns else pa.nulls(rows.num_rows)
-                    for number, child in enumerate(known)
-                ]
-                stored.add(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            with self._rows.staged(store, root) as reader:
+                conformer = Conformer(reader.schema, self.columns, self._options)
+                for batch in small_batches(reader):
+                    stored.add(self._kept(conformer.apply(batch), columns, keys, schema))
         except BaseException:
             stored.close()
             raise
         return stored
+
+    def _kept(self, rows: pa.RecordBatch, columns: set[str], keys: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+        for number, child in enumerate(rows.schema):
+            if child.name in self._empty_as_null:
+                rows = rows.set_column(number, child, empty_to_null(rows.column(number)))
+        _check_keys(rows, keys)
+        arrays = [
+            rows.column(number) if child.name in columns else pa.nulls(rows.num_rows)
+            for number, child in enumerate(rows.schema)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _check_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> None:

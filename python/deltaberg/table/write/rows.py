@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.stream import open_stream
 from deltaberg.table.write.write import Progress, write_files
 
-__all__ = ["Rows", "open_rows"]
+__all__ = ["Rows", "SourceRows", "open_rows", "open_source"]
 
 
 @runtime_checkable
@@ -42,6 +45,28 @@ class Rows(Protocol):
         ...
 
 
+@runtime_checkable
+class SourceRows(Protocol):
+    """Rows that this process reads once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        ...
+
+    def staged(self, store: StoreSpec, root: Location) -> AbstractContextManager[pa.RecordBatchReader]:
+        """Return a block in which the rows can be read, once.
+
+        Parameters
+        ----------
+        store
+            Opens the store of the table.
+        root
+            The directory of the table, where Spark stores the rows on their way.
+        """
+        ...
+
+
 class _LocalRows:
     """Rows of a stream, which are written by this process."""
 
@@ -57,6 +82,11 @@ class _LocalRows:
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Write the rows to new data files."""
         return write_files(self._reader, spec, store.open(root), root.path, progress=self._progress)
+
+    @contextmanager
+    def staged(self, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:  # noqa: ARG002
+        """Return the stream as it is."""
+        yield self._reader
 
     def road(self, is_partitioned: bool) -> str:  # noqa: ARG002 - a stream has one road
         """Return ``local``."""
@@ -92,6 +122,24 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
 
         return FrameRows(data)
     return _LocalRows(open_stream(data), progress)
+
+
+def open_source(data: Any) -> SourceRows:
+    """Return the rows of some data, for a reader on this machine. The data is what `open_rows` takes, or a table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is nothing of this kind.
+    UnsupportedFeatureError
+        If a column of a Spark DataFrame has a type that cannot be written.
+    """
+    scan = getattr(data, "scan", None)
+    is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
+    rows = open_rows(data.scan() if is_table else data)
+    if not isinstance(rows, SourceRows):
+        raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be read here")
+    return rows
 
 
 def _is_spark_frame(data: Any) -> bool:

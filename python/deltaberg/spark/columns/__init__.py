@@ -1,0 +1,7 @@
+"""Columns of PySpark as SQL text, which the library evaluates by itself."""
+
+from __future__ import annotations
+
+from deltaberg.spark.columns.sql_text import column_text, is_column
+
+__all__ = ["column_text", "is_column"]

@@ -1,0 +1,49 @@
+"""The SQL text of a condition or value that is given as text or as a Column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.spark.columns.build import SqlText
+from deltaberg.spark.columns.classic import classic_value
+from deltaberg.spark.columns.connect import connect_value
+from deltaberg.spark.session import SessionFacts
+
+__all__ = ["column_text", "is_column"]
+
+
+def is_column(given: object) -> bool:
+    """Return whether an object is a Column of PySpark, of a classic session or of Spark Connect."""
+    return isinstance(given, Column) or type(given).__module__.startswith("pyspark.sql.connect.column")
+
+
+def column_text(given: Any, facts: SessionFacts) -> str:
+    """Return a condition or value as SQL text.
+
+    Parameters
+    ----------
+    given
+        SQL text, or a Column without columns of a certain DataFrame: ``col("id")``, not ``frame["id"]``.
+    facts
+        The session that the Column belongs to.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is neither.
+    UnsupportedExpressionError
+        A part of the Column has no exact SQL text, such as a window, an aggregate of distinct values or a function of
+        Python.
+    """
+    if isinstance(given, str):
+        return given
+    if not is_column(given):
+        raise InvalidArgumentError(
+            f"{given!r} is neither SQL text nor a Column", hint='pass "id > 5" or col("id") > 5, and literals by lit()'
+        )
+    plan = getattr(given, "to_plan", None)
+    found = classic_value(given) if plan is None else connect_value(plan(getattr(facts.session, "client", None)))
+    return found.text if isinstance(found, SqlText) else str(found)

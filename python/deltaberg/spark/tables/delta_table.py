@@ -1,0 +1,315 @@
+"""A Delta table with the methods of ``delta.tables.DeltaTable``, so that code for delta-spark runs without its jar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from deltaberg.convert import convert_to_delta
+from deltaberg.delta.operations.create import log_of
+from deltaberg.delta.operations.protocols import features_of_properties
+from deltaberg.delta.table import DeltaTable as Table
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.schema import ColumnName
+from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.tables.builder import DeltaTableBuilder
+from deltaberg.spark.tables.frames import detail_frame, history_frame
+from deltaberg.spark.tables.merge import DeltaMergeBuilder
+from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
+from deltaberg.spark.tables.texts import own_text, texts_of
+from deltaberg.spark.types import output_schema, rows_schema
+from deltaberg.storage import StoreOptions, parse_location
+from deltaberg.table import CommitResult, OpenOptions
+
+__all__ = ["DeltaTable"]
+
+_PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
+
+
+class DeltaTable:
+    """A Delta table, by the words of delta-spark. Every call sees the newest version of the table.
+
+    Conditions and values are SQL text or Columns. They are evaluated by deltaberg, as Spark does in its ANSI mode, and
+    not by the session. Columns may contain whatever has SQL text: names, literals, operators, casts and functions, but
+    no columns of a certain DataFrame (``frame["id"]``), windows or functions of Python.
+
+    Examples
+    --------
+    ::
+
+        from deltaberg.spark import DeltaTable
+
+        table = DeltaTable.forPath(spark, "/data/orders")
+        table.delete("day < DATE '2020-01-01'")
+        table.alias("t").merge(updates.alias("u"), "t.id = u.id").whenMatchedUpdateAll().execute()
+    """
+
+    def __init__(self, spark: SparkSession, table: Table, alias: str | None = None) -> None:
+        self._facts = SessionFacts.of(spark)
+        self._spark = spark
+        self._table = table
+        self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self._table.location!r})"
+
+    @classmethod
+    def forPath(
+        cls,
+        sparkSession: SparkSession,
+        path: str,
+        hadoopConf: Mapping[str, str] | None = None,
+        *,
+        storage_options: StoreOptions | None = None,
+    ) -> DeltaTable:
+        """Open the table in a directory.
+
+        Parameters
+        ----------
+        sparkSession
+            A session, either classic or of Spark Connect.
+        path
+            The directory: a local path, or the URL of an object store.
+        hadoopConf, storage_options
+            Options of the store, as for `deltaberg.open_table`. The settings of the session are not looked at.
+
+        Raises
+        ------
+        TableNotFoundError
+            There is no Delta table.
+        """
+        SessionFacts.of(sparkSession)
+        return cls(sparkSession, Table(path, storage_options=_store_options(hadoopConf, storage_options)))
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
+        """Refuse: tables have no names without a catalog of Spark.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            Always.
+        """
+        raise UnsupportedFeatureError(
+            f"the table {tableOrViewName} is of a catalog of Spark, which this library does not ask",
+            hint="open the table by its path: DeltaTable.forPath(spark, path)",
+        )
+
+    @classmethod
+    def isDeltaTable(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        *,
+        storage_options: StoreOptions | None = None,
+    ) -> bool:
+        """Return whether a directory is that of a Delta table.
+
+        Parameters
+        ----------
+        identifier
+            The directory.
+        storage_options
+            Options of the store, as for `forPath`.
+        """
+        SessionFacts.of(sparkSession)
+        log = log_of(parse_location(identifier), OpenOptions(storage_options=storage_options))
+        return log.storage.has_objects(log.root.join("_delta_log").path)
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to create a table; `DeltaTableBuilder.execute` fails if there is one."""
+        return cls._builder(sparkSession, "error")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to create a table, unless there is one, which is then left as it is."""
+        return cls._builder(sparkSession, "ignore")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to replace the rows, columns and properties of a table that is there."""
+        return cls._builder(sparkSession, "must replace")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
+        """Begin to create a table, or to replace the one that is there."""
+        return cls._builder(sparkSession, "replace")
+
+    @classmethod
+    def _builder(cls, session: SparkSession | None, if_exists: str) -> DeltaTableBuilder[DeltaTable]:
+        spark = SparkSession.getActiveSession() if session is None else session
+        facts = SessionFacts.of(spark)
+        return DeltaTableBuilder(facts, if_exists, lambda table: cls(facts.session, table))
+
+    @classmethod
+    def convertToDelta(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: str | StructType | None = None,
+        collectStats: bool = True,
+        *,
+        storage_options: StoreOptions | None = None,
+    ) -> DeltaTable:
+        """Make a Delta table of the Parquet files in a directory; see `deltaberg.convert_to_delta`.
+
+        Parameters
+        ----------
+        identifier
+            The directory, as ``parquet.`path```.
+        partitionSchema
+            The columns that the directories are named by, as DDL text or a StructType.
+        collectStats
+            Record statistics of the footers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The identifier is of another kind.
+        """
+        SessionFacts.of(sparkSession)
+        found = _PARQUET.fullmatch(identifier)
+        if found is None:
+            raise InvalidArgumentError(f"{identifier} names no directory", hint="pass parquet.`/path/of/the/directory`")
+        path = found[1].replace("``", "`")
+        columns = None if partitionSchema is None else rows_schema(output_schema(sparkSession, partitionSchema))
+        convert_to_delta(path, partition_by=columns, collect_stats=collectStats, storage_options=storage_options)
+        return cls.forPath(sparkSession, path, storage_options=storage_options)
+
+    def toDF(self) -> DataFrame:
+        """Return the rows of the newest version, under the alias if there is one."""
+        frame: DataFrame = self._newest().scan().to_spark(self._spark)
+        return frame if self._alias is None else frame.alias(self._alias)
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """Return the table under a name by which conditions and values can qualify its columns."""
+        return DeltaTable(self._spark, self._table, aliasName)
+
+    def delete(self, condition: Any = None) -> CommitResult:
+        """Delete the rows that match a condition, all rows by default; see `deltaberg.DeltaTable.delete`."""
+        return self._newest().delete(None if condition is None else self._text(condition))
+
+    def update(self, condition: Any = None, set: Mapping[str, Any] | None = None) -> CommitResult:
+        """Give the rows that match a condition new values; see `deltaberg.DeltaTable.update`.
+
+        Parameters
+        ----------
+        condition
+            The condition; None for all rows.
+        set
+            The new values by column, as SQL text or Columns.
+        """
+        values: dict[ColumnName, Any] = {
+            own_text(name, self._alias): own_text(text, self._alias)
+            for name, text in texts_of(set, "set", self._facts).items()
+        }
+        return self._newest().update(values, None if condition is None else self._text(condition))
+
+    def merge(self, source: DataFrame, condition: Any) -> DeltaMergeBuilder:
+        """Begin a merge of the rows of a DataFrame into the table.
+
+        The source is computed once, by Spark's tasks; the driver reads it in bounded memory, finds the rows that match,
+        and writes. Its alias qualifies its columns: ``updates.alias("u")``. Without aliases the names are ``target``
+        and ``source``.
+
+        Parameters
+        ----------
+        source
+            The rows to merge.
+        condition
+            Which rows match, as SQL text or a Column.
+        """
+        return DeltaMergeBuilder(self._facts, self._newest, self._alias, source, condition)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """Return the commits, newest first, in the columns of delta-spark."""
+        return history_frame(self._spark, self._newest().history(limit))
+
+    def detail(self) -> DataFrame:
+        """Return one row that describes the table, in the columns of delta-spark."""
+        return detail_frame(self._spark, self._newest())
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Have the table support all features that protocol versions imply. Nothing is ever taken away.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such version.
+        """
+        wanted = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
+        table = self._newest()
+        if not features_of_properties(wanted)[0] <= table.features:
+            table.alter().set(wanted).commit()
+
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Have the table support a feature.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The feature is unknown, or is not written by this library.
+        """
+        table = self._newest()
+        if featureName not in table.features:
+            table.alter().set({f"delta.feature.{featureName}": "supported"}).commit()
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Begin to put small files together."""
+        return DeltaOptimizeBuilder(self._facts, self._newest)
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse("dropFeatureSupport", "drop the feature with another client")
+
+    def generate(self, mode: str) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse(f"generate({mode!r})", "readers of manifests are served by DeltaTable.scan().files()")
+
+    def vacuum(self, retentionHours: float | None = None) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse("vacuum", "vacuum the table with another client; deltaberg writes nothing that would confuse it")
+
+    def restoreToVersion(self, version: int) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse(
+            "restoreToVersion",
+            f"read the version by open_table(path, version={version}), and overwrite the table with it",
+        )
+
+    def restoreToTimestamp(self, timestamp: str) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse(
+            "restoreToTimestamp",
+            f"read the version by open_table(path, timestamp={timestamp!r}), and overwrite the table with it",
+        )
+
+    def clone(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self._refuse("clone", "write the rows to a new table by write_table(path, table.toDF())")
+
+    def cloneAtVersion(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self.clone()
+
+    def cloneAtTimestamp(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse: see `UnsupportedFeatureError`."""
+        self.clone()
+
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        raise UnsupportedFeatureError(f"{what} is not supported yet", hint=hint, table=self._table.location)
+
+    def _newest(self) -> Table:
+        return self._table.refresh()
+
+    def _text(self, condition: Any) -> str:
+        return own_text(texts_of({"condition": condition}, "condition", self._facts)["condition"], self._alias)
+
+
+def _store_options(hadoop: Mapping[str, str] | None, given: StoreOptions | None) -> StoreOptions | None:
+    return {**(hadoop or {}), **(given or {})} or None

@@ -1,0 +1,122 @@
+"""Conditions and values of callers as SQL text, and the aliases that qualify columns in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from deltaberg.errors import ExpressionError, InvalidArgumentError
+from deltaberg.expressions import Value, parse_value
+from deltaberg.expressions.values.tree import ColumnValue
+from deltaberg.spark.columns import column_text
+from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.types import quoted_name
+
+__all__ = ["own_text", "source_alias", "texts_of"]
+
+
+def texts_of(values: Mapping[str, Any] | None, what: str, facts: SessionFacts) -> dict[str, str]:
+    """Return the new values of columns as SQL text by name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They are no mapping of names to SQL text or Columns.
+    UnsupportedExpressionError
+        A Column has no SQL text.
+    """
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise InvalidArgumentError(
+            f"{what} is not a mapping of names of columns", hint=f'pass {what}={{"price": "price * 2"}}'
+        )
+    return {name: column_text(value, facts) for name, value in values.items()}
+
+
+def own_text(text: str, alias: str | None) -> str:
+    """Return SQL text on the columns of one table without the alias of the table.
+
+    Examples
+    --------
+    >>> own_text("t.id > 5 and name = 't.id'", "t")
+    "((id > 5) AND (name = 't.id'))"
+    """
+    if alias is None:
+        return text
+    value = parse_value(text)
+    found = _without_alias(value, alias.lower())
+    return text if found is value or found == value else str(found)
+
+
+def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
+    """Return the alias of a DataFrame that qualifies columns in SQL text; ``source`` if nothing does.
+
+    Spark says whether a qualifier is the alias of the frame. A DataFrame does not tell its alias by itself.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Spark knows several qualifiers, or one that is also the name of a column.
+    """
+    qualifiers = {
+        path[0].lower(): path[0]
+        for text in texts
+        for path in _paths(text)
+        if len(path) > 1 and path[0].lower() != target.lower()
+    }
+    found = [name for name in qualifiers.values() if _is_alias(frame, name)]
+    if len(found) > 1 or (found and found[0].lower() in (name.lower() for name in frame.columns)):
+        raise InvalidArgumentError(
+            f"it is not clear what {', '.join(found)} stands for", hint='give the source one alias: updates.alias("u")'
+        )
+    if found:
+        return found[0]
+    return "source" if target.lower() != "source" else "updates"
+
+
+def _is_alias(frame: DataFrame, name: str) -> bool:
+    try:
+        return frame.select(f"{quoted_name(name)}.*").columns == frame.columns
+    except AnalysisException:
+        return False
+
+
+def _paths(text: str) -> Iterator[tuple[str, ...]]:
+    try:
+        yield from _column_paths(parse_value(text))
+    except ExpressionError:
+        # The verb that gets the text reports it.
+        return
+
+
+def _column_paths(value: Value) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, ColumnValue):
+        yield value.path
+    for part in _parts(value):
+        yield from _column_paths(part)
+
+
+def _parts(value: Value) -> Iterator[Value]:
+    for _, found in _members(value):
+        yield from (part for part in (found if isinstance(found, tuple) else (found,)) if isinstance(part, Value))
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    return ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+
+
+def _without_alias(value: Value, alias: str) -> Value:
+    if isinstance(value, ColumnValue):
+        is_qualified = len(value.path) > 1 and value.path[0].lower() == alias
+        return ColumnValue(value.path[1:]) if is_qualified else value
+    changed: dict[str, Any] = {}
+    for name, found in _members(value):
+        if isinstance(found, Value):
+            changed[name] = _without_alias(found, alias)
+        elif isinstance(found, tuple) and any(isinstance(part, Value) for part in found):
+            changed[name] = tuple(_without_alias(part, alias) for part in found)
+    copied: Value = dataclasses.replace(cast("Any", value), **changed)
+    return copied

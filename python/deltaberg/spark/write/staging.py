@@ -1,0 +1,121 @@
+"""Rows of a Spark DataFrame that the driver reads, once and in bounded memory, such as the source of a merge.
+
+Spark's tasks store them as Arrow streams beside the files of the table, in the one place that both sides reach. The
+driver reads these files one after another, and deletes them. What a crash leaves behind, vacuum finds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltaberg.errors import DeltabergError, StorageError
+from deltaberg.schema import Struct, arrow_schema
+from deltaberg.schema.conform import Conformer
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.storage import Location, StoreSpec
+
+__all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "staged_rows"]
+
+#: What a task replies, as DDL: the name of a file, or the error that it met.
+STAGED_SCHEMA = "name string, error binary"
+#: Bytes of rows in a file, which a task holds in memory until they are written.
+_FILE = 32 << 20
+_REPLY = pa.schema([("name", pa.string()), ("error", pa.binary())])
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """Stores the rows of a task inside `mapInArrow`.
+
+    Parameters
+    ----------
+    store
+        Opens the store of the table.
+    root
+        The directory of the table.
+    token
+        What the names of all files begin with.
+    schema
+        The columns, in the order in which they arrive.
+    """
+
+    store: StoreSpec
+    root: Location
+    token: str
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Store the rows, and reply with the name of each file.
+
+        Errors that another attempt would meet again are part of the reply. If the store fails, Spark tries again.
+        """
+        try:
+            for number, rows in enumerate(_streams(self._conformed(batches), arrow_schema(self.columns))):
+                name = f"{self.token}-{uuid.uuid4()}-{number:05}.arrow"
+                self.store.open(self.root).put(self.root.join(name).path, rows)
+                yield _reply(name=name)
+        except StorageError:
+            raise
+        except DeltabergError as error:
+            yield _reply(error=pickle.dumps(error))
+
+    @property
+    def columns(self) -> Struct:
+        """The columns as table types."""
+        return table_schema(self.schema)
+
+    def _conformed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Bring batches to one schema: timestamps arrive in the zone of the session, and text with any offsets."""
+        conformer, found = None, None
+        for batch in batches:
+            rows = batch.rename_columns(self.schema.names)
+            if conformer is None or rows.schema != found:
+                conformer, found = Conformer(rows.schema, self.columns), rows.schema
+            if rows.num_rows:
+                yield conformer.apply(rows)
+
+
+def _streams(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
+    """Return batches as Arrow streams, each of which is large enough for a file of its own."""
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    for first in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema, options=options) as writer:
+            for batch in itertools.chain([first], batches):
+                writer.write_batch(batch)
+                if sink.tell() >= _FILE:
+                    break
+        yield sink.getvalue().to_pybytes()
+
+
+def staged_rows(task: StageTask, names: Iterable[str]) -> pa.RecordBatchReader:
+    """Return the rows of the files that tasks replied, one batch at a time."""
+    store = task.store.open(task.root)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for name in names:
+            with store.open(task.root.join(name).path) as file, pa.ipc.open_stream(file) as stream:
+                yield from stream
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(task.columns), batches())
+
+
+def delete_staged(task: StageTask) -> None:
+    """Delete the files of all attempts of all tasks, as far as the store allows it."""
+    with suppress(StorageError):
+        store = task.store.open(task.root)
+        place = task.root.path
+        listed = (meta.path for meta in store.list_from(place, task.token))
+        # Names come in order, so that those with the token are the first ones.
+        store.delete_many(itertools.takewhile(lambda path: path.rpartition("/")[2].startswith(task.token), listed))
+
+
+def _reply(name: str | None = None, error: bytes | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([name], pa.string()), pa.array([error], pa.binary())], schema=_REPLY)

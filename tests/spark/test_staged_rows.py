@@ -1,0 +1,113 @@
+"""Rows of a Spark DataFrame on their way to the driver, by tasks that run in this process."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as st
+
+from deltaberg import DeltaTable, create_table, open_table, write_table
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
+from deltaberg.spark import FrameRows
+from deltaberg.spark.write import staging
+from tests.support.canon import canonical_lines
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
+
+_Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class _Frame:
+    """A DataFrame whose tasks run here: each of them twice, as speculative ones do, and the first reply is lost."""
+
+    def __init__(self, parts: list[list[pa.RecordBatch]], schema: st.StructType) -> None:
+        self.sparkSession = self
+        self.schema = schema
+        self._parts = parts
+        self._replies: list[dict[str, Any]] = []
+
+    def createDataFrame(self, *_: object) -> None:  # noqa: N802
+        """Exist, as sessions are known by it."""
+
+    def toDF(self, *names: str) -> _Frame:  # noqa: N802
+        self._parts = [[batch.rename_columns(list(names)) for batch in part] for part in self._parts]
+        return self
+
+    def mapInArrow(self, task: _Task, _: str) -> _Frame:  # noqa: N802
+        sent: _Task = pickle.loads(pickle.dumps(task))
+        for part in self._parts:
+            list(sent(iter(part)))
+            self._replies += [row for reply in sent(iter(part)) for row in reply.to_pylist()]
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        return self._replies
+
+
+def _frame(*parts: pa.Table, schema: str = "id bigint, `a.b` string") -> FrameRows:
+    columns = [column.strip().split(" ") for column in schema.split(",")]
+    kinds = {"bigint": st.LongType(), "string": st.StringType(), "timestamp": st.TimestampType()}
+    fields = [st.StructField(name.strip("`"), kinds[kind]) for name, kind in columns]
+    return FrameRows(_Frame([part.to_batches() for part in parts], st.StructType(fields)))  # type: ignore[arg-type]
+
+
+def _rows(*ids: int, text: str = "new") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "a.b": [f"{text} {number}" for number in ids]})
+
+
+def _table(root: Path) -> DeltaTable:
+    write_table(root, _rows(1, 2, 3, text="old"))
+    return open_table(root, "delta")
+
+
+def _left(root: Path) -> list[str]:
+    return [
+        path.name for path in root.iterdir() if path.suffix not in (".parquet", "") and not path.name.startswith(".")
+    ]
+
+
+def test_a_frame_is_merged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tasks stored twice counts once, and nothing of it stays."""
+    monkeypatch.setattr(staging, "_FILE", 1)
+    table = _table(tmp_path)
+    parts = pa.concat_tables([_rows(2), _rows(7)]), _rows(), _rows(8)
+    merge = table.merge(_frame(*parts), "target.id = source.id")
+    result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert (result.metrics["numSourceRows"], result.metrics["numTargetRowsUpdated"]) == (3, 1)
+    expected = pa.concat_tables([_rows(1, 3, text="old"), _rows(2, 7, 8)])
+    assert canonical_lines(table.scan().to_arrow()) == canonical_lines(expected)
+    assert table.upsert(_frame(_rows(8, text="again"), _rows(9)), "id").metrics["numTargetRowsInserted"] == 1
+    assert table.scan("id = 8").to_arrow()["a.b"].to_pylist() == ["again 8"]
+    assert table.upsert(_frame(_rows()), "id").committed is False
+    assert not _left(tmp_path)
+
+
+def test_a_frame_that_cannot_be_merged_leaves_nothing(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    with pytest.raises(ConstraintViolationError, match="key"):
+        table.upsert(_frame(_rows(7), _rows(7)), "id")
+    with pytest.raises(ConstraintViolationError, match="several rows"):
+        table.merge(_frame(_rows(2), _rows(2)), "target.id = source.id").when_matched_update_all().execute()
+    with pytest.raises(SchemaError):
+        table.upsert(_frame(_rows(7), schema="id bigint, other string"), "id")
+    wrong = pa.table({"id": ["x"], "a.b": ["y"]})
+    with pytest.raises(SchemaError, match="cannot be written"):
+        table.upsert(_frame(_rows(7), wrong), "id")
+    assert (table.refresh().version, _left(tmp_path)) == (0, [])
+    memory = create_table("memory://staged/rows", pa.schema([("id", pa.int64()), ("a.b", pa.string())]))
+    with pytest.raises(InvalidArgumentError, match="only in this process"):
+        memory.upsert(_frame(_rows(7)), "id")
+
+
+def test_timestamps_arrive_in_the_zone_of_the_session(tmp_path: Path) -> None:
+    instants = pa.array([1_000_000, None], pa.timestamp("us", "UTC"))
+    write_table(tmp_path, pa.table({"id": [1, 2], "at": pa.nulls(2, instants.type)}))
+    table = open_table(tmp_path, "delta")
+    sent = pa.table({"id": [1, 2], "at": instants.cast(pa.timestamp("us", "Asia/Kolkata"))})
+    table.upsert(_frame(sent, schema="id bigint, at timestamp"), "id")
+    assert table.scan().to_arrow().sort_by("id")["at"].combine_chunks() == instants
