@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import DeltaTable, create_table, write_table
+from deltaberg import DeltaTable, convert_to_delta, create_table, write_table
 from deltaberg.errors import CommitConflictError, TableExistsError
 from tests.storage.conftest import Bucket
 from tests.support.rows import ids_of
@@ -34,6 +35,18 @@ def _use(url: str, options: dict[str, str] | None) -> DeltaTable:
     return found
 
 
+def _change_rows(table: DeltaTable) -> None:
+    """Change rows by deletion vectors, by copy on write and by a merge, and put the files together."""
+    table.alter().set({"delta.enableDeletionVectors": "true"}).commit()
+    assert table.append(pa.table({"id": [6, 7], "p": ["c", "c"], "x": [6.0, 7.0]})).added_files == 1
+    assert table.delete("id = 7").metrics["numDeletionVectorsAdded"] == 1
+    table.update({"x": "x + 1"}, "id = 6", strategy="copy-on-write")
+    table.upsert(pa.table({"id": [1, 8], "p": ["a", "c"], "x": [1.0, 8.0]}), "id")
+    assert table.compact().removed_files > 0
+    rows = {row["id"]: row["x"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {1: 1.0, 3: None, 4: None, 5: 1.5, 6: 7.0, 8: 8.0}
+
+
 def test_a_bucket(s3: Bucket) -> None:
     """No file is left of the write that lost, and deltalake reads the table."""
     found = _use(f"{s3.url}/a table", s3.options)
@@ -43,7 +56,21 @@ def test_a_bucket(s3: Bucket) -> None:
     assert theirs.version() == found.version
     rows = pa.table(theirs.to_pyarrow_table())
     assert sorted(rows["id"].to_pylist()) == [1, 3, 4, 5]
+    _change_rows(found)
+    assert DeltaTable(f"{s3.url}/a table", storage_options=s3.options).version == found.version
+
+
+def test_a_directory_of_a_bucket_becomes_a_table(s3: Bucket) -> None:
+    """No file is copied or moved."""
+    for part in ("a", "b"):
+        data = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [1, 2]}), data)
+        s3.store().put(f"files/p={part}/rows.parquet", data.getvalue().to_pybytes())
+    done = convert_to_delta(f"{s3.url}/files", partition_by={"p": "string"}, storage_options=s3.options)
+    assert done.added_files == 2
+    found = DeltaTable(f"{s3.url}/files", storage_options=s3.options)
+    assert found.scan(filter="p = 'b'").to_arrow().to_pylist() == [{"id": 1, "p": "b"}, {"id": 2, "p": "b"}]
 
 
 def test_memory() -> None:
-    _use("memory:///written/t", None)
+    _change_rows(_use("memory:///written/t", None))
