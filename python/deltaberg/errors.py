@@ -297,7 +297,7 @@ class UnsupportedExpressionError(ExpressionError, NotImplementedError):
 
 
 class EvaluationError(DeltabergError, ArithmeticError):
-    """A value cannot be computed for a row: a number overflows, a divisor is zero, a text is no number."""
+    """A value cannot be computed for a row: a number overflows, a divisor is zero, a text is not a number."""
 
 
 class InvalidArgumentError(DeltabergError, ValueError):

@@ -250,7 +250,7 @@ def update(
     strategy: str | None,
     message: str | None,
 ) -> None:
-    """Give rows of a Delta table new values in some columns."""
+    """Set columns of rows of a Delta table to new values."""
     opened = _open(table, storage_option)
     assigned: dict[Any, str] = dict(values)
     with progress(f"updating {opened.location}"):

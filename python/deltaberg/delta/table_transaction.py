@@ -93,7 +93,7 @@ class TableTransaction(Transaction):
     def update(
         self, set: Mapping[ColumnName, Any], where: Condition | None = None, *, strategy: str | None = None
     ) -> None:
-        """Give the rows that match a condition new values, including rows that the transaction has written.
+        """Set columns of the rows that match a condition, including rows that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.update`. On a table that
         records a change data feed, it must be the only operation on rows.

@@ -356,7 +356,7 @@ class WritableTable:
         user_metadata: str | None = None,
         unsafe_single_writer: bool = False,
     ) -> CommitResult:
-        """Give the rows that match a condition new values in some columns.
+        """Set columns of the rows that match a condition to new values.
 
         All values are computed from the rows as they were. If the property ``delta.enableDeletionVectors`` is true,
         deletion vectors hide the old rows, and new files hold the new ones. Otherwise files with such rows are written

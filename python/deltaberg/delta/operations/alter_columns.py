@@ -163,7 +163,7 @@ def _deepest_field(schema: Struct, path: tuple[Field, ...]) -> int:
 
 
 def map_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None:
-    """Give the fields of a struct ids, and their names as physical names, at every depth."""
+    """Assign ids to the fields of a struct at every depth, and their names as physical names."""
     for field in fields:
         numbers.highest += 1
         metadata = dict(field.get("metadata") or {})

@@ -27,7 +27,7 @@ def update_rows(
     *,
     strategy: str | None = None,
 ) -> None:
-    """Give rows new values that match a condition, or all rows, unless the progress of the transaction is recorded.
+    """Set columns of the rows that match a condition, or of all rows, unless the transaction's progress is recorded.
 
     Parameters
     ----------

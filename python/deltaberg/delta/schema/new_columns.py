@@ -45,7 +45,7 @@ _Path = tuple[str, ...]
 
 
 class ColumnNumbers:
-    """Gives columns their ids and physical names.
+    """Assigns ids and physical names to columns.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class SchemaDocument:
         return _named(self.fields(*path[:-1]), path)
 
     def set_type(self, kind: str, *path: str) -> None:
-        """Give a field of a struct, or what is inside a list or a map, a type without parts.
+        """Set the type of a field of a struct, or of what is inside a list or a map, to one without parts.
 
         Raises
         ------

@@ -153,7 +153,7 @@ def bind_value(
             path = () if column is None else split_name(column)
             node = context.assign(node, target, path) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
-            raise UnsupportedExpressionError("an interval is no value of a column")
+            raise UnsupportedExpressionError("an interval cannot be the value of a column")
     except RecursionError:
         raise ExpressionError("the expression is nested too deeply") from None
     except DeltabergError as error:

@@ -1,4 +1,4 @@
-"""Casts from text and to text, as in Spark's ANSI mode: text that is no value of the type fails.
+"""Casts from text and to text, as in Spark's ANSI mode: text that is not a value of the type fails.
 
 Text in its plain form is read by Arrow. All other forms that Spark accepts are read once for each distinct text.
 """

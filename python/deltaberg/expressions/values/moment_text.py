@@ -27,7 +27,7 @@ _PLAIN = ("yyyy", "-", "MM", "-", "dd", " ", "HH", ":", "mm", ":", "ss", FRACTIO
 
 
 def moment_text(readings: pa.Array, parts: Sequence[str]) -> pa.Array:
-    """Return readings as text. What is no part of a pattern is written as it is."""
+    """Return readings as text. Text that is not part of the pattern is written as it is."""
     micros = readings.cast(pa.int64())
     days, time = floor_divide(micros, DAY_MICROS), time_of_day(readings)
     return pc.binary_join_element_wise(*(_written(part, days, time) for part in parts), "", null_handling="emit_null")

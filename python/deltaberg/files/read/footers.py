@@ -2,7 +2,7 @@
 
 Footers are read of files that other libraries wrote. What they say of a column is left out where it may be wrong:
 
-- a bound that is NaN is no bound, since other values were compared with it;
+- a bound that is NaN is not a bound, since other values were compared with it;
 - how many values are NaN is never known, since writers leave them out of bounds in silence;
 - a bound of the whole file needs one of every row group that has values;
 - days and instants of a file that counted them by the hybrid Julian calendar have no bounds.
@@ -82,7 +82,7 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
     Raises
     ------
     CorruptDataFileError
-        The file is no Parquet file, or its footer contradicts itself.
+        The file is not a Parquet file, or its footer contradicts itself.
     SchemaError
         It has a column of a type that no table can hold.
     """
@@ -97,7 +97,7 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptDataFileError(
             f"it is not a Parquet file, or damaged: {first_line(error)}",
-            hint="move away what is no data; names that begin with _ or . are ignored",
+            hint="move away files that hold no data; names that begin with _ or . are ignored",
             file=path,
         ) from error
 

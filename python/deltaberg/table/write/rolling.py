@@ -106,7 +106,7 @@ class PartitionWriter:
         return self._open is not None or bool(self.written)
 
     def take_waiting(self) -> list[pa.RecordBatch]:
-        """Give back the rows that wait, which are then not written here."""
+        """Return the waiting rows, which are then not written here."""
         waiting, self._waiting, self.held = self._waiting, [], 0
         return waiting
 
