@@ -152,6 +152,49 @@ def test_rows_are_updated(root: Path) -> None:
     assert rows == [(1, 2), (12, 3), (13, 3)]
 
 
+def test_rows_are_upserted(root: Path, tmp_path: Path) -> None:
+    file = _file(tmp_path, "csv", _rows(1, 2, region="south"))
+    options = ["--key", "id", "--txn", "app=1", "-m", "from a file"]
+    (found,) = json_lines("upsert", root, file, *options)
+    metrics = found["metrics"]
+    assert (found["version"], metrics["numTargetRowsUpdated"], metrics["numTargetRowsInserted"]) == (2, 1, 1)
+    (again,) = json_lines("upsert", root, file, *options)
+    assert (again["version"], again["committed"]) == (2, False)
+    (found,) = json_lines("upsert", root, _file(tmp_path, "jsonl", _rows(2, 3)), "-k", "id", "--no-update")
+    assert (found["metrics"]["numTargetRowsUpdated"], found["metrics"]["numTargetRowsInserted"]) == (0, 1)
+    json_lines("upsert", root, _file(tmp_path, "parquet", _rows(3, 4, region="west")), "-k", "id", "--no-insert")
+    rows = {row["id"]: row["region"] for row in DeltaTable(root).scan().to_arrow().to_pylist()}
+    assert rows == {1: "south", 2: "south", 3: "west"}
+    for wrong in (["--no-update", "--no-insert", "-k", "id"], []):
+        assert call("upsert", root, file, *wrong).exit_code == 2
+
+
+def test_rows_are_merged(root: Path, tmp_path: Path) -> None:
+    DeltaTable(root).append(_rows(2, 3, 4))
+    file = _file(tmp_path, "csv", _rows(1, 2, 5, 6, region="south"))
+    clauses = [
+        "--delete",
+        "source.id = 1",
+        "--set",
+        "region=concat(source.region, '!')",
+        "--set-where",
+        "target.id < 9",
+    ]
+    clauses += ["--insert", "--insert-where", "source.id < 6", "--delete-missing", "--delete-missing-where", "id = 3"]
+    (found,) = json_lines("merge", root, file, "--on", "target.id = source.id", *clauses)
+    metrics = found["metrics"]
+    assert [metrics[f"numTargetRows{name}"] for name in ("Deleted", "Updated", "Inserted")] == [2, 1, 1]
+    rows = {row["id"]: row["region"] for row in DeltaTable(root).scan().to_arrow().to_pylist()}
+    assert rows == {2: "south!", 4: "north", 5: "south"}
+    printed("merge", root, file, "--on", "target.id = source.id", "--set-all", "--delete-missing")
+    assert {row["id"]: row["region"] for row in DeltaTable(root).scan().to_arrow().to_pylist()} == {
+        2: "south",
+        5: "south",
+    }
+    for wrong in (["--set-all", "--set", "id=1"], ["--insert-where", "true"], []):
+        assert call("merge", root, file, "--on", "true", *wrong).exit_code == 2
+
+
 def test_a_directory_is_converted(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "d" / f"n={number}").mkdir(parents=True)

@@ -25,6 +25,8 @@ COMMANDS = {
     "overwrite": "writes",
     "delete": "writes",
     "update": "writes",
+    "upsert": "merges",
+    "merge": "merges",
     "convert": "writes",
     "alter": "changes",
     "checkpoint": "changes",

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from deltaberg import DeltaTable
     from deltaberg.delta.table_transaction import TableTransaction
 
-__all__ = ["append", "convert", "create", "delete", "overwrite", "update"]
+__all__ = [
+    "append",
+    "convert",
+    "create",
+    "delete",
+    "open_delta",
+    "overwrite",
+    "progress_of",
+    "row_command",
+    "strategy_option",
+    "update",
+]
 
 _MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
 _FORMAT = click.option(
@@ -26,7 +37,17 @@ _FORMAT = click.option(
 )
 
 
-def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
+def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that says whether files are written anew."""
+    return click.option(
+        "--strategy",
+        type=click.Choice(("merge-on-read", "copy-on-write")),
+        help="By deletion vectors, or by writing files anew; by default as the table says.",
+    )(function)
+
+
+def open_delta(location: str, storage_option: dict[str, str]) -> DeltaTable:
+    """Open a Delta table, and show that."""
     with progress(f"opening {location}"):
         from deltaberg.api import open_table
 
@@ -76,7 +97,7 @@ def create(
         print_facts([("table", made.location), ("version", made.version)])
 
 
-def _row_command(function: Callable[..., None]) -> click.Command:
+def row_command(function: Callable[..., None]) -> click.Command:
     """Turn a function of files and their rows into a command."""
     for option in reversed(
         (
@@ -101,7 +122,7 @@ def _transaction(
     with (
         row_progress(f"{doing} {table.location}", total) as tell,
         table.transaction(
-            txn=None if txn is None else _progress_of(txn),
+            txn=None if txn is None else progress_of(txn),
             user_metadata=message,
             progress=lambda done: tell(done.rows, done.files),
         ) as transaction,
@@ -109,14 +130,15 @@ def _transaction(
         yield transaction
 
 
-def _progress_of(text: str) -> tuple[str, int]:
+def progress_of(text: str) -> tuple[str, int]:
+    """Return the application and the version of an option ``--txn``."""
     application, _, version = text.rpartition("=")
     if not application or not version.isdigit():
         raise click.BadParameter("it is not of the form APP=VERSION", param_hint="--txn")
     return application, int(version)
 
 
-@_row_command
+@row_command
 def append(  # noqa: PLR0913
     *,
     table: str,
@@ -130,7 +152,7 @@ def append(  # noqa: PLR0913
     message: str | None,
 ) -> None:
     """Append the rows of files to a Delta table, as one commit."""
-    opened = _open(table, storage_option)
+    opened = open_delta(table, storage_option)
     rows = open_row_files(files, format, opened.arrow_schema)
     with _transaction(opened, "appending to", rows.rows, txn, message) as transaction:
         transaction.append(rows.reader, schema_mode="merge" if merge_schema else None, timezone=timezone)
@@ -138,7 +160,7 @@ def append(  # noqa: PLR0913
     print_result(opened.location, result, as_json)
 
 
-@_row_command
+@row_command
 @click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
@@ -162,7 +184,7 @@ def overwrite(  # noqa: PLR0913
     """Replace rows of a Delta table by those of files, as one commit."""
     if merge_schema and replace_schema:
         raise click.UsageError("--merge-schema and --replace-schema exclude each other")
-    opened = _open(table, storage_option)
+    opened = open_delta(table, storage_option)
     rows = open_row_files(files, format, None if replace_schema else opened.arrow_schema)
     with _transaction(opened, "overwriting", rows.rows, txn, message) as transaction:
         mode = "merge" if merge_schema else "overwrite" if replace_schema else None
@@ -198,11 +220,7 @@ def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
 
 @write_command
 @click.argument("where", metavar="SQL")
-@click.option(
-    "--strategy",
-    type=click.Choice(("merge-on-read", "copy-on-write")),
-    help="By deletion vectors, or by writing files anew; by default as the table says.",
-)
+@strategy_option
 @click.option("--dry-run", is_flag=True, help="Count the rows that match, and change nothing.")
 @_MESSAGE
 def delete(
@@ -215,7 +233,7 @@ def delete(
     message: str | None,
 ) -> None:
     """Delete the rows of a Delta table for which a condition is true."""
-    opened = _open(table, storage_option)
+    opened = open_delta(table, storage_option)
     with progress(f"deleting from {opened.location}"):
         if dry_run:
             print_plan(opened.location, _matching(opened, where), as_json)
@@ -235,11 +253,7 @@ def delete(
     help="A column, and its new value as SQL; may be repeated.",
 )
 @click.option("--where", "-w", metavar="SQL", help="Only the rows for which this condition is true.")
-@click.option(
-    "--strategy",
-    type=click.Choice(("merge-on-read", "copy-on-write")),
-    help="By deletion vectors, or by writing files anew; by default as the table says.",
-)
+@strategy_option
 @_MESSAGE
 def update(
     table: str,
@@ -251,7 +265,7 @@ def update(
     message: str | None,
 ) -> None:
     """Set columns of rows of a Delta table to new values."""
-    opened = _open(table, storage_option)
+    opened = open_delta(table, storage_option)
     assigned: dict[Any, str] = dict(values)
     with progress(f"updating {opened.location}"):
         result = opened.update(assigned, where, strategy=strategy, user_metadata=message)
