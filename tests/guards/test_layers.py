@@ -61,6 +61,7 @@ _ROOMS = {
         {"scan"},
         {"inspect"},
         {"validate"},
+        {"transaction"},
         {"table"},
         {"catalogs"},
     ],

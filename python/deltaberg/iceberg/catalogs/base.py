@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -187,3 +188,7 @@ class LocatedPointer:
         if known is not None and known.file == file:
             return known
         return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
+
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002
+        """Refuse: commits to the catalog are not built yet."""
+        raise UnsupportedFeatureError("tables of this catalog cannot be written to", feature="commit")

@@ -13,6 +13,7 @@ from deltaberg.errors import (
     StorageError,
     TableNotFoundError,
     UnsafePathError,
+    UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.base import (
     Identifier,
@@ -26,6 +27,7 @@ from deltaberg.iceberg.catalogs.base import (
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
+from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.json_members import members, objects, optional, required, strings, text
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
@@ -228,6 +230,10 @@ class RestPointer:
         loaded = loaded_table(metadata, file, self._catalog.store_of(self._levels, found), self._map)
         self._last = (loaded, answer.headers.get("ETag"))
         return loaded
+
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002
+        """Refuse: commits to the catalog are not built yet."""
+        raise UnsupportedFeatureError("tables of this catalog cannot be written to", feature="commit")
 
 
 def _without_nulls(values: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 
-__all__ = ["MetadataPlace", "find_metadata", "is_metadata_file"]
+__all__ = ["METADATA_DIRECTORY", "VERSION_HINT", "MetadataPlace", "find_metadata", "is_metadata_file"]
 
 METADATA_DIRECTORY = "metadata"
-_HINT = "version-hint.text"
+VERSION_HINT = "version-hint.text"
 _NAME = re.compile(
     r"(?:v(?P<number>[0-9]{1,18})|(?P<counter>[0-9]{1,18})-[^/\x00-\x1f]{0,180}?)(?:\.gz)?\.metadata\.json(?:\.gz)?"
 )
@@ -69,7 +69,7 @@ def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
     """Follow the version hint, and walk up from it to the newest version."""
     storage = store.open(directory)
     try:
-        hint = storage.get(directory.join(_HINT).path).decode(errors="replace").strip()
+        hint = storage.get(directory.join(VERSION_HINT).path).decode(errors="replace").strip()
     except ObjectNotFoundError:
         return None
     version = _VERSION.fullmatch(hint)

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from deltaberg.errors import DeltabergError
-from deltaberg.iceberg.location.find_metadata import find_metadata
-from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.metadata_file import read_metadata
-from deltaberg.storage import Location, ObjectMeta, StoreSpec
+from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.iceberg.location.committer import Committer
+from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
+from deltaberg.iceberg.location.find_metadata import find_metadata, is_metadata_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.storage import Location, StoreSpec
 
 __all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
-
-
-@dataclass(frozen=True)
-class LoadedTable:
-    """The metadata of a table, its file, the directory of the table, and what opens its stores.
-
-    ``meta`` is what the store said about the file, if the file was found by its name: a table that was dropped and
-    created again can have another file of the same name.
-    """
-
-    metadata: TableMetadata
-    file: Location
-    root: Location
-    store: StoreSpec = field(default_factory=StoreSpec)
-    meta: ObjectMeta | None = None
 
 
 @runtime_checkable
@@ -35,6 +21,21 @@ class TablePointer(Protocol):
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Return the newest metadata; ``known`` itself, without reading it again, if it still is the newest."""
+        ...
+
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
+        """Return what commits changes to the table.
+
+        Parameters
+        ----------
+        unsafe_single_writer
+            Write also where a store cannot keep two writers from overwriting one another.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the table cannot be written to by this pointer.
+        """
         ...
 
 
@@ -52,11 +53,12 @@ class FilePointer:
             return known
         return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store, place.meta)
 
-
-def load_file(file: Location, store: StoreSpec) -> TableMetadata:
-    """Read a metadata file."""
-    data = store.open(file).get(file.path)
-    try:
-        return read_metadata(data)
-    except DeltabergError as error:
-        raise error.with_context(file=str(file)) from None
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
+        """Return what commits to the directory. A single metadata file is a state of the past."""
+        if is_metadata_file(self.location):
+            raise UnsupportedFeatureError(
+                "a table that is opened by one of its metadata files cannot be written to",
+                hint="open it by its directory, or load it from its catalog",
+                file=str(self.location),
+            )
+        return DirectoryCommitter(self.location, self.store, unsafe_single_writer)

@@ -1,0 +1,156 @@
+"""What commits changes of a table, whatever keeps the pointer to its newest metadata: a directory or a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from deltaberg.errors import DeltabergError
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.requirements import Requirement
+from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
+from deltaberg.storage import PutResult
+from deltaberg.table import Fate
+
+__all__ = ["Attempt", "Committer", "Proposal", "Trace", "fate_by_snapshots", "is_applied"]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change that fits on top of the newest metadata of a table.
+
+    Parameters
+    ----------
+    base
+        That metadata; for a table that is to be created, the one that `Committer.stage` returned.
+    updates, requirements
+        What is changed, and what must still hold.
+    snapshot_id
+        The snapshot that the updates add, which is the same in every attempt; None if they add none.
+    is_new
+        Whether the table is to be created.
+    now_ms
+        The time in milliseconds since 1970.
+    """
+
+    base: LoadedTable
+    updates: tuple[Update, ...]
+    requirements: tuple[Requirement, ...]
+    snapshot_id: int | None
+    is_new: bool
+    now_ms: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What later metadata still shows of a commit.
+
+    Parameters
+    ----------
+    snapshot_id
+        The snapshot that the commit added, if it added one.
+    file
+        The name of the metadata file that it wrote; None where that is not known.
+    updated_ms
+        The time of the last change in that file.
+    """
+
+    snapshot_id: int | None
+    file: str | None
+    updated_ms: int | None
+
+    def is_in(self, metadata: TableMetadata) -> bool:
+        """Return whether metadata that is read after the commit shows it."""
+        if self.snapshot_id is not None and (
+            self.snapshot_id in metadata.snapshots
+            or any(entry.snapshot_id == self.snapshot_id for entry in metadata.snapshot_log)
+        ):
+            return True
+        return any(
+            entry.metadata_file.rpartition("/")[2] == self.file and entry.timestamp_ms == self.updated_ms
+            for entry in metadata.metadata_log
+        )
+
+
+def fate_by_snapshots(proposal: Proposal, newest: TableMetadata) -> Fate:
+    """Return what newer metadata tells of a proposal that it does not show.
+
+    Each snapshot takes the next sequence number, so it is lost where another one has taken that. Where nobody has, it
+    has not landed; since its id stays the same, an attempt that arrives late cannot land beside a later one. Version 1
+    has no sequence numbers: there, it has not landed if none of the snapshots before it was expired.
+    """
+    own = next((update.snapshot for update in proposal.updates if isinstance(update, AddSnapshot)), None)
+    if own is None:
+        return Fate.HIDDEN
+    snapshots = newest.snapshots.values()
+    if newest.format_version == 1:
+        return Fate.LOST if proposal.base.metadata.snapshots.keys() <= newest.snapshots.keys() else Fate.HIDDEN
+    if newest.last_sequence_number == proposal.base.metadata.last_sequence_number:
+        return Fate.LOST
+    return Fate.LOST if any(found.sequence_number == own.sequence_number for found in snapshots) else Fate.HIDDEN
+
+
+def is_applied(updates: Iterable[Update], metadata: TableMetadata) -> bool:
+    """Return whether changes would leave metadata as it is, because they were made to it already."""
+    moment = metadata.last_updated_ms
+    try:
+        found = apply_updates(metadata.raw, tuple(updates), now_ms=moment)
+    except DeltabergError:
+        return False
+    return found == apply_updates(metadata.raw, (), now_ms=moment)
+
+
+class Attempt(Protocol):
+    """One attempt to commit a proposal, whose bytes are built once."""
+
+    @property
+    def trace(self) -> Trace:
+        """What later metadata shows of the attempt."""
+        ...
+
+    def send(self) -> PutResult:
+        """Send the change. Repeated calls send the same bytes.
+
+        Raises
+        ------
+        StorageError
+            If surely nothing was changed.
+        """
+        ...
+
+    def confirm(self) -> Fate:
+        """Return what became of a change that was accepted."""
+        ...
+
+    def look(self) -> Fate:
+        """Return what became of a change for which there was another answer, or none."""
+        ...
+
+    def discard(self) -> None:
+        """Delete what the attempt has written. It is called only where it is known that the attempt is lost."""
+        ...
+
+    def finish(self) -> tuple[LoadedTable, list[str]]:
+        """Return the table as it was committed, and what failed after the commit, a sentence each."""
+        ...
+
+
+class Committer(Protocol):
+    """Commits changes to one table."""
+
+    def load(self) -> LoadedTable | None:
+        """Return the newest metadata, to commit on top of it; None if there is no table."""
+        ...
+
+    def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
+        """Return a table that is to be created with this metadata, so that files can be written for it.
+
+        Nobody sees the table yet. A catalog may change its location and its properties.
+        """
+        ...
+
+    def attempt(self, proposal: Proposal) -> Attempt:
+        """Build what is sent for a proposal."""
+        ...

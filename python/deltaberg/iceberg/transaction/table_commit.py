@@ -1,0 +1,243 @@
+"""Committing updates: made for the newest metadata, sent, and made again where another commit came first."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.requirements import AssertCreate, Requirement, check_requirements, requirements_of
+from deltaberg.iceberg.metadata.updates import Update
+from deltaberg.storage import PutResult
+from deltaberg.table import CommitPolicy, Fate, commit_change
+
+__all__ = ["Committed", "Make", "commit_policy", "commit_table", "find_commit"]
+
+#: Makes the changes that fit on top of metadata, with what must still hold; None if nothing is left to do. Without
+#: requirements, those of the reference implementation are derived from the changes.
+Make: TypeAlias = "Callable[[TableMetadata], tuple[Sequence[Update], Sequence[Requirement] | None] | None]"
+
+#: Properties of a table, and the defaults that the specification's reference gives them.
+_RETRIES = ("commit.retry.num-retries", 4)
+_FIRST_WAIT = ("commit.retry.min-wait-ms", 100)
+_LONGEST_WAIT = ("commit.retry.max-wait-ms", 60_000)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The effect of a commit.
+
+    Parameters
+    ----------
+    loaded
+        The table as it was committed; where nothing was to be done, the newest one.
+    committed
+        Whether there is a new commit.
+    token
+        What finds the commit later.
+    retries, seconds
+        How often the change was made again, and how long it took.
+    warnings
+        What failed after the commit, a sentence each. The commit stands all the same.
+    """
+
+    loaded: LoadedTable
+    committed: bool
+    token: str
+    retries: int
+    seconds: float
+    warnings: tuple[str, ...]
+
+
+def commit_policy(properties: Mapping[str, str]) -> CommitPolicy:
+    """Return how long a commit to a table is tried.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a property is not a whole number.
+    """
+    first, longest = _number(properties, *_FIRST_WAIT) / 1000, _number(properties, *_LONGEST_WAIT) / 1000
+    return CommitPolicy(retries=_number(properties, *_RETRIES), pause=first, longest_pause=max(first, longest))
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise InvalidArgumentError(f"the property {name} must be a whole number, not {text!r:.40}")
+    return int(text)
+
+
+def commit_table(
+    committer: Committer,
+    make: Make,
+    *,
+    snapshot_id: int | None = None,
+    staged: LoadedTable | None = None,
+    policy: CommitPolicy | None = None,
+) -> Committed:
+    """Commit changes to a table, or create it.
+
+    Parameters
+    ----------
+    committer
+        What commits to the table.
+    make
+        Makes the changes for metadata. It is called for every attempt, with the newest metadata, and has to raise
+        `CommitConflictError` if the change does not fit on top of that.
+    snapshot_id
+        The snapshot that the changes add. It has to be the same one in every attempt: by it, an attempt that landed
+        without an answer is told from the commits of others.
+    staged
+        A table that is to be created, as `Committer.stage` returned it; ``make`` is called with its metadata.
+    policy
+        How long the commit is tried; by default, as the properties of the table say.
+
+    Raises
+    ------
+    CommitConflictError
+        What landed meanwhile does not allow the change, or other writers were faster every time.
+    CommitUnknownError
+        It cannot be settled whether the change landed. ``context["token"]`` finds the commit later.
+    TableExistsError
+        If a table is to be created where there is one.
+    TableNotFoundError
+        If there is no table.
+    """
+    started = time.monotonic()
+    change = _TableChange(committer, make, snapshot_id, staged)
+    base = staged or change.newest()
+    chosen = policy or commit_policy(base.metadata.properties)
+    change.now = chosen.now
+    retries = commit_change(change, chosen)
+    loaded, warnings = change.finish()
+    return Committed(loaded, change.is_committed, change.token, retries, time.monotonic() - started, tuple(warnings))
+
+
+@dataclass
+class _TableChange:
+    """A change of a table, as the commit loop sees it."""
+
+    committer: Committer
+    make: Make
+    snapshot_id: int | None
+    staged: LoadedTable | None
+    now: Callable[[], int] = field(default=CommitPolicy().now, init=False)
+    token: str = field(default="", init=False)
+    is_committed: bool = field(default=False, init=False)
+    _known: LoadedTable | None = field(default=None, init=False)
+    _attempt: Attempt | None = field(default=None, init=False)
+    _traces: list[Trace] = field(default_factory=list, init=False)
+
+    def newest(self) -> LoadedTable:
+        """Return the newest metadata, which the first attempt uses."""
+        found = self.committer.load()
+        if found is None:
+            raise TableNotFoundError("there is no table")
+        self._known = found
+        return found
+
+    def prepare(self) -> bool:
+        """Make the change for the newest metadata, unless an earlier attempt turns out to have landed."""
+        self._attempt = None
+        base = self._base()
+        if base is None:
+            return False
+        made = self.make(base.metadata)
+        if made is None or (not made[0] and self.staged is None):
+            return False
+        updates, given = made
+        if self.staged is not None:
+            requirements: list[Requirement] = [AssertCreate()]
+        else:
+            requirements = requirements_of(base.metadata, updates) if given is None else list(given)
+            check_requirements(base.metadata, requirements)
+        is_new = self.staged is not None
+        proposal = Proposal(base, tuple(updates), tuple(requirements), self.snapshot_id, is_new, self.now())
+        self._attempt = self.committer.attempt(proposal)
+        trace = self._attempt.trace
+        self._traces.append(trace)
+        # A file of a directory has a name that files of other attempts can have too.
+        self.token = str(self.snapshot_id) if self.snapshot_id is not None else f"{trace.file}@{trace.updated_ms}"
+        return True
+
+    def _base(self) -> LoadedTable | None:
+        """Return what to build on; None if an earlier attempt has landed."""
+        known = self._known if not self._traces else None
+        found = known or self.committer.load()
+        self._known = found
+        if self.staged is None:
+            if found is None:
+                raise TableNotFoundError("the table does not exist any more")
+        elif found is None:
+            return self.staged
+        elif not self._traces or found.metadata.table_uuid != self.staged.metadata.table_uuid:
+            raise TableExistsError("there is a table already", table=str(found.root))
+        else:
+            # Nobody else creates a table with this id.
+            self.is_committed = True
+            return None
+        if any(trace.is_in(found.metadata) for trace in self._traces):
+            self.is_committed = True
+            return None
+        return found
+
+    def _sent(self) -> Attempt:
+        if self._attempt is None:
+            raise AssertionError("prepare comes first")
+        return self._attempt
+
+    def send(self) -> PutResult:
+        """Send what was prepared."""
+        return self._sent().send()
+
+    def confirm(self) -> Fate:
+        """Return what became of a change that was accepted."""
+        return self._settle(self._sent().confirm())
+
+    def look(self) -> Fate:
+        """Return what became of a change for which there was another answer, or none."""
+        return self._settle(self._sent().look())
+
+    def _settle(self, fate: Fate) -> Fate:
+        self.is_committed = fate is Fate.OURS
+        if fate is Fate.LOST:
+            self._sent().discard()
+        return fate
+
+    def finish(self) -> tuple[LoadedTable, list[str]]:
+        """Return the table after the commit, and what failed after it."""
+        if self.is_committed and self._attempt is not None:
+            return self._attempt.finish()
+        return self._known or self.newest(), []
+
+
+def find_commit(committer: Committer, token: str) -> LoadedTable | None:
+    """Return the table if its newest metadata shows a commit; None if it does not.
+
+    A commit is shown as long as its snapshot is not expired and rolled back, or its metadata file is in the log.
+
+    Parameters
+    ----------
+    token
+        What `CommitUnknownError` or `Committed` named.
+    """
+    loaded = committer.load()
+    if loaded is None:
+        return None
+    name, separator, millis = token.rpartition("@")
+    if separator and millis.isdigit():
+        trace = Trace(None, name, int(millis))
+        own = (loaded.file.path.rpartition("/")[2], loaded.metadata.last_updated_ms)
+        is_ours = own == (name, int(millis))
+    elif token.isdigit():
+        trace, is_ours = Trace(int(token), None, None), False
+    else:
+        raise InvalidArgumentError(f"{token!r:.80} is not the token of a commit to an Iceberg table")
+    return loaded if is_ours or trace.is_in(loaded.metadata) else None
