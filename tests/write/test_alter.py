@@ -179,7 +179,7 @@ def test_clustering_columns(tmp_path: Path) -> None:
         ),
         (lambda alter: alter.set({"delta.columnMapping.mode": "id"}), UnsupportedFeatureError, "from name to id"),
         (lambda alter: alter.set({"delta.columnMapping.mode": "none"}), UnsupportedFeatureError, "from name to none"),
-        (lambda alter: alter.set({"delta.enableRowTracking": "true"}), UnsupportedFeatureError, "row tracking"),
+        (lambda alter: alter.drop_feature("columnMapping"), UnsupportedFeatureError, "cutting off the history"),
         (lambda alter: alter.unset("nope"), InvalidArgumentError, "no property nope"),
         (lambda alter: alter.unset("delta.columnMapping.maxColumnId"), InvalidArgumentError, "kept by the library"),
         (lambda alter: alter.unset("delta.columnMapping.mode"), UnsupportedFeatureError, "cannot be taken back"),
