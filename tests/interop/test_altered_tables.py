@@ -134,3 +134,22 @@ def test_features_that_are_dropped(judge: Judge, tmp_path: Path) -> None:
     judge.sql(f"INSERT INTO delta.`{root}` VALUES (-1)")
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [-1, 1]
     assert judge.sql(f"DESCRIBE HISTORY delta.`{root}`")["operation"].to_pylist()[1:3] == ["ALTER TABLE", "ALTER TABLE"]
+
+
+def test_fields_in_lists_and_maps(judge: Judge, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    inner = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    columns = pa.schema([("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+    table = create_table(root, columns, properties={"delta.columnMapping.mode": "name"})
+    table.append(pa.Table.from_pylist([{"l": [{"x": 1, "y": "a"}], "m": [("k", {"x": 2, "y": "b"})]}], columns))
+    altered = table.alter().add("l.element.z", pa.int32(), first=True).rename("l.element.x", "renamed")
+    altered.drop("m.value.y").add("m.value.n", pa.string()).comment("m.value.n", "new").commit()
+    row = {"l": [{"z": 1, "renamed": 2, "y": "c"}], "m": [("q", {"x": 3, "n": "d"})]}
+    table.append(pa.Table.from_pylist([row], table.arrow_schema))
+    query = f"SELECT * FROM delta.`{root}`"
+    same(table.scan().to_arrow(), judge.sql(query))
+    judge.sql(f"ALTER TABLE delta.`{root}` ADD COLUMNS (l.element.w INT)")
+    judge.sql(f"INSERT INTO delta.`{root}` {query.replace('*', 'l, m')}")
+    found = DeltaTable(root, validate=True).scan().to_arrow()
+    assert found.num_rows == 4
+    same(found, judge.sql(query))

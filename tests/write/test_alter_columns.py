@@ -192,3 +192,60 @@ def test_types_stay_unless_widening_is_enabled(tmp_path: Path) -> None:
         table.alter().widen("a", pa.int64())
     table.alter().set(_WIDENING).widen("a", pa.int64()).commit()
     assert "typeWidening" in table.features
+
+
+_NESTED = pa.schema(
+    [
+        ("l", pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))),
+        ("m", pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.int64())])))]))),
+    ]
+)
+
+
+def test_fields_in_lists_and_maps(tmp_path: Path) -> None:
+    """Old rows keep their values under new names, and lack what was added or dropped."""
+    table = create_table(tmp_path / "t", _NESTED, properties={"delta.columnMapping.mode": "name"})
+    row = {"l": [{"x": 1, "y": "a"}, None], "m": [("k", {"a": [{"b": 2, "c": 3}]})]}
+    table.append(pa.Table.from_pylist([row], _NESTED))
+    altered = table.alter().add("l.element.z", pa.list_(pa.struct([("w", pa.int8())])), comment="new", first=True)
+    altered = altered.rename("l.element.x", "renamed").drop("m.value.a.element.b").add("m.value.d", pa.int32())
+    altered.move("L.element.Y", after="z").comment("m.value.a.element.c", "a number").commit()
+    table = DeltaTable(tmp_path / "t", validate=True)
+    old = {
+        "l": [{"z": None, "y": "a", "renamed": 1}, None],
+        "m": [("k", {"a": [{"c": 3}], "d": None})],
+    }
+    assert table.scan().to_arrow().to_pylist() == [old]
+    fields = _fields(tmp_path / "t", 2)
+    inner = fields[1]["type"]["valueType"]["fields"][0]["type"]["elementType"]["fields"]
+    assert [one["metadata"]["comment"] for one in inner] == ["a number"]
+    added = fields[0]["type"]["elementType"]["fields"][0]
+    numbers = [added["metadata"]["delta.columnMapping.id"]]
+    numbers += [one["metadata"]["delta.columnMapping.id"] for one in added["type"]["elementType"]["fields"]]
+    assert numbers == [8, 9]
+    assert table.metadata.configuration["delta.columnMapping.maxColumnId"] == "10"
+    new = {"l": [{"z": [{"w": 1}], "y": "b", "renamed": 2}], "m": [("q", {"a": [], "d": 4})]}
+    table.append(pa.Table.from_pylist([new], table.arrow_schema))
+    rows = DeltaTable(tmp_path / "t", validate=True).scan().to_arrow().to_pylist()
+    assert sorted(rows, key=str) == sorted([old, new], key=str)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda alter: alter.rename("l.element", "e"), ColumnNotFoundError, "only columns and fields"),
+        (lambda alter: alter.drop("m.key"), ColumnNotFoundError, "only columns and fields"),
+        (lambda alter: alter.move("m.value", first=True), ColumnNotFoundError, "only columns and fields"),
+        (lambda alter: alter.comment("l.element", "x"), ColumnNotFoundError, "only columns and fields"),
+        (lambda alter: alter.drop_not_null("m.value"), ColumnNotFoundError, "only columns and fields"),
+        (lambda alter: alter.rename("l.element.x", "Y"), SchemaError, "'y' already"),
+        (lambda alter: alter.add("m.value.A", pa.int8()), SchemaError, "'a' already"),
+        (lambda alter: alter.add("l.x", pa.int8()), SchemaError, "no column 'l.x'|only be added"),
+        (lambda alter: alter.drop("m.value.a"), SchemaError, "last field of a struct"),
+        (lambda alter: alter.drop("l.x"), ColumnNotFoundError, "element lead into l"),
+    ],
+)
+def test_what_is_refused_in_lists_and_maps(tmp_path: Path, change: Any, error: type[Exception], message: str) -> None:
+    table = create_table(tmp_path / "t", _NESTED, properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(error, match=message):
+        change(table.alter())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,10 @@ import pyarrow as pa
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.operations.alter_columns import (
     allow_nulls,
+    fields_of,
     insert_field,
     move_field,
+    nested_column,
     set_comment,
     widen_field,
 )
@@ -23,8 +25,8 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, che
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
 from deltaberg.table import CommitResult
 
@@ -80,7 +82,8 @@ class Alteration(PropertyAlteration):
         Parameters
         ----------
         name
-            The name of the new column; dots lead into structs.
+            The name of the new column. Dots lead into structs, and ``element``, ``key`` and ``value`` into lists and
+            maps, as in all changes of columns.
         type
             Its Arrow type.
         comment
@@ -107,10 +110,14 @@ class Alteration(PropertyAlteration):
                 column=join_name((*above, last)),
             )
         table = self.snapshot
-        parent = self._fields_at(above)
+        parent = nested_column(table.schema, tuple(above)) if above else ()
         siblings = table.schema if not parent else parent[-1].type
         if not isinstance(siblings, Struct):
-            raise SchemaError("a field can only be added to a struct", column=join_name(above))
+            raise SchemaError(
+                "a field can only be added to a struct",
+                hint="element, key and value lead into lists and maps",
+                column=join_name(above),
+            )
         _check_new_name(siblings, last)
         metadata = {} if comment is None else {b"comment": comment.encode()}
         new = table_field(pa.field(last, type, metadata=metadata), (*above, last))
@@ -136,11 +143,9 @@ class Alteration(PropertyAlteration):
             There is no such column, or there is one of the new name.
         """
         self._need_mapping("renamed")
-        path = find_column(self.snapshot.schema, name)
+        path = nested_column(self.snapshot.schema, name)
+        siblings = fields_of(self.snapshot.schema, path[:-1])
         refuse_referenced(self.snapshot, path, "renamed")
-        siblings = self.snapshot.schema if len(path) == 1 else path[-2].type
-        if not isinstance(siblings, Struct):
-            raise ColumnNotFoundError("only columns and fields of structs have names", column=str(name))
         others = Struct(tuple(field for field in siblings if field is not path[-1]))
         _check_new_name(others, to)
         document = self._document()
@@ -164,7 +169,8 @@ class Alteration(PropertyAlteration):
         """
         self._need_mapping("dropped")
         table = self.snapshot
-        path = find_column(table.schema, name)
+        path = nested_column(table.schema, name)
+        fields_of(table.schema, path[:-1])
         shown = join_name([field.name for field in path])
         if path[0] in table.partition_fields:
             raise SchemaError("a column that partitions the table cannot be dropped", column=shown)
@@ -291,9 +297,6 @@ class Alteration(PropertyAlteration):
 
     def _document(self) -> SchemaDocument:
         return SchemaDocument(self.snapshot.metadata.schema_string or "")
-
-    def _fields_at(self, path: Sequence[str]) -> tuple[Field, ...]:
-        return find_column(self.snapshot.schema, tuple(path)) if path else ()
 
     def _numbers(self) -> ColumnNumbers | None:
         return ColumnNumbers.of(self.snapshot.mapping_mode, self.snapshot.metadata.configuration)

@@ -5,6 +5,7 @@ Delta protocol, "Schema Serialization Format", "Column Mapping" and "Type Wideni
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.delta.operations.protocols import features_of_schema
@@ -15,7 +16,16 @@ from deltaberg.delta.schema.type_changes import is_widening, record_type_change
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
 
-__all__ = ["allow_nulls", "insert_field", "map_fields", "move_field", "set_comment", "widen_field"]
+__all__ = [
+    "allow_nulls",
+    "fields_of",
+    "insert_field",
+    "map_fields",
+    "move_field",
+    "nested_column",
+    "set_comment",
+    "widen_field",
+]
 
 _COMMENT = "comment"
 
@@ -62,18 +72,20 @@ def move_field(document: SchemaDocument, schema: Struct, name: ColumnName, after
     """
     if after is None and not first:
         raise InvalidArgumentError("a column is moved behind another one, or to the front", hint="pass after or first")
-    names = [field.name for field in find_column(schema, name)]
-    known = schema if len(names) == 1 else find_column(schema, tuple(names[:-1]))[-1].type
+    path = nested_column(schema, name)
+    known, names = fields_of(schema, path[:-1]), [field.name for field in path]
     siblings = document.fields(*names[:-1])
     moved = document.field(*names)
     others = [field for field in siblings if field is not moved]
-    insert_field(others, moved, known if isinstance(known, Struct) else Struct(), after, first)
+    insert_field(others, moved, known, after, first)
     siblings[:] = others
 
 
 def set_comment(document: SchemaDocument, schema: Struct, name: ColumnName, text: str | None) -> None:
     """Set the comment of a column, or of a field of a struct; None removes it."""
-    field = document.field(*(part.name for part in find_column(schema, name)))
+    path = nested_column(schema, name)
+    fields_of(schema, path[:-1])
+    field = document.field(*(part.name for part in path))
     metadata = dict(field.get("metadata") or {})
     if text is None:
         metadata.pop(_COMMENT, None)
@@ -90,7 +102,8 @@ def allow_nulls(document: SchemaDocument, schema: Struct, name: ColumnName) -> N
     SchemaError
         It may be null already.
     """
-    path = find_column(schema, name)
+    path = nested_column(schema, name)
+    fields_of(schema, path[:-1])
     if path[-1].nullable:
         raise SchemaError("the column may be null already", column=join_name([part.name for part in path]))
     document.field(*(part.name for part in path))["nullable"] = True
@@ -111,7 +124,7 @@ def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, want
     ColumnNotFoundError
         There is no such column.
     """
-    path = _nested_column(schema, name)
+    path = nested_column(schema, name)
     old, new = str(path[-1].type), str(wanted)
     names = [field.name for field in path]
     if old == new or not is_widening(old, new):
@@ -128,8 +141,20 @@ def widen_field(document: SchemaDocument, schema: Struct, name: ColumnName, want
     return features_of_schema(Struct((Field("new", wanted),)))
 
 
-def _nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
-    """Return the fields from the root to a column, which may be inside lists and maps."""
+def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
+    """Return the fields from the root to a column, which may be inside lists and maps.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+
+    Examples
+    --------
+    >>> schema = Struct((Field("a", List(Field("element", Struct((Field("x", Primitive("long")),))))),))
+    >>> [field.name for field in nested_column(schema, "a.element.X")]
+    ['a', 'element', 'x']
+    """
     if isinstance(name, str) and schema.get(name) is not None:
         return find_column(schema, name)
     parts = split_name(name)
@@ -143,12 +168,29 @@ def _nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
             if isinstance(inside, Map):
                 parents = {"key": inside.key, "value": inside.value}
             if part not in parents:
-                shown = join_name(parts[:depth])
-                raise ColumnNotFoundError(f"there is no column {shown!r}", column=shown)
+                shown, names = join_name(parts[:depth]), sorted(parents)
+                hint = f"{' and '.join(names)} lead into {join_name(parts[: depth - 1])}" if names else None
+                raise ColumnNotFoundError(f"there is no column {shown!r}", hint=hint, column=shown)
             found = parents[part]
         path.append(found)
         inside = found.type
     return tuple(path)
+
+
+def fields_of(schema: Struct, path: Sequence[Field]) -> Struct:
+    """Return the struct at a path: the schema itself if the path is empty.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no struct, but a list, a map, or a value without parts.
+    """
+    found = path[-1].type if path else schema
+    if not isinstance(found, Struct):
+        raise ColumnNotFoundError(
+            "only columns and fields of structs have names", column=join_name([field.name for field in path])
+        )
+    return found
 
 
 def _deepest_field(schema: Struct, path: tuple[Field, ...]) -> int:
