@@ -92,8 +92,8 @@ CLAIMS = Claims(
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
             # Manifests and manifest lists.
             *(f"ICE-AVRO-{number:02}" for number in (*range(1, 11), 12)),
-            *(f"ICE-MAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 11, 13, 14, 15, 21, 24)),
-            *(f"ICE-SEQ-{number:02}" for number in (2, 3, 8)),
+            *(f"ICE-MAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 14, 15, 21, 24)),
+            *(f"ICE-SEQ-{number:02}" for number in (2, 3, 4, 8)),
             *(f"ICE-ML-{number:02}" for number in (1, 4, 5, 6, 7, 8, 9, 10, 11)),
             *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
             # Updates of table metadata.

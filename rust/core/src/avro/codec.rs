@@ -75,7 +75,7 @@ pub(super) struct Compressor {
 enum Method {
     Null,
     Deflate(libdeflater::Compressor),
-    Snappy(snap::raw::Encoder),
+    Snappy(Box<snap::raw::Encoder>),
     Zstandard,
 }
 
@@ -92,7 +92,7 @@ impl Compressor {
                 let level = CompressionLvl::new(level.unwrap_or(DEFLATE_LEVEL)).unwrap_or_default();
                 Method::Deflate(libdeflater::Compressor::new(level))
             }
-            Codec::Snappy => Method::Snappy(snap::raw::Encoder::new()),
+            Codec::Snappy => Method::Snappy(Box::new(snap::raw::Encoder::new())),
             Codec::Zstandard => Method::Zstandard,
         };
         Ok(Self { method, buffer: Vec::new() })

@@ -62,7 +62,9 @@ pub fn encode_avro(
     let total = encoded.iter().fold(header.len(), |sum, share| sum.saturating_add(share.len()));
     let mut file = Vec::with_capacity(total);
     file.extend_from_slice(header);
-    encoded.iter().for_each(|share| file.extend_from_slice(share));
+    for share in &encoded {
+        file.extend_from_slice(share);
+    }
     Ok(file)
 }
 

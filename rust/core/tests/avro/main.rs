@@ -1,4 +1,5 @@
-//! The Avro kernel is judged by the crate `apache-avro`: from files that the crate writes, both must read the same.
+//! The Avro kernels are judged by the crate `apache-avro`: from files that the crate writes, both must read the same, and
+//! the crate must read what the kernel writes.
 //!
 //! Every case is made from a seed, which a failure prints. `DELTABERG_SEED` is the first seed of a run.
 
@@ -6,16 +7,17 @@ mod container;
 mod draw;
 mod plain;
 mod wanted;
+mod written;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apache_avro::types::Value;
 use apache_avro::{Codec as Compression, DeflateSettings, Reader, Schema, Writer, ZstandardSettings};
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::{DataType, Schema as ArrowSchema, SchemaRef};
 use deltaberg_core::ErrorKind;
-use deltaberg_core::avro::{Codec, Node, decode_avro};
+use deltaberg_core::avro::{Codec, Node, decode_avro, encode_avro};
 
 use crate::draw::{Draw, Schemas};
 use crate::plain::Plain;
@@ -78,25 +80,32 @@ impl Case {
         self.rows.iter().map(|row| plain::of_value(row, &self.node, &root)).collect()
     }
 
-    /// The rows that the kernel decodes from the file, or from a damaged copy of it.
-    fn decoded(&self, file: &[u8]) -> Result<std::result::Result<Vec<Plain>, deltaberg_core::Error>> {
+    /// What the kernel decodes from the file, or from a damaged copy of it.
+    fn batches(&self, file: &[u8]) -> Result<std::result::Result<Vec<RecordBatch>, deltaberg_core::Error>> {
         // The places of blocks are those of the undamaged file.
         let container = container::parse(&self.file)?;
         let codec = Codec::from_name(&container.codec)?;
-        let batches = match decode_avro(file, &container.blocks, codec, &self.node, &self.columns, self.threads) {
-            Ok(batches) => batches,
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut rows = Vec::new();
-        for batch in batches {
-            batch.columns().iter().try_for_each(|column| column.to_data().validate_full())?;
-            let batch = StructArray::from(batch);
-            for row in 0..batch.len() {
-                rows.push(plain::of_array(&batch, row)?);
-            }
-        }
-        Ok(Ok(rows))
+        Ok(decode_avro(file, &container.blocks, codec, &self.node, &self.columns, self.threads))
     }
+
+    fn decoded(&self, file: &[u8]) -> Result<std::result::Result<Vec<Plain>, deltaberg_core::Error>> {
+        Ok(match self.batches(file)? {
+            Ok(batches) => Ok(rows_of(batches)?),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+fn rows_of(batches: Vec<RecordBatch>) -> Result<Vec<Plain>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        batch.columns().iter().try_for_each(|column| column.to_data().validate_full())?;
+        let batch = StructArray::from(batch);
+        for row in 0..batch.len() {
+            rows.push(plain::of_array(&batch, row)?);
+        }
+    }
+    Ok(rows)
 }
 
 #[test]
@@ -150,5 +159,36 @@ fn a_damaged_file_is_refused_or_decoded() -> Result<()> {
             assert!(matches!(kind, ErrorKind::CorruptAvro | ErrorKind::TooLarge), "seed {seed}: {error}");
         }
     }
+    Ok(())
+}
+
+#[test]
+fn the_crate_reads_what_is_written() -> Result<()> {
+    let (mut rows, mut refused) = (0, 0);
+    for seed in seeds() {
+        let named = |error: Box<dyn std::error::Error>| format!("seed {seed}: {error}");
+        let case = Case::new(seed).map_err(named)?;
+        // A slice begins within the buffers of its columns.
+        let batches = case.batches(&case.file).map_err(named)?.map_err(|error| format!("seed {seed}: {error}"))?;
+        let batches: Vec<_> = batches.iter().map(|batch| batch.slice(1, batch.num_rows().saturating_sub(1))).collect();
+        let fields = case.columns.fields();
+        let name = ["null", "deflate", "snappy", "zstandard"].get(Draw::new(seed).below(4)).copied().unwrap_or("null");
+        let header = written::header_of(fields, name).map_err(named)?;
+        let codec = Codec::from_name(name)?;
+        let file = match encode_avro(&batches, &header, &written::SYNC, codec, None, case.threads) {
+            Ok(file) => file,
+            Err(error) => {
+                // A list may have lost all that its items are made of.
+                assert!(error.message().contains("take no bytes"), "seed {seed}: {error}");
+                refused += 1;
+                continue;
+            }
+        };
+        let expected = rows_of(batches).map_err(named)?;
+        assert_eq!(written::rows_of(&file, fields).map_err(named)?, expected, "seed {seed}\n{:?}", case.columns);
+        rows += expected.len();
+    }
+    assert!(rows > 5000, "the cases were meant to have many rows, not {rows}");
+    assert!(refused < 20, "few cases were meant to be refused, not {refused}");
     Ok(())
 }
