@@ -62,7 +62,11 @@ _ROOMS = {
         {"inspect"},
         {"validate"},
         {"transaction"},
+        {"operations"},
+        {"table_transaction"},
+        {"writable_table"},
         {"table"},
+        {"create"},
         {"catalogs"},
     ],
     "spark": [

@@ -39,7 +39,7 @@ def _actions(table: DeltaTable, version: int | None = None) -> dict[str, list[di
 
 
 def _table(root: Path, count: int, **arguments: Any) -> DeltaTable:
-    table = create_table(root, ID, **arguments)
+    table: DeltaTable = create_table(root, ID, **arguments)
     for number in range(count):
         table.append(ids(2 * number, 2 * number + 1))
     return table

@@ -341,7 +341,7 @@ def test_a_table_that_is_there_already(tmp_path: Path) -> None:
     found = create_table(tmp_path / "t", _COLUMNS, if_exists="ignore")
     assert (found.version, ids_of(found)) == (1, [1])
     with pytest.raises(InvalidArgumentError, match="if_exists must be one of error, ignore, replace, not 'drop'"):
-        create_table(tmp_path / "t", _COLUMNS, if_exists="drop")  # type: ignore[arg-type]
+        create_table(tmp_path / "t", _COLUMNS, if_exists="drop")  # type: ignore[call-overload]
     assert table.refresh().version == 1
 
 
@@ -373,13 +373,13 @@ def test_a_clustered_table_is_replaced_by_one_that_is_not(tmp_path: Path) -> Non
     assert new.clustering_columns == []
 
 
-def test_iceberg_tables_are_not_created_yet(tmp_path: Path, iceberg_path: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be written yet"):
-        create_table(tmp_path / "t", ID, format="iceberg")
-    with pytest.raises(UnsupportedFeatureError, match="Iceberg tables cannot be written yet"):
+def test_formats_are_not_mixed(tmp_path: Path, iceberg_path: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="a table of the format iceberg already"):
+        create_table(iceberg_path, ID, format="delta")
+    with pytest.raises(TableExistsError):
         create_table(iceberg_path, ID)
     with pytest.raises(InvalidArgumentError, match="format must be 'delta' or 'iceberg', not 'hudi'"):
-        create_table(tmp_path / "t", ID, format="hudi")
+        create_table(tmp_path / "t", ID, format="hudi")  # type: ignore[call-overload]
     assert not (tmp_path / "t").exists()
 
 

@@ -27,7 +27,7 @@ def _rows(*rows: tuple[int, Any]) -> pa.Table:
 
 def _table(root: Path, *columns: Field, **more: Any) -> DeltaTable:
     """Return a table by p with the row (1, a)."""
-    table = create_table(root, Struct(columns), partition_by="p", **more)
+    table: DeltaTable = create_table(root, Struct(columns), partition_by="p", **more)
     table.append(_rows((1, b"a" if table.schema.get("p").type == _BINARY else "a")))  # type: ignore[union-attr]
     return table
 

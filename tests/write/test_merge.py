@@ -47,7 +47,7 @@ def _rows(*rows: Row) -> pa.Table:
 
 
 def _table(root: Path, *files: list[Row], properties: dict[str, str] | None = None, **more: Any) -> DeltaTable:
-    table = create_table(root, _COLUMNS, properties=properties, **more)
+    table: DeltaTable = create_table(root, _COLUMNS, properties=properties, **more)
     for rows in files:
         table.append(_rows(*rows))
     return table

@@ -51,7 +51,7 @@ def _longs(**columns: list[int | None]) -> pa.Table:
 
 def _table(root: Path, *columns: Field, properties: dict[str, str] | None = None, **more: Any) -> DeltaTable:
     """Return a table of these columns with the values 1, 2 and 3 for k, and 1, 2 and 3 for x if it has that."""
-    table = create_table(root, Struct(columns), properties=properties, **more)
+    table: DeltaTable = create_table(root, Struct(columns), properties=properties, **more)
     rows = _longs(k=[1, 2, 3], x=[1, 2, 3])
     table.append(rows.select([name for name in rows.column_names if name in table.schema.names]))
     return table

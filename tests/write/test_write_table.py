@@ -78,7 +78,7 @@ def test_a_predicate(tmp_path: Path) -> None:
     [
         ({"mode": "upsert"}, InvalidArgumentError, "or 'ignore', not 'upsert'"),
         ({"format": "hudi"}, InvalidArgumentError, "format must be 'delta' or 'iceberg', not 'hudi'"),
-        ({"format": "iceberg"}, UnsupportedFeatureError, "Iceberg tables cannot be written yet"),
+        ({"format": "iceberg", "txn": ("a", 1)}, UnsupportedFeatureError, "txn applies only to Delta tables"),
         ({"partition_by": "nope"}, SchemaError, "no column 'nope'"),
         ({"configuration": {"delta.nope": "1"}}, InvalidArgumentError, "no property"),
         ({"schema_mode": "widen"}, InvalidArgumentError, "schema_mode must be merge or overwrite, not 'widen'"),

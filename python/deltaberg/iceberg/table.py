@@ -20,6 +20,7 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
+from deltaberg.iceberg.writable_table import WritableTable
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
@@ -35,7 +36,7 @@ from deltaberg.table import (
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
-class IcebergTable:
+class IcebergTable(WritableTable):
     """One snapshot of an Iceberg table.
 
     Parameters

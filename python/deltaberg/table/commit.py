@@ -101,7 +101,8 @@ class CommitResult:
     Parameters
     ----------
     version
-        The version of the Delta table that was committed. If nothing was to be done, the version that is current.
+        The version of the Delta table that was committed. If nothing was to be done, the version that is current. Of an
+        Iceberg table, the number of its metadata file.
     token
         What `deltaberg.find_commit` finds the commit by.
     operation
@@ -123,6 +124,8 @@ class CommitResult:
         What failed after the commit, a sentence each. The commit stands all the same.
     metrics
         What the commit says that the operation did, in numbers.
+    snapshot_id
+        The snapshot of the Iceberg table that was committed, or is current; None if it has none, and for Delta tables.
     road
         How rows came into data files: ``local``, ``arrow`` or ``fused``; the latter two by Spark. Empty if the commit
         wrote no rows.
@@ -142,6 +145,7 @@ class CommitResult:
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     road: str = ""
+    snapshot_id: int | None = None
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -174,7 +178,8 @@ class CommitResult:
         'version 3: operation WRITE; added 1 file, 2 rows, 600 bytes'
         """
         state = "" if self.committed else " (nothing was to be done)"
-        return f"version {self.version}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
+        place = f"version {self.version}" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        return f"{place}{state}: {'; '.join(f'{name} {text}' for name, text in self.facts)}"
 
 
 def _files(count: int) -> str:

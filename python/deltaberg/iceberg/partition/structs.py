@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
+from deltaberg.iceberg.metadata.value_bytes import encode_values
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.kernels.results import empty_structs
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
@@ -18,6 +19,7 @@ __all__ = [
     "AS_TEXT",
     "field_by_id",
     "identity_sources",
+    "partition_keys",
     "partition_struct",
     "path_to_id",
     "union_struct",
@@ -140,3 +142,23 @@ def identity_sources(specs: Sequence[PartitionSpec], schema: Struct) -> dict[int
         for part in spec.fields
         if part.transform == "identity" and _result(part, [schema]) is not None and part.source_ids[0] in top
     }
+
+
+def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
+    """Return what is equal for equal partition values of one spec, whatever Python can make of them.
+
+    Parameters
+    ----------
+    values
+        Partition values.
+    own
+        The struct of their spec.
+    """
+    columns = []
+    for index, child in enumerate(own):
+        column = values.field(index)
+        is_typed = column.type == arrow_type(child.type)
+        columns.append(encode_values(column, child.type) if is_typed else column)
+    if not columns:
+        return [()] * len(values)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
@@ -13,6 +14,7 @@ __all__ = [
     "PartitionField",
     "Progress",
     "RowCheck",
+    "RowOptions",
     "RowRules",
     "Rows",
     "WriteProgress",

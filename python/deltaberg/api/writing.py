@@ -1,4 +1,4 @@
-"""Opens, creates and writes tables of either format; the one module that knows both."""
+"""Creating and writing tables of either format."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from deltaberg.api.opening import MARKS, checked_format
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
-from deltaberg.table import CommitResult, Instant, OpenOptions, checked_choice
+from deltaberg.storage import Location, StoreOptions, parse_location
+from deltaberg.table import CommitResult, OpenOptions, checked_choice
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
@@ -17,117 +18,43 @@ if TYPE_CHECKING:
     from deltaberg.iceberg import IcebergTable
     from deltaberg.schema import ColumnName, Struct
 
-__all__ = ["create_table", "find_commit", "open_table", "write_table"]
+__all__ = ["create_table", "find_commit", "write_table"]
 
-#: The entry by which the directory of a table of each format is recognized.
-_MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
 _MODES = ("error", "append", "overwrite", "ignore")
-_METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
 @overload
-def open_table(
-    location: str | os.PathLike[str],
-    format: Literal["delta"],
+def create_table(
+    target: str | os.PathLike[str],
+    schema: Struct | Any,
     *,
-    version: int | None = ...,
-    timestamp: Instant | None = ...,
-    storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
-) -> DeltaTable: ...
-
-
-@overload
-def open_table(
-    location: str | os.PathLike[str],
     format: Literal["iceberg"],
-    *,
-    snapshot_id: int | None = ...,
-    ref: str | None = ...,
-    timestamp: Instant | None = ...,
+    partition_by: ColumnName | Sequence[ColumnName] | None = ...,
+    sort_by: ColumnName | Sequence[ColumnName] | None = ...,
+    properties: Mapping[str, Any] | None = ...,
+    description: str | None = ...,
+    if_exists: Literal["error", "ignore", "replace"] = ...,
     storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
+    unsafe_single_writer: bool = ...,
 ) -> IcebergTable: ...
 
 
 @overload
-def open_table(
-    location: str | os.PathLike[str],
-    format: str | None = ...,
+def create_table(
+    target: str | os.PathLike[str],
+    schema: Struct | Any,
     *,
-    version: int | None = ...,
-    snapshot_id: int | None = ...,
-    ref: str | None = ...,
-    timestamp: Instant | None = ...,
+    format: Literal["delta"] | None = ...,
+    partition_by: ColumnName | Sequence[ColumnName] | None = ...,
+    sort_by: ColumnName | Sequence[ColumnName] | None = ...,
+    cluster_by: ColumnName | Sequence[ColumnName] | None = ...,
+    properties: Mapping[str, Any] | None = ...,
+    name: str | None = ...,
+    description: str | None = ...,
+    if_exists: Literal["error", "ignore", "replace"] = ...,
     storage_options: StoreOptions | None = ...,
-    location_map: LocationMap | str | None = ...,
-    validate: bool = ...,
-    timezone: str = ...,
-) -> Any: ...
-
-
-def open_table(  # noqa: PLR0913
-    location: str | os.PathLike[str],
-    format: str | None = None,
-    *,
-    version: int | None = None,
-    snapshot_id: int | None = None,
-    ref: str | None = None,
-    timestamp: Instant | None = None,
-    storage_options: StoreOptions | None = None,
-    location_map: LocationMap | str | None = None,
-    validate: bool = False,
-    timezone: str = "UTC",
-) -> DeltaTable | IcebergTable:
-    """Open a table.
-
-    Parameters
-    ----------
-    location
-        A directory, or a metadata file of an Iceberg table: a local path, or the URL of an object store.
-    format
-        ``delta`` or ``iceberg``; by default, the directory is inspected.
-    version
-        The version of a Delta table.
-    snapshot_id, ref
-        The snapshot, or the branch or tag, of an Iceberg table.
-    timestamp, storage_options, location_map, validate, timezone
-        As for `DeltaTable` and `IcebergTable`.
-
-    Returns
-    -------
-    DeltaTable | IcebergTable
-        A type checker knows which, if ``format`` is a literal.
-
-    Raises
-    ------
-    TableNotFoundError
-        If there is no table.
-    UnsupportedFeatureError
-        If the table needs a feature that this library does not have.
-
-    Examples
-    --------
-    >>> open_table(table_path).version
-    0
-    >>> open_table(iceberg_path).format_version
-    2
-    """
-    known = _checked_format(format)
-    options = OpenOptions.of(locals())
-    found = known or _detect(location, options)
-    if found == "delta":
-        # Each format is imported where it is wanted: that is most of the time to a first row.
-        from deltaberg.delta.table import open_delta_table
-
-        return open_delta_table(location, options)
-    from deltaberg.iceberg.table import open_iceberg_table
-
-    return open_iceberg_table(location, options)
+    unsafe_single_writer: bool = ...,
+) -> DeltaTable: ...
 
 
 def create_table(  # noqa: PLR0913
@@ -144,10 +71,11 @@ def create_table(  # noqa: PLR0913
     if_exists: Literal["error", "ignore", "replace"] = "error",
     storage_options: StoreOptions | None = None,
     unsafe_single_writer: bool = False,
-) -> DeltaTable:
-    """Create a Delta table without rows.
+) -> DeltaTable | IcebergTable:
+    """Create a table without rows.
 
-    The protocol is the lowest that the types of the columns and the properties need.
+    The protocol of a Delta table is the lowest that the types of the columns and the properties need. An Iceberg table
+    has the format version 2, unless the property ``format-version`` says otherwise.
 
     Parameters
     ----------
@@ -157,20 +85,23 @@ def create_table(  # noqa: PLR0913
         The columns: an Arrow schema, anything with ``__arrow_c_schema__``, a mapping of names to Arrow types, or the
         ``schema`` of a table. Of the metadata of fields only comments are kept.
     format
-        ``delta``, which is also the default. Iceberg tables cannot be created yet.
+        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``.
     partition_by
-        The names of the columns whose values keep rows in files of their own.
+        The names of the columns whose values keep rows in files of their own. In Iceberg tables also transforms of
+        columns, such as ``day(at)``, ``bucket(16, id)`` and ``truncate(4, name)``.
     sort_by
-        Refused: Delta tables record no order of rows.
+        The order of rows that an Iceberg table records: columns or transforms, such as ``id desc nulls last``. Refused
+        for Delta tables.
     cluster_by
-        The names of the columns by which engines cluster the rows. Partitioning and clustering exclude each other.
+        The names of the columns by which engines cluster the rows of a Delta table. Partitioning and clustering exclude
+        each other.
     properties
         Table properties. ``delta.feature.NAME`` set to ``supported`` adds a table feature.
     name, description
-        What the metadata says about the table.
+        What the metadata says about the table. An Iceberg table has no name, and the property ``comment``.
     if_exists
-        What becomes of a Delta table that is there already: ``error`` raises, ``ignore`` returns it as it is, and
-        ``replace`` removes its rows, and gives it these columns and properties.
+        What becomes of a table that is there already: ``error`` raises, ``ignore`` returns it as it is, and ``replace``
+        removes its rows, and gives it these columns and properties.
     storage_options
         Options of the store, as for `open_table`.
     unsafe_single_writer
@@ -178,7 +109,7 @@ def create_table(  # noqa: PLR0913
 
     Returns
     -------
-    DeltaTable
+    DeltaTable or IcebergTable
         The newest version of the table.
 
     Raises
@@ -188,7 +119,8 @@ def create_table(  # noqa: PLR0913
     SchemaError
         The columns are not valid.
     InvalidArgumentError
-        A property is unknown to Delta or has a value that is not valid.
+        A property is unknown to Delta or has a value that is not valid, or an argument is for tables of the other
+        format.
     UnsupportedFeatureError
         The columns or properties need a feature that cannot be written yet, or the store has no conditional put.
 
@@ -199,7 +131,25 @@ def create_table(  # noqa: PLR0913
     >>> orders = create_table(f"{new_path}/orders", columns, partition_by="day")
     >>> orders.version, orders.partition_columns
     (0, ['day'])
+    >>> events = create_table(f"{new_path}/days", columns, format="iceberg", partition_by="month(day)")
+    >>> events.spec.fields[0].name, events.format_version
+    ('day_month', 2)
     """
+    options = OpenOptions(storage_options=storage_options)
+    found, root = _format_to_write(target, format, options)
+    if found == "iceberg":
+        from deltaberg.iceberg import create as iceberg
+        from deltaberg.iceberg.location.pointer import FilePointer
+        from deltaberg.iceberg.operations.create import NewTable as NewIcebergTable
+        from deltaberg.schema.from_arrow import as_table_schema
+
+        _refuse_for_iceberg(root, name=name, cluster_by=cluster_by)
+        own = _with_comment(properties, description)
+        table = NewIcebergTable(as_table_schema(schema), _names(partition_by), _names(sort_by), own)
+        pointer = FilePointer(root, options.store)
+        return iceberg.create_table(
+            pointer, str(root), table, options, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer
+        )
     from deltaberg.delta.operations import create
     from deltaberg.delta.table import open_delta_table
 
@@ -207,8 +157,6 @@ def create_table(  # noqa: PLR0913
         raise UnsupportedFeatureError(
             "Delta tables record no order of rows", hint="sort the rows before they are written, or pass cluster_by"
         )
-    options = OpenOptions(storage_options=storage_options)
-    root = _writable_root(target, format, options)
     new = _new_table(schema, partition_by, cluster_by, properties, name, description)
     create.create_table(
         create.log_of(root, options), new, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer
@@ -217,7 +165,7 @@ def create_table(  # noqa: PLR0913
 
 
 def write_table(  # noqa: PLR0913
-    target: str | os.PathLike[str] | DeltaTable,
+    target: str | os.PathLike[str] | DeltaTable | IcebergTable,
     data: Any,
     *,
     format: str | None = None,
@@ -240,7 +188,7 @@ def write_table(  # noqa: PLR0913
     post_commithook_properties: Any = None,
     unsafe_single_writer: bool = False,
 ) -> CommitResult:
-    """Write rows to a Delta table, which is created if there is none.
+    """Write rows to a table, which is created if there is none.
 
     The arguments are named as in ``deltalake.write_deltalake``.
 
@@ -253,12 +201,12 @@ def write_table(  # noqa: PLR0913
         Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
         frame, or a scan. A Spark DataFrame is written by Spark.
     format
-        ``delta``, which is also the default. Iceberg tables cannot be written yet.
+        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``.
     mode
         What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
         replaces the rows of the table by them, and ``ignore`` writes nothing.
     predicate
-        With ``overwrite``, a filter or a condition of SQL: only rows that match it are replaced.
+        With ``overwrite``, a filter or, for a Delta table, a condition of SQL: only rows that match it are replaced.
     partition_by
         The partition columns of a new table. Those of an existing table must be the same, unless its columns are
         replaced.
@@ -269,9 +217,9 @@ def write_table(  # noqa: PLR0913
     storage_options
         Options of the store, as for `open_table`.
     txn, timezone, allow_truncation, target_file_size, compression, user_metadata, unsafe_single_writer
-        As for `DeltaTable.append`.
+        As for `DeltaTable.append`. Iceberg tables have no ``txn`` and no ``user_metadata``.
     writer_properties
-        How Parquet files are written: `ParquetOptions`, or ``WriterProperties`` of deltalake.
+        How Parquet files are written: `ParquetOptions`, or ``WriterProperties`` of deltalake for a Delta table.
     commit_properties, post_commithook_properties
         ``CommitProperties`` and ``PostCommitHookProperties`` of deltalake: further members of the history, progress of
         applications, and how often the commit is tried again.
@@ -302,10 +250,6 @@ def write_table(  # noqa: PLR0913
     >>> write_table(f"{new_path}/events", pa.table({"id": [3]}), mode="append").added_rows
     1
     """
-    from deltaberg.delta.operations import create
-    from deltaberg.delta.operations.commit_words import CommitWords
-    from deltaberg.delta.table import DeltaTable, open_delta_table
-
     checked_choice("mode", mode, _MODES, "leave it out to create a table")
     if predicate is not None and mode != "overwrite":
         raise InvalidArgumentError(f"predicate has no meaning if mode is {mode}", hint='pass mode="overwrite"')
@@ -317,6 +261,37 @@ def write_table(  # noqa: PLR0913
         "compression": compression,
         "writer_properties": writer_properties,
     }
+    options = OpenOptions(storage_options=storage_options)
+    found_format, root = _format_to_write(target, format, options)
+    if found_format == "iceberg":
+        from deltaberg.iceberg import IcebergTable
+        from deltaberg.iceberg import create as iceberg
+        from deltaberg.iceberg.location.pointer import FilePointer
+
+        _refuse_for_iceberg(
+            root,
+            name=name,
+            txn=txn,
+            user_metadata=user_metadata,
+            commit_properties=commit_properties,
+            post_commithook_properties=post_commithook_properties,
+        )
+        return iceberg.write_table(
+            target if isinstance(target, IcebergTable) else FilePointer(root, options.store),
+            str(root),
+            data,
+            options,
+            mode=mode,
+            where=predicate,
+            partition_by=None if partition_by is None else _names(partition_by),
+            properties=_with_comment(configuration, description),
+            unsafe_single_writer=unsafe_single_writer,
+            **rows,
+        )
+    from deltaberg.delta.operations import create
+    from deltaberg.delta.operations.commit_words import CommitWords
+    from deltaberg.delta.table import DeltaTable, open_delta_table
+
     words = CommitWords.of(commit_properties, post_commithook_properties)
     commit: dict[str, Any] = {
         "txn": txn,
@@ -326,10 +301,8 @@ def write_table(  # noqa: PLR0913
     if isinstance(target, DeltaTable):
         table = target
     else:
-        options = OpenOptions(storage_options=storage_options)
-        root = _writable_root(target, format, options)
         try:
-            table = open_delta_table(target, options)
+            table = open_delta_table(str(root), options)
         except TableNotFoundError:
             found = create.open_rows(data)
             new = _new_table(found.schema, partition_by, None, configuration, name, description)
@@ -352,20 +325,47 @@ def write_table(  # noqa: PLR0913
     return CommitResult(table.version, "", "WRITE", committed=False)
 
 
-def _writable_root(target: str | os.PathLike[str], format: str | None, options: OpenOptions) -> Location:
-    """Return where a table is written, and refuse formats that are not written."""
-    chosen = _checked_format(format)
-    root = parse_location(target)
-    is_iceberg = chosen == "iceberg"
-    if chosen is None:
+def _format_to_write(
+    target: str | os.PathLike[str] | DeltaTable | IcebergTable, format: str | None, options: OpenOptions
+) -> tuple[str, Location]:
+    """Return the format in which a table is written, and where it is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the table that is there already is of the other format.
+    """
+    chosen = checked_format(format)
+    if isinstance(target, (str, os.PathLike)):
+        root = parse_location(target)
         storage = options.store.open(root)
-        marks = {known: storage.has_objects(root.join(mark).path) for known, mark in _MARKS.items()}
-        is_iceberg = marks["iceberg"] and not marks["delta"]
-    if is_iceberg:
-        raise UnsupportedFeatureError(
-            "Iceberg tables cannot be written yet", hint="write a Delta table", table=str(root), feature="iceberg"
+        marks = [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
+    else:
+        root = parse_location(target.location)
+        marks = ["delta" if hasattr(target, "version") else "iceberg"]
+    if chosen is not None and marks and chosen not in marks:
+        raise InvalidArgumentError(
+            f"there is a table of the format {marks[0]} already, which is not {chosen}",
+            hint="leave out format, or choose another directory",
+            table=str(root),
         )
-    return root
+    return chosen or (marks[0] if len(marks) == 1 else "delta"), root
+
+
+def _refuse_for_iceberg(root: Location, **arguments: Any) -> None:
+    """Refuse arguments that have no meaning for Iceberg tables."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise UnsupportedFeatureError(
+                f"{name} applies only to Delta tables; this is an Iceberg table",
+                hint="leave it out",
+                table=str(root),
+                feature=name,
+            )
+
+
+def _with_comment(properties: Mapping[str, Any] | None, description: str | None) -> Mapping[str, Any]:
+    return {**(properties or {}), **({} if description is None else {"comment": description})}
 
 
 def _new_table(
@@ -388,34 +388,6 @@ def _names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnNa
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else given
-
-
-def _checked_format(format: object) -> str | None:
-    if format is None:
-        return None
-    given = format.lower() if isinstance(format, str) else format
-    return checked_choice("format", given, tuple(_MARKS), "leave it out to have the directory inspected")
-
-
-def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
-    root = parse_location(location)
-    if root.path.endswith(_METADATA_FILES):
-        return "iceberg"
-    storage = options.store.open(root)
-    found = [known for known, mark in _MARKS.items() if storage.has_objects(root.join(mark).path)]
-    if len(found) > 1:
-        raise InvalidArgumentError(
-            "the directory contains a Delta table and an Iceberg table",
-            hint='pass format="delta" or format="iceberg"',
-            table=str(root),
-        )
-    if not found:
-        raise TableNotFoundError(
-            "there is no table: the directory contains neither _delta_log nor metadata",
-            hint="check the location and its credentials",
-            table=str(root),
-        )
-    return found[0]
 
 
 def find_commit(

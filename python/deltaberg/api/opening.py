@@ -1,0 +1,154 @@
+"""Opening tables of either format."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from deltaberg.errors import InvalidArgumentError, TableNotFoundError
+from deltaberg.storage import LocationMap, StoreOptions, parse_location
+from deltaberg.table import Instant, OpenOptions, checked_choice
+
+if TYPE_CHECKING:
+    from deltaberg.delta import DeltaTable
+    from deltaberg.iceberg import IcebergTable
+
+__all__ = ["MARKS", "checked_format", "open_table"]
+
+#: The entry by which the directory of a table of each format is recognized.
+MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
+_METADATA_FILES = (".metadata.json", ".metadata.json.gz")
+
+
+@overload
+def open_table(
+    location: str | os.PathLike[str],
+    format: Literal["delta"],
+    *,
+    version: int | None = ...,
+    timestamp: Instant | None = ...,
+    storage_options: StoreOptions | None = ...,
+    location_map: LocationMap | str | None = ...,
+    validate: bool = ...,
+    timezone: str = ...,
+) -> DeltaTable: ...
+
+
+@overload
+def open_table(
+    location: str | os.PathLike[str],
+    format: Literal["iceberg"],
+    *,
+    snapshot_id: int | None = ...,
+    ref: str | None = ...,
+    timestamp: Instant | None = ...,
+    storage_options: StoreOptions | None = ...,
+    location_map: LocationMap | str | None = ...,
+    validate: bool = ...,
+    timezone: str = ...,
+) -> IcebergTable: ...
+
+
+@overload
+def open_table(
+    location: str | os.PathLike[str],
+    format: str | None = ...,
+    *,
+    version: int | None = ...,
+    snapshot_id: int | None = ...,
+    ref: str | None = ...,
+    timestamp: Instant | None = ...,
+    storage_options: StoreOptions | None = ...,
+    location_map: LocationMap | str | None = ...,
+    validate: bool = ...,
+    timezone: str = ...,
+) -> Any: ...
+
+
+def open_table(  # noqa: PLR0913
+    location: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    version: int | None = None,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    timestamp: Instant | None = None,
+    storage_options: StoreOptions | None = None,
+    location_map: LocationMap | str | None = None,
+    validate: bool = False,
+    timezone: str = "UTC",
+) -> DeltaTable | IcebergTable:
+    """Open a table.
+
+    Parameters
+    ----------
+    location
+        A directory, or a metadata file of an Iceberg table: a local path, or the URL of an object store.
+    format
+        ``delta`` or ``iceberg``; by default, the directory is inspected.
+    version
+        The version of a Delta table.
+    snapshot_id, ref
+        The snapshot, or the branch or tag, of an Iceberg table.
+    timestamp, storage_options, location_map, validate, timezone
+        As for `DeltaTable` and `IcebergTable`.
+
+    Returns
+    -------
+    DeltaTable | IcebergTable
+        A type checker knows which, if ``format`` is a literal.
+
+    Raises
+    ------
+    TableNotFoundError
+        If there is no table.
+    UnsupportedFeatureError
+        If the table needs a feature that this library does not have.
+
+    Examples
+    --------
+    >>> open_table(table_path).version
+    0
+    >>> open_table(iceberg_path).format_version
+    2
+    """
+    known = checked_format(format)
+    options = OpenOptions.of(locals())
+    found = known or _detect(location, options)
+    if found == "delta":
+        # Each format is imported where it is wanted: that is most of the time to a first row.
+        from deltaberg.delta.table import open_delta_table
+
+        return open_delta_table(location, options)
+    from deltaberg.iceberg.table import open_iceberg_table
+
+    return open_iceberg_table(location, options)
+
+
+def checked_format(format: object) -> str | None:
+    """Return the name of a format in lower case; None for None."""
+    if format is None:
+        return None
+    given = format.lower() if isinstance(format, str) else format
+    return checked_choice("format", given, tuple(MARKS), "leave it out to have the directory inspected")
+
+
+def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
+    root = parse_location(location)
+    if root.path.endswith(_METADATA_FILES):
+        return "iceberg"
+    storage = options.store.open(root)
+    found = [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
+    if len(found) > 1:
+        raise InvalidArgumentError(
+            "the directory contains a Delta table and an Iceberg table",
+            hint='pass format="delta" or format="iceberg"',
+            table=str(root),
+        )
+    if not found:
+        raise TableNotFoundError(
+            "there is no table: the directory contains neither _delta_log nor metadata",
+            hint="check the location and its credentials",
+            table=str(root),
+        )
+    return found[0]

@@ -1,0 +1,211 @@
+"""Creating tables, and writing rows to tables that may not exist yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.expressions import Filter
+from deltaberg.iceberg.location.committer import Committer
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.new_table import with_fresh_ids
+from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.iceberg.metadata.updates import (
+    AddSchema,
+    RemoveProperties,
+    SetCurrentSchema,
+    SetProperties,
+    Update,
+    UpgradeFormatVersion,
+)
+from deltaberg.iceberg.operations.create import NewTable
+from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
+from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.schema import ColumnName
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.table.write import Rows, open_rows
+
+__all__ = ["create_table", "write_table"]
+
+_IF_EXISTS = ("error", "ignore", "replace")
+
+
+def create_table(
+    pointer: TablePointer,
+    location: str,
+    table: NewTable,
+    options: OpenOptions,
+    *,
+    if_exists: str = "error",
+    unsafe_single_writer: bool = False,
+) -> IcebergTable:
+    """Create a table without rows, and return it.
+
+    Parameters
+    ----------
+    pointer
+        Where the table will be found.
+    location
+        Its location, as its metadata records it.
+    table
+        Its columns and metadata.
+    options
+        How the table is opened.
+    if_exists
+        What becomes of a table that is there already: ``error`` raises, ``ignore`` leaves it as it is, and ``replace``
+        removes its rows and gives it the new columns, partitioning, order and properties. Its history stays.
+    unsafe_single_writer
+        Write to a store in which two writers would overwrite one another.
+
+    Raises
+    ------
+    TableExistsError
+        There is a table, and ``if_exists`` is ``error``.
+    SchemaError, InvalidArgumentError
+        The table is not valid.
+    """
+    if if_exists not in _IF_EXISTS:
+        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {if_exists!r}")
+    committer = pointer.committer(unsafe_single_writer=unsafe_single_writer)
+    found = committer.load()
+    if found is None:
+        try:
+            with TableTransaction(committer.stage(table.metadata(location)), committer, creates=True):
+                pass
+        except TableExistsError:
+            # Somebody else was faster. A table to be replaced has to be read first.
+            if if_exists == "error":
+                raise
+            found = committer.load()
+    elif if_exists == "error":
+        raise TableExistsError(
+            "there is a table already", hint='pass if_exists="ignore" or if_exists="replace"', table=location
+        )
+    if found is not None and if_exists == "replace":
+        _replace(found, committer, table)
+    return open_iceberg_table(pointer, options)
+
+
+def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
+    with TableTransaction(found, committer) as transaction:
+        transaction.delete(None)
+        transaction.update(*_replacing(found.metadata, table))
+        transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
+
+
+def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
+    """Return the changes that give a table other columns and properties."""
+    new = metadata_of_json(table.metadata(before.location))
+    columns, _ = with_fresh_ids(new.current_schema.struct, before.last_column_id or 0)
+    gone = tuple(name for name in before.properties if name not in new.properties)
+    updates: list[Update] = []
+    if new.format_version > before.format_version and "format-version" in table.properties:
+        updates.append(UpgradeFormatVersion(new.format_version))
+    updates += [AddSchema(Schema(columns, max(before.schemas) + 1)), SetCurrentSchema()]
+    if gone:
+        updates.append(RemoveProperties(gone))
+    return [*updates, SetProperties(new.properties)] if new.properties else updates
+
+
+def write_table(  # noqa: PLR0913
+    pointer: TablePointer | IcebergTable,
+    location: str,
+    data: Any,
+    options: OpenOptions,
+    *,
+    mode: str,
+    where: Filter | None = None,
+    partition_by: Sequence[ColumnName] | None = None,
+    properties: Mapping[str, Any] | None = None,
+    unsafe_single_writer: bool = False,
+    **rows: Any,
+) -> CommitResult:
+    """Write rows to a table, which is created with them if there is none.
+
+    Parameters
+    ----------
+    pointer, location
+        Where the table is or will be found, or an open table, and its location as its metadata records it.
+    data
+        The rows.
+    options
+        How the table is opened.
+    mode
+        What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
+        replaces its rows by them, and ``ignore`` writes nothing.
+    where
+        With ``overwrite``, a filter: only rows that match it are replaced.
+    partition_by, properties
+        The partitioning and the properties of a new table. The partitioning of a table that is there must be the same.
+    unsafe_single_writer
+        As for `create_table`.
+    rows
+        How the rows are written, as for `IcebergTable.append`.
+
+    Raises
+    ------
+    TableExistsError
+        There is a table, and ``mode`` is ``error``.
+    """
+    if isinstance(pointer, IcebergTable):
+        table = pointer
+    else:
+        opened = _opened(pointer, options)
+        if opened is None:
+            found = open_rows(data)
+            new = NewTable(table_schema(found.schema), partition_by or (), (), properties or {})
+            committer = pointer.committer(unsafe_single_writer=unsafe_single_writer)
+            return _created(committer, committer.stage(new.metadata(location)), found, where, rows)
+        table = opened
+    if mode == "error":
+        raise TableExistsError(
+            "there is a table already", hint='pass mode="append" or mode="overwrite"', table=table.location
+        )
+    if mode == "ignore":
+        return CommitResult(0, "", "append", committed=False, snapshot_id=table.snapshot_id)
+    if partition_by is not None:
+        _check_partitioning(table, partition_by)
+    with table.transaction(unsafe_single_writer=unsafe_single_writer) as transaction:
+        if mode == "append":
+            transaction.append(data, **rows)
+        else:
+            transaction.overwrite(data, where=where, **rows)
+        return transaction.commit()
+
+
+def _opened(pointer: TablePointer, options: OpenOptions) -> IcebergTable | None:
+    try:
+        return open_iceberg_table(pointer, options)
+    except TableNotFoundError:
+        return None
+
+
+def _created(
+    committer: Committer, staged: LoadedTable, rows: Rows, where: Filter | None, options: Mapping[str, Any]
+) -> CommitResult:
+    with TableTransaction(staged, committer, creates=True) as transaction:
+        if where is None:
+            transaction.append(rows, **options)
+        else:
+            transaction.overwrite(rows, where=where, **options)
+        return transaction.commit()
+
+
+def _check_partitioning(table: IcebergTable, partition_by: Sequence[ColumnName]) -> None:
+    """Refuse a partitioning that is not that of the table."""
+    wanted = metadata_of_json(NewTable(table.schema, partition_by).metadata(table.location))
+    given, own = (
+        ", ".join(part.name for part in spec.fields if part.transform != "void") or "nothing"
+        for spec in (wanted.specs[0], table.spec)
+    )
+    if given != own:
+        raise InvalidArgumentError(
+            f"the table is partitioned by {own}, not by {given}",
+            hint="leave out partition_by, or change the partitioning with alter()",
+            table=table.location,
+        )

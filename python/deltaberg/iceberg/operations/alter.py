@@ -1,0 +1,354 @@
+"""Changing the columns, the properties and the partitioning of a table; no rows are rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.new_table import check_properties, with_fresh_ids
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
+from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
+from deltaberg.iceberg.metadata.updates import (
+    AddSortOrder,
+    AddSpec,
+    RemoveProperties,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetProperties,
+    UpgradeFormatVersion,
+)
+from deltaberg.iceberg.operations.columns import iceberg_columns, set_columns
+from deltaberg.iceberg.operations.create import partition_field, sort_field
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.schema.from_arrow import table_field
+from deltaberg.table import CommitResult
+
+__all__ = ["Alteration"]
+
+_FORMAT_VERSION = "format-version"
+_Fields = tuple[Field, ...]
+
+
+class Alteration:
+    """Changes of a table that become one commit with `commit`. Each method returns the object itself.
+
+    Names have dots that lead into structs; ``element``, ``key`` and ``value`` lead into lists and maps.
+
+    Parameters
+    ----------
+    transaction
+        The transaction that takes the changes.
+    is_part
+        Whether the transaction consists of more than these changes, and commits them by itself.
+    """
+
+    def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
+        self._transaction = transaction
+        self._is_part = is_part
+        self._steps: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Alteration({self._steps})"
+
+    @property
+    def _columns(self) -> Struct:
+        return self._transaction.metadata.current_schema.struct
+
+    def _step(self, name: str, change: Callable[[], None]) -> Alteration:
+        with self._transaction.operation(name):
+            change()
+        self._steps.append(name)
+        return self
+
+    def add(
+        self,
+        name: ColumnName,
+        type: pa.DataType,
+        *,
+        comment: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+    ) -> Alteration:
+        """Add a column, or a field of a struct, that is null in all rows that are there.
+
+        Parameters
+        ----------
+        name
+            The name of the new column.
+        type
+            Its Arrow type.
+        comment
+            What the schema says about it.
+        after
+            The column, or the field of the same struct, that it comes behind; by default it comes last.
+        first
+            Put it before all others.
+
+        Raises
+        ------
+        SchemaError
+            There is such a column, or the name or the type is not allowed.
+        ColumnNotFoundError
+            A column that is named does not exist.
+        """
+        return self._step("add column", lambda: self._add(split_name(name), type, comment, after, first))
+
+    def _add(self, path: Sequence[str], type: pa.DataType, comment: str | None, after: str | None, first: bool) -> None:
+        *above, last = path
+        metadata = {} if comment is None else {b"comment": comment.encode()}
+        new = table_field(pa.field(last, type, metadata=metadata), tuple(path))
+        (new,) = with_fresh_ids(iceberg_columns(Struct((new,))), self._transaction.metadata.last_column_id or 0)[0]
+
+        def added(fields: _Fields) -> _Fields:
+            if any(field.name.lower() == last.lower() for field in fields):
+                raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
+            return _placed(fields, new, after, first)
+
+        self._set(above, added)
+
+    def rename(self, name: ColumnName, to: str) -> Alteration:
+        """Rename a column, or a field of a struct. Files keep it under its id.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            Another column has the new name.
+        """
+
+        def change() -> None:
+            def renamed(fields: _Fields, old: Field) -> _Fields:
+                if not to or any(field.name.lower() == to.lower() and field is not old for field in fields):
+                    raise SchemaError(f"the name {to!r} is empty, or that of another column", column=to)
+                return tuple(replace(field, name=to, physical_name=to) if field is old else field for field in fields)
+
+            self._change(name, renamed)
+
+        return self._step("rename column", change)
+
+    def drop(self, *names: ColumnName) -> Alteration:
+        """Drop columns, or fields of structs. Their values stay in the files, where only older snapshots see them.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            The partitioning, the sort order or the identity of rows needs it, or it is the only one.
+        """
+
+        def change() -> None:
+            for name in names:
+                self._change(name, lambda fields, old: tuple(field for field in fields if field is not old))
+
+        return self._step("drop column", change)
+
+    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> Alteration:
+        """Move a column among the others, or a field within its struct."""
+        if after is None and not first:
+            raise InvalidArgumentError(
+                "a column is moved behind another one, or to the front", hint="pass after or first"
+            )
+
+        def change() -> None:
+            self._change(
+                name,
+                lambda fields, old: _placed(tuple(field for field in fields if field is not old), old, after, first),
+            )
+
+        return self._step("move column", change)
+
+    def comment(self, name: ColumnName, text: str | None) -> Alteration:
+        """Set what the schema says about a column; None removes it."""
+        doc = {} if text is None else {"doc": text}
+
+        def changed(old: Field) -> Field:
+            return replace(old, metadata={key: value for key, value in old.metadata.items() if key != "doc"} | doc)
+
+        return self._step("comment", lambda: self._replace(name, changed))
+
+    def drop_not_null(self, name: ColumnName) -> Alteration:
+        """Let a column be null."""
+        return self._step("drop not null", lambda: self._replace(name, lambda old: replace(old, nullable=True)))
+
+    def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
+        """Give a column a wider type, as the specification allows it ("Schema Evolution").
+
+        Raises
+        ------
+        SchemaError
+            Files that were written with the old type cannot be read with the new one.
+        """
+
+        def changed(old: Field) -> Field:
+            new: DataType = (
+                iceberg_columns(Struct((table_field(pa.field(old.name, type), (old.name,)),))).fields[0].type
+            )
+            if not is_promotion(old.type, new, self._transaction.metadata.format_version):
+                raise SchemaError(
+                    f"a column of the type {old.type} cannot become {new}",
+                    hint="integers become longs, floats become doubles, and decimals gain digits",
+                    column=old.name,
+                )
+            return replace(old, type=new)
+
+        return self._step("widen column", lambda: self._replace(name, changed))
+
+    def set(self, properties: Mapping[str, Any]) -> Alteration:
+        """Set properties. ``format-version`` raises the version of the format.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A property is reserved, or its value is not text.
+        """
+        given = dict(properties)
+        version = str(given.pop(_FORMAT_VERSION, self._transaction.metadata.format_version))
+        check_properties(given)
+        if version not in ("1", "2", "3"):
+            raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+
+        def change() -> None:
+            if int(version) != self._transaction.metadata.format_version:
+                self._transaction.update(UpgradeFormatVersion(int(version)))
+            if given:
+                self._transaction.update(SetProperties(given))
+
+        return self._step("set properties", change)
+
+    def unset(self, *names: str) -> Alteration:
+        """Remove properties."""
+        return self._step("unset properties", lambda: self._transaction.update(RemoveProperties(names)))
+
+    def partition_by(self, *names: ColumnName) -> Alteration:
+        """Partition the files that are written from now on by other columns, or transforms of columns.
+
+        Files that are there stay as they are. Without names, new files are not partitioned.
+
+        Parameters
+        ----------
+        names
+            Columns, or transforms such as ``day(at)`` and ``bucket(16, id)``.
+        """
+
+        def change() -> None:
+            metadata = self._transaction.metadata
+            known = {
+                (part.source_ids, part.transform): part for spec in metadata.specs.values() for part in spec.fields
+            }
+            last = metadata.last_partition_id or FIRST_PARTITION_ID - 1
+            parts: list[PartitionField] = []
+            for name in names:
+                part = partition_field(self._columns, name, last + 1)
+                old = known.get((part.source_ids, part.transform))
+                if old is not None and metadata.format_version > 1:
+                    # A field that another spec has keeps its id.
+                    part = replace(part, field_id=old.field_id)
+                last = max(last, part.field_id)
+                parts.append(part)
+            if metadata.format_version == 1:
+                parts = _of_version_1(metadata.specs[metadata.default_spec_id], parts)
+            self._transaction.update(AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec())
+
+        return self._step("partition by", change)
+
+    def sort_by(self, *names: ColumnName) -> Alteration:
+        """Record the order of rows that engines keep when they write: columns or transforms, such as ``id desc``."""
+
+        def change() -> None:
+            fields = tuple(sort_field(self._columns, name) for name in names)
+            number = max(self._transaction.metadata.sort_orders, default=0) + 1
+            self._transaction.update(AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder())
+
+        return self._step("sort by", change)
+
+    def commit(self) -> CommitResult:
+        """Commit the changes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are part of a transaction, which commits them.
+        MetadataChangedError
+            Another commit changed the columns or the partitioning meanwhile.
+        """
+        if self._is_part:
+            raise InvalidArgumentError(
+                "the changes are part of a transaction", hint="commit the transaction, or let its block end"
+            )
+        return self._transaction.commit()
+
+    def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
+        def change(fields: _Fields, old: Field) -> _Fields:
+            return tuple(changed(field) if field is old else field for field in fields)
+
+        self._change(name, change)
+
+    def _change(self, name: ColumnName, change: Callable[[_Fields, Field], _Fields]) -> None:
+        """Change the fields among which a column is."""
+        *above, last = split_name(name)
+
+        def changed(fields: _Fields) -> _Fields:
+            return change(fields, find_column(Struct(fields), (last,))[0])
+
+        self._set(above, changed)
+
+    def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
+        columns = _with_fields(self._columns, tuple(above), (), change)
+        if not isinstance(columns, Struct) or not len(columns):
+            raise SchemaError("a table cannot lose its last column")
+        set_columns(self._transaction, columns)
+
+
+def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField]) -> list[PartitionField]:
+    """Return the fields of a spec in version 1, whose ids count up from 1000: fields stay, and become void."""
+    wanted = {(part.source_ids, part.transform): part for part in parts}
+    names = {part.name for part in parts}
+    kept = []
+    for old in before.fields:
+        if wanted.pop((old.source_ids, old.transform), None) is not None:
+            kept.append(old)
+        else:
+            name = f"{old.name}_{old.field_id}" if old.name in names else old.name
+            kept.append(PartitionField(old.source_ids, old.field_id, name, "void"))
+    first = FIRST_PARTITION_ID + len(kept)
+    return [*kept, *(replace(part, field_id=first + number) for number, part in enumerate(wanted.values()))]
+
+
+def _placed(fields: _Fields, new: Field, after: str | None, first: bool) -> _Fields:
+    """Put a field among others: behind one of them, first, or last."""
+    if after is not None and first:
+        raise InvalidArgumentError("after and first exclude each other", hint="pass one of them")
+    place = 0 if first else len(fields)
+    if after is not None:
+        found = find_column(Struct(fields), (after,))[0]
+        place = next(number for number, field in enumerate(fields, start=1) if field is found)
+    return (*fields[:place], new, *fields[place:])
+
+
+def _with_fields(
+    kind: DataType, path: tuple[str, ...], above: tuple[str, ...], change: Callable[[_Fields], _Fields]
+) -> DataType:
+    """Return a type with the fields of the struct changed that a path leads to."""
+    if not path:
+        if not isinstance(kind, Struct):
+            raise SchemaError("only a struct has fields", column=join_name(above))
+        return Struct(change(kind.fields))
+    step, rest = path[0], path[1:]
+    here = (*above, step)
+    if isinstance(kind, Struct):
+        child = find_column(kind, (step,))[0]
+        new = replace(child, type=_with_fields(child.type, rest, here, change))
+        return Struct(tuple(new if field is child else field for field in kind))
+    if isinstance(kind, List) and step == "element":
+        return List(replace(kind.element, type=_with_fields(kind.element.type, rest, here, change)))
+    if isinstance(kind, Map) and step == "value":
+        return Map(kind.key, replace(kind.value, type=_with_fields(kind.value.type, rest, here, change)))
+    raise ColumnNotFoundError(f"there is no column {join_name(here)!r}", column=join_name(here))

@@ -1,0 +1,148 @@
+"""Creating a table: its columns, partition spec, sort order and properties."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, new_metadata, with_fresh_ids
+from deltaberg.iceberg.metadata.schema import Schema
+from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
+from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
+from deltaberg.iceberg.operations.columns import iceberg_columns
+from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
+from deltaberg.schema import ColumnName, Field, Struct, find_column
+
+__all__ = ["NewTable", "partition_field", "sort_field"]
+
+_FORMAT_VERSION = "format-version"
+#: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
+_TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
+_PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
+_ORDER = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """The columns and the metadata of a new table.
+
+    Parameters
+    ----------
+    schema
+        The columns. Their ids are assigned anew.
+    partition_by
+        Columns, or transforms of columns such as ``day(at)`` and ``bucket(16, id)``.
+    sort_by
+        Columns or transforms of columns, with ``desc`` and ``nulls last`` where they differ from the default.
+    properties
+        Table properties. ``format-version`` chooses the version of the format.
+    """
+
+    schema: Struct
+    partition_by: Sequence[ColumnName] = ()
+    sort_by: Sequence[ColumnName] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    def metadata(self, location: str) -> dict[str, Any]:
+        """Return the metadata of the table at a location, as JSON.
+
+        Raises
+        ------
+        SchemaError, ColumnNotFoundError
+            The columns are not valid, or one that is named is missing.
+        InvalidArgumentError
+            A property or a transform is not valid.
+        """
+        columns, _ = with_fresh_ids(iceberg_columns(self.schema))
+        properties = {name: _property_text(value) for name, value in self.properties.items()}
+        version = properties.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
+        if version not in ("1", "2", "3"):
+            raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+        parts = [
+            partition_field(columns, name, FIRST_PARTITION_ID + number) for number, name in enumerate(self.partition_by)
+        ]
+        order = tuple(sort_field(columns, name) for name in self.sort_by)
+        return new_metadata(
+            Schema(columns),
+            PartitionSpec(0, tuple(parts)),
+            SortOrder(1, order) if order else None,
+            location=location,
+            properties=properties,
+            format_version=int(version),
+            now_ms=time.time_ns() // 1_000_000,
+        )
+
+
+def _property_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def partition_field(columns: Struct, name: ColumnName, number: int) -> PartitionField:
+    """Return the partition field that a column, or a transform of one, makes. It is named as iceberg-spark names it.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError
+        There is no such transform.
+    SchemaError
+        The transform does not take the column.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> columns = Struct((Field("at", Primitive("timestamp"), id=1), Field("id", Primitive("long"), id=2)))
+    >>> [partition_field(columns, name, 1000).name for name in ("days(at)", "bucket(16, id)", "id")]
+    ['at_day', 'id_bucket', 'id']
+    """
+    path, transform = _term(columns, name)
+    column = ".".join(part.name for part in path)
+    parse_transform(transform).result_type(path[-1].type)
+    suffix = {"identity": "", "truncate": "_trunc"}.get(transform.partition("[")[0], f"_{transform.partition('[')[0]}")
+    return PartitionField((path[-1].id or 0,), number, f"{column}{suffix}", transform)
+
+
+def sort_field(columns: Struct, name: ColumnName) -> SortField:
+    """Return the term of a sort order that text such as ``day(at) desc nulls last`` describes.
+
+    Nulls come first where values ascend and last where they descend, unless the text says otherwise.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> found = sort_field(Struct((Field("id", Primitive("long"), id=2),)), "id desc")
+    >>> found.source_ids, found.direction, found.null_order
+    ((2,), 'desc', 'nulls-last')
+    """
+    direction, nulls, term = "asc", "", name
+    if isinstance(name, str):
+        matched = _ORDER.fullmatch(name.strip())
+        if matched is not None:
+            term, direction, nulls = matched[1], (matched[2] or "asc").lower(), (matched[3] or "").lower()
+    path, transform = _term(columns, term)
+    parse_transform(transform).result_type(path[-1].type)
+    nulls = nulls or ("first" if direction == "asc" else "last")
+    return SortField((path[-1].id or 0,), transform, direction, f"nulls-{nulls}")
+
+
+def _term(columns: Struct, name: ColumnName) -> tuple[tuple[Field, ...], str]:
+    """Return the column of a term, and its transform."""
+    matched = _TERM.fullmatch(name) if isinstance(name, str) and columns.get(name) is None else None
+    if matched is None:
+        return find_column(columns, name), str(Identity())
+    width = matched[2] or matched[4]
+    text = _PLURALS.get(matched[1].lower(), matched[1].lower())
+    transform = text if width is None else f"{text}[{width}]"
+    if isinstance(parse_transform(transform), Unknown):
+        raise InvalidArgumentError(
+            f"{name!r:.80} is not a transform of a column",
+            hint="known are year, month, day and hour(column), bucket(16, column) and truncate(4, column)",
+        )
+    return find_column(columns, matched[3]), transform

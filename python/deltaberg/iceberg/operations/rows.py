@@ -1,0 +1,245 @@
+"""Writing rows to the data files of an Iceberg table: what the table asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.expressions import Bound, evaluate
+from deltaberg.files.write import ParquetOptions
+from deltaberg.iceberg.location.new_files import DataPaths, data_location
+from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
+from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.schema_evolution import nested_fields
+from deltaberg.iceberg.metadata.single_values import value_of_json
+from deltaberg.iceberg.metadata.type_names import is_shape
+from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
+from deltaberg.iceberg.partition.structs import partition_struct
+from deltaberg.iceberg.transaction.pending import AddedFiles
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema.conform import ConformOptions
+from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, WriteSpec
+
+__all__ = ["check_types", "parquet_options", "row_spec", "write_rows"]
+
+_FORMAT = "write.format.default"
+_TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
+_CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
+_ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
+_PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
+_SPELLINGS = {"uncompressed": "none"}
+_DEFAULT = "write-default"
+
+
+def write_rows(
+    transaction: Transaction, rows: Rows, options: RowOptions, where: Bound | None = None, condition: str = ""
+) -> AddedFiles:
+    """Write rows to new data files that no snapshot names yet, and return their entries.
+
+    Parameters
+    ----------
+    transaction
+        It is told of the files, and has the columns that the rows need.
+    rows
+        The rows, from `open_rows`.
+    options
+        What the caller says of them.
+    where
+        A filter that every row has to match; None for any row.
+    condition
+        The filter as the caller spells it.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns.
+    ConstraintViolationError
+        A row does not match the filter.
+    UnsupportedFeatureError
+        The table asks for files that are not written.
+    """
+    metadata = transaction.metadata
+    schema, properties = metadata.current_schema.struct, metadata.properties
+    spec = metadata.specs[metadata.default_spec_id]
+    wanted = row_spec(metadata, options)
+    checks = () if where is None else (_check(where, condition, schema),)
+    wanted = replace(wanted, rules=RowRules(schema, _fills(schema), checks))
+    location = data_location(metadata.location, properties)
+    place = transaction.resolver.resolve(location)
+    road = rows.road(spec.is_partitioned)
+    files = rows.write(wanted, transaction.store, place)
+    transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
+    partition = partition_struct(spec, [schema])
+    modes = metrics_modes(schema, properties)
+    # The rows are in no order that the table knows.
+    entries = added_entries(files, location, schema, partition, modes, sort_order_id=0)
+    return AddedFiles(spec, partition, entries)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Makes the paths of data files; it pickles."""
+
+    partitions: PartitionPaths
+    paths: DataPaths
+
+    def __call__(self, values: Sequence[pa.Scalar], number: int) -> str:
+        return self.paths.path(self.partitions.of(values), number)
+
+
+def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
+    """Return what a table asks of the files that rows are written to.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A property has no valid value.
+    UnsupportedFeatureError
+        The table asks for files of a format, or has columns of a type, that are not written.
+    """
+    properties, schema = metadata.properties, metadata.current_schema.struct
+    form = properties.get(_FORMAT, "parquet").lower()
+    if form != "parquet":
+        raise UnsupportedFeatureError(
+            f"data files of the format {form!r} are not written, and the property {_FORMAT} asks for them",
+            hint=f"set {_FORMAT} to parquet",
+            table=metadata.location,
+            feature=form,
+        )
+    check_types(schema, metadata.location)
+    spec = metadata.specs[metadata.default_spec_id]
+    modes = metrics_modes(schema, properties)
+    return WriteSpec(
+        schema,
+        partition_rows_by(spec, schema),
+        ConformOptions(options.timezone, options.allow_truncation),
+        parquet_options(properties, options),
+        target_size=options.target_file_size or _number(properties, _TARGET, _DEFAULT_TARGET),
+        statistics=leaves_with_metrics(schema, modes),
+        stores_partition_columns=True,
+        required=True,
+        footers=True,
+        place=_Place(PartitionPaths(spec, schema), DataPaths(dict(properties))),
+    )
+
+
+def check_types(schema: DataType, table: str) -> None:
+    """Refuse columns of types whose Parquet columns cannot be written yet.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If there is one; the message names it.
+    """
+    for child in nested_fields(schema):
+        if child.type == Primitive("variant") or is_shape(child):
+            kind = "geometry or geography" if is_shape(child) else "variant"
+            raise UnsupportedFeatureError(
+                f"columns of the type {kind} cannot be written yet",
+                hint="write to a table without the column",
+                column=child.name,
+                table=table,
+                feature=kind,
+            )
+        check_types(child.type, table)
+
+
+def parquet_options(properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
+    """Return how Parquet files are written: as the caller says, else as the properties of the table say.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option or a property is not valid.
+    """
+    given = options.writer_properties
+    if given is not None and not isinstance(given, ParquetOptions):
+        raise InvalidArgumentError(
+            f"writer_properties is of the type {type(given).__name__}", hint="pass deltaberg.ParquetOptions"
+        )
+    level = properties.get(_LEVEL, "null").strip().lower()
+    own = given or ParquetOptions(
+        _codec(properties.get(_CODEC, "zstd")),
+        compression_level=None if level in ("", "null") else _number(properties, _LEVEL, 0),
+        row_group_size=_number(properties, _ROW_GROUP, _DEFAULT_ROW_GROUP),
+        data_page_size=_number(properties, _PAGE, 1 << 20),
+        dictionary_page_size=_number(properties, _DICTIONARY, 2 << 20),
+    )
+    if options.compression is None:
+        return own
+    return replace(own, compression=_codec(options.compression), compression_level=None)
+
+
+def _codec(text: str) -> str:
+    name = text.strip().lower()
+    return _SPELLINGS.get(name, name)
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, str(default)).strip()
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise InvalidArgumentError(f"the property {name} is {text!r:.40}", hint="set it to a positive whole number")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """Fills a column with one value; it pickles."""
+
+    value: Any
+    kind: DataType
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        return pa.repeat(pa.scalar(self.value, arrow_type(self.kind)), batch.num_rows)
+
+
+def _fills(schema: Struct) -> list[ColumnFill]:
+    """Return what fills columns that rows lack: their write defaults."""
+    fills = []
+    for child in schema:
+        found = child.metadata.get(_DEFAULT)
+        if found is not None:
+            fills.append(ColumnFill(child.name, _Constant(value_of_json(found, child.type), child.type)))
+        else:
+            _refuse_inner_defaults(child)
+    return fills
+
+
+def _refuse_inner_defaults(child: Field) -> None:
+    for inner in nested_fields(child.type):
+        if inner.metadata.get(_DEFAULT) is not None:
+            raise UnsupportedFeatureError(
+                f"the field {inner.name!r} of the column {child.name!r} has a default value for new rows, which is not "
+                "written yet",
+                hint="remove the default",
+                column=child.name,
+                feature="default values",
+            )
+        _refuse_inner_defaults(inner)
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Says which rows of a batch match a filter; it pickles."""
+
+    bound: Bound
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        def column(path: tuple[Field, ...]) -> pa.Array:
+            found = batch.column(path[0].name)
+            for part in path[1:]:
+                found = pa.compute.struct_field(found, found.type.get_field_index(part.name))
+            return found
+
+        return evaluate(self.bound, column, batch.num_rows)
+
+
+def _check(where: Bound, condition: str, schema: Struct) -> RowCheck:
+    names = tuple(child.name for child in schema if not isinstance(child.type, Struct))
+    return RowCheck("the filter of the rows to be replaced", condition, _Matches(where), names)

@@ -1,0 +1,260 @@
+"""Producing a snapshot on top of the newest state of a table (Iceberg spec, "Snapshots", "Sequence Numbers")."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import CommitConflictError, StorageError
+from deltaberg.iceberg.location.new_files import metadata_location
+from deltaberg.iceberg.manifests.entries import entry_columns
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
+from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.schema import encode_schema
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.pending import PendingFiles
+from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
+from deltaberg.lossless_json import write_json
+from deltaberg.schema import Struct
+from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
+
+__all__ = ["Production", "new_snapshot_id"]
+
+_CODEC, _LEVEL = "write.avro.compression-codec", "write.avro.compression-level"
+
+
+def new_snapshot_id(metadata: TableMetadata) -> int:
+    """Return a random id that no snapshot of the table has.
+
+    Snapshots have positive ids of 63 bits.
+    """
+    while True:
+        number = secrets.randbits(63)
+        if number and number not in metadata.snapshots:
+            return number
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """A manifest that was written, and what it removes."""
+
+    row: Mapping[str, Any]
+    partition: Struct
+    removed: pa.Table
+
+
+@dataclass
+class Production:
+    """Makes the snapshot of one transaction, as often as the table moves on.
+
+    Manifests are written once: those of new files for all attempts, and those that leave files out for as long as the
+    manifests that they were made of are there.
+
+    Parameters
+    ----------
+    store, resolver
+        What opens the stores of files, and what finds the places that recorded paths lead to.
+    snapshot_id
+        The id of the snapshot, the same for all attempts.
+    token
+        What the names of metadata files of the transaction have in common.
+    pending
+        What is added and removed.
+    extra
+        What the caller adds to the summary.
+    """
+
+    store: StoreSpec
+    resolver: PathResolver
+    snapshot_id: int
+    token: str
+    pending: PendingFiles
+    extra: Mapping[str, str] = field(default_factory=dict)
+    #: The files that were written, by their recorded paths.
+    written: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    _added: list[Mapping[str, Any]] | None = None
+    _rewritten: dict[str, _Manifest] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
+    _attempts: int = 0
+
+    def produce(self, source: IcebergSource, now_ms: int) -> Snapshot:
+        """Return the snapshot that follows the one of a source, with all of its metadata files written.
+
+        Parameters
+        ----------
+        source
+            The newest state of the branch, in the columns that the table will have.
+        now_ms
+            The time in milliseconds since 1970.
+
+        Raises
+        ------
+        CommitConflictError
+            If a file that is to be removed is not there any more.
+        StorageError
+            If the store fails.
+        """
+        metadata, parent = source.metadata, source.snapshot
+        self.tally = Tally()
+        for files in self.pending.added:
+            self.tally.add(files.spec.spec_id, files.partition, files.entries)
+        rows = [*self._added_rows(metadata), *self._kept_rows(source)]
+        is_numbered = metadata.format_version > 1
+        sequence = metadata.last_sequence_number + 1 if is_numbered else 0
+        first = (metadata.next_row_id or 0) if metadata.format_version >= ROW_LINEAGE else None
+        complete = complete_rows(pa.Table.from_pylist(rows, MANIFESTS), sequence_number=sequence, first_row_id=first)
+        parent_id = None if parent is None else parent.snapshot_id
+        data = encode_manifest_list(
+            complete.rows,
+            format_version=metadata.format_version,
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=parent_id,
+            sequence_number=sequence,
+            first_row_id=first,
+            **_codec(metadata),
+        )
+        self._attempts += 1
+        path = f"{_directory(metadata)}/snap-{self.snapshot_id}-{self._attempts}-{self.token}.avro"
+        self._put(path, data)
+        self._used = {row["manifest_path"] for row in rows} | {path}
+        before = None if parent is None else parent.summary
+        return Snapshot(
+            snapshot_id=self.snapshot_id,
+            timestamp_ms=max(now_ms, metadata.last_updated_ms, 0 if parent is None else parent.timestamp_ms),
+            sequence_number=sequence,
+            parent_snapshot_id=parent_id,
+            manifest_list=path,
+            summary=snapshot_summary(self.tally.operation, self.tally, before, self.extra),
+            schema_id=metadata.current_schema_id,
+            first_row_id=first,
+            added_rows=None if first is None or complete.next_row_id is None else complete.next_row_id - first,
+        )
+
+    def _added_rows(self, metadata: TableMetadata) -> list[Mapping[str, Any]]:
+        if self._added is None:
+            self._added = []
+            for files in self.pending.added:
+                entries = files.entries.set_column(
+                    files.entries.schema.get_field_index("snapshot_id"),
+                    "snapshot_id",
+                    pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), len(files.entries)),
+                )
+                header = _header(metadata, files.spec, files.partition, DATA)
+                self._added.append(self._write(metadata, header, entries))
+        return self._added
+
+    def _kept_rows(self, source: IcebergSource) -> list[Mapping[str, Any]]:
+        """Return the manifests of the parent without the files that are removed."""
+        missing = set(self.pending.removed)
+        rows: list[Mapping[str, Any]] = []
+        for row in source.manifests.to_pylist():
+            if row["added_files_count"] == 0 and row["existing_files_count"] == 0:
+                # Only the snapshot that removed files needs a manifest without live ones.
+                continue
+            found = self._without_removed(source, row) if self._may_hold_removed(row) else None
+            if found is None:
+                rows.append({name: row[name] for name in MANIFESTS.names})
+                continue
+            missing.difference_update(found.removed.column("file_path").to_pylist())
+            self.tally.remove(row["partition_spec_id"], found.partition, found.removed)
+            rows.append(found.row)
+        if missing:
+            raise CommitConflictError(
+                f"another commit removed {len(missing)} data files that are to be replaced, among them {min(missing)}",
+                hint="refresh the table, and repeat the operation",
+                table=source.table,
+            )
+        return rows
+
+    def _may_hold_removed(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a manifest has to be read; those that were there when the removal was planned are known."""
+        pending, path = self.pending, row["manifest_path"]
+        if not pending.removed or row["content"] != DATA:
+            return bool(pending.removed)
+        return path in pending.removed_in or path not in pending.planned_on
+
+    def _without_removed(self, source: IcebergSource, row: Mapping[str, Any]) -> _Manifest | None:
+        """Return a manifest without what is removed; None if it holds nothing of it."""
+        path = row["manifest_path"]
+        if path in self._rewritten:
+            return self._rewritten[path]
+        (found,) = source.reader.read([row], WHOLE_ENTRIES)
+        entries = found.table.drop_columns(["position", "manifest"])
+        entries = entries.filter(pc.not_equal(entries.column("status"), DELETED))
+        gone = pa.array(sorted(self.pending.removed), pa.string())
+        # Deletes of a single data file leave the table with it.
+        of = "file_path" if row["content"] == DATA else "referenced_data_file"
+        is_removed = pc.is_in(entries.column(of), value_set=gone)
+        if row["content"] != DATA and self.pending.removes_deletes:
+            is_removed = pa.repeat(True, len(entries))
+        if not pc.any(is_removed, min_count=0).as_py():
+            return None
+        removed, kept = entries.filter(is_removed), entries.filter(pc.invert(is_removed))
+        rewritten = pa.concat_tables(
+            [_with_status(kept, EXISTING), _with_status(removed, DELETED, self.snapshot_id)]
+        ).select(entry_columns(found.partition).names)
+        header = _header(source.metadata, found.spec, found.partition, row["content"])
+        made = _Manifest(self._write(source.metadata, header, rewritten), found.partition, removed)
+        self._rewritten[path] = made
+        return made
+
+    def _write(self, metadata: TableMetadata, header: ManifestHeader, entries: pa.Table) -> Mapping[str, Any]:
+        data = encode_manifest(entries, header, **_codec(metadata))
+        path = f"{_directory(metadata)}/{self.token}-m{len(self.written)}.avro"
+        self._put(path, data)
+        return manifest_row(entries, header, path, len(data), snapshot_id=self.snapshot_id)
+
+    def _put(self, path: str, data: bytes) -> None:
+        place = self.resolver.resolve(path)
+        self.written.append(path)
+        result = self.store.open(place).put(place.path, data)
+        if result.outcome is not PutOutcome.WRITTEN:
+            raise result.cause or StorageError("a metadata file could not be written", path=path)
+
+    def delete_unused(self, *, is_committed: bool) -> None:
+        """Delete the metadata files that no snapshot names, once it is known what became of the commit."""
+        gone = [path for path in self.written if not (is_committed and path in self._used)]
+        self.written = [path for path in self.written if path not in gone]
+        for path in gone:
+            place = self.resolver.resolve(path)
+            with suppress(StorageError):
+                self.store.open(place).delete(place.path)
+
+
+def _with_status(entries: pa.Table, status: int, snapshot_id: int | None = None) -> pa.Table:
+    rows = len(entries)
+    entries = entries.set_column(
+        entries.schema.get_field_index("status"), "status", pa.repeat(pa.scalar(status, pa.int32()), rows)
+    )
+    if snapshot_id is None:
+        return entries
+    number = pa.repeat(pa.scalar(snapshot_id, pa.int64()), rows)
+    return entries.set_column(entries.schema.get_field_index("snapshot_id"), "snapshot_id", number)
+
+
+def _header(metadata: TableMetadata, spec: PartitionSpec, partition: Struct, content: int) -> ManifestHeader:
+    schema = metadata.current_schema
+    text = write_json(encode_schema(schema))
+    return ManifestHeader(metadata.format_version, content, text, schema.schema_id, spec, partition)
+
+
+def _directory(metadata: TableMetadata) -> str:
+    return metadata_location(metadata.location, metadata.properties)
+
+
+def _codec(metadata: TableMetadata) -> dict[str, Any]:
+    """Return how manifests are compressed."""
+    codec, level = metadata.properties.get(_CODEC, "gzip").lower(), metadata.properties.get(_LEVEL, "")
+    return {"codec": codec, "level": int(level) if codec == "gzip" and level in "123456789" and level else None}

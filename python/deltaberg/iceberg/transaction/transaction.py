@@ -1,0 +1,330 @@
+"""A transaction: several changes of a table that become one commit, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from deltaberg.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StorageError,
+    TableExistsError,
+)
+from deltaberg.iceberg.location.committer import Committer
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.manifests.fields import DATA
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.updates import AddSnapshot, SetSnapshotRef, Update, apply_updates
+from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
+from deltaberg.iceberg.transaction.pending import AddedFiles, PendingFiles
+from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
+from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
+from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.storage import Location, PathResolver
+from deltaberg.table import CommitPolicy, CommitResult
+from deltaberg.table.write import Progress
+
+__all__ = ["Transaction"]
+
+_Own = TypeVar("_Own", bound="Transaction")
+#: Errors of a commit after which it surely is not part of the table, though it may have been sent.
+_NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
+
+
+class Transaction:
+    """Changes of an Iceberg table that become visible together.
+
+    As a context manager it commits at the end, unless an exception ends the block, or nothing was changed. Later
+    changes see earlier ones: `metadata` and `pending` are the table as the transaction leaves it. If it ends without a
+    commit, the files that were written for it are deleted.
+
+    Parameters
+    ----------
+    loaded
+        The table that the transaction is planned on.
+    committer
+        What sends the changes to where the table is recorded.
+    branch
+        The branch that gets the new snapshot.
+    creates
+        Whether the table is staged, and comes into being by the commit.
+    timezone
+        The zone of timestamps without one in filters.
+    summary
+        What the caller adds to the summary of the snapshot.
+    policy
+        How long the commit is tried.
+    progress
+        What is told how far rows are written, after every batch.
+    committed
+        What is told the table as it is after the commit.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The table needs what is not written yet.
+    InvalidArgumentError
+        The table has no such branch.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        loaded: LoadedTable,
+        committer: Committer,
+        *,
+        branch: str = MAIN,
+        creates: bool = False,
+        timezone: str = "UTC",
+        summary: Mapping[str, str] | None = None,
+        policy: CommitPolicy | None = None,
+        progress: Progress | None = None,
+        committed: Callable[[LoadedTable], object] | None = None,
+    ) -> None:
+        self.root = loaded.root
+        self.store = loaded.store
+        self.resolver = PathResolver(loaded.root, None, encoded=False)
+        check_writable(loaded.metadata, loaded.root, self.resolver)
+        ref = loaded.metadata.all_refs.get(branch)
+        if (ref is None and branch != MAIN) or (ref is not None and ref.type != "branch"):
+            raise InvalidArgumentError(
+                f"the table has no branch {branch!r}", hint="create it first", table=str(loaded.root)
+            )
+        self._loaded = loaded
+        self._creates = creates
+        self._committer = committer
+        self._branch = branch
+        self.timezone = timezone
+        self._policy = policy
+        self._now = (policy or CommitPolicy()).now
+        self.progress = progress
+        self._committed = committed
+        self._updates: list[Update] = []
+        self._view = loaded.metadata
+        self.pending = PendingFiles()
+        self.claims = Claims()
+        self._data_files: list[Location] = []
+        self._roads: set[str] = set()
+        self._operations: list[str] = []
+        self._is_ended = False
+        #: Whether changes were handed over to be sent.
+        self._is_made = False
+        #: What the commit did; None before it.
+        self.result: CommitResult | None = None
+        number = new_snapshot_id(loaded.metadata)
+        #: What finds the commit later, whatever became of it.
+        self.token = str(number)
+        write_id = f"{number:016x}"
+        self._production = Production(self.store, self.resolver, number, write_id, self.pending, dict(summary or {}))
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata of the table as the transaction leaves it, but for its snapshot."""
+        return self._view
+
+    @property
+    def planned(self) -> Snapshot | None:
+        """The snapshot of the branch that the transaction is planned on."""
+        return self._loaded.metadata.snapshot_of_ref(self._branch)
+
+    @property
+    def source(self) -> IcebergSource:
+        """The rows of the snapshot that the transaction is planned on, in the columns that the table will have."""
+        return self._source(self._view, self.planned)
+
+    def _source(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IcebergSource:
+        columns = metadata.current_schema.struct
+        place = (self.store, self.resolver, str(self.root), str(self._loaded.file))
+        return IcebergSource(metadata, snapshot, columns, *place)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the transaction changes nothing so far."""
+        return self.pending.is_empty and not self._updates
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Run one of the operations that the transaction consists of. If it fails, it has changed nothing."""
+        self._check_open()
+        updates, view, claims = list(self._updates), self._view, self.claims.copy()
+        pending, files = self.pending.copy(), len(self._data_files)
+        try:
+            yield
+        except BaseException:
+            self._updates, self._view, self.claims = updates, view, claims
+            self.pending = self._production.pending = pending
+            self._delete(self._data_files[files:])
+            del self._data_files[files:]
+            raise
+        self._operations.append(name)
+
+    def update(self, *updates: Update) -> None:
+        """Change the metadata of the table.
+
+        Raises
+        ------
+        InvalidArgumentError, SchemaError, ConstraintViolationError
+            A change is not allowed, or names what the table does not have.
+        """
+        self._check_open()
+        raw = apply_updates(self._view.raw, updates, now_ms=self._now())
+        self._view = metadata_of_json(raw)
+        self._updates.extend(updates)
+
+    def note_written(self, files: Iterable[Location], road: str) -> None:
+        """Take charge of files that were written for the transaction: they are deleted if it surely does not commit."""
+        self._data_files.extend(files)
+        self._roads.add(road)
+
+    def add_files(self, files: AddedFiles) -> None:
+        """Add new data files."""
+        self._check_open()
+        if len(files.entries):
+            self.pending.added.append(files)
+
+    def remove_files(self, paths: Sequence[str], manifests: pa.Table) -> None:
+        """Remove data files of the planned snapshot.
+
+        Parameters
+        ----------
+        paths
+            Their recorded paths.
+        manifests
+            The manifests that hold them, of all manifests of the snapshot.
+        """
+        self._check_open()
+        self.pending.removed.update(paths)
+        self.pending.removed_in.update(manifests.column("manifest_path").to_pylist())
+        known = self.source.manifests
+        for path, content in zip(
+            known.column("manifest_path").to_pylist(), known.column("content").to_pylist(), strict=True
+        ):
+            if content == DATA:
+                self.pending.planned_on.add(path)
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            state = "not committed" if self.result is None else "committed already"
+            raise InvalidArgumentError(f"the transaction is {state}, and has ended", hint="begin another one")
+
+    def commit(self) -> CommitResult:
+        """Commit the changes.
+
+        If they surely are not committed, the files that were written for the transaction are deleted.
+
+        Raises
+        ------
+        CommitConflictError
+            Another commit came first, and the changes do not fit on top of it. Nothing was committed.
+        CommitUnknownError
+            The commit was sent, but it is not known whether it took effect.
+        """
+        self._check_open()
+        self._is_ended = True
+        if self.is_empty and not self._creates:
+            return self._finish(None)
+        number = None if self.pending.is_empty else int(self.token)
+        staged = self._loaded if self._creates else None
+        try:
+            found = commit_table(self._committer, self._make, snapshot_id=number, staged=staged, policy=self._policy)
+        except BaseException as error:
+            if isinstance(error, _NOT_COMMITTED) or not self._is_made:
+                self._delete_all()
+            raise
+        self._production.delete_unused(is_committed=True)
+        self._delete_dropped()
+        return self._finish(found)
+
+    def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
+        """Return the changes on top of the newest metadata."""
+        check_writable(base, self.root, self.resolver)
+        held = requirements_of(self._loaded.metadata, self._updates)
+        updates = list(self._updates)
+        after = base
+        if updates:
+            after = metadata_of_json(apply_updates(base.raw, updates, now_ms=self._now()))
+        if not self.pending.is_empty:
+            source = self._source(after, after.snapshot_of_ref(self._branch))
+            check_conflicts(self.claims, self.planned, source)
+            snapshot = self._production.produce(source, self._now())
+            ref = base.all_refs.get(self._branch) or SnapshotRef(snapshot.snapshot_id, "branch")
+            moved: list[Update] = [
+                AddSnapshot(snapshot),
+                SetSnapshotRef(self._branch, replace(ref, snapshot_id=snapshot.snapshot_id)),
+            ]
+            updates += moved
+            held += requirements_of(base, moved)
+        self._is_made = True
+        return updates, list(dict.fromkeys(held))
+
+    def _finish(self, found: Committed | None) -> CommitResult:
+        loaded = self._loaded if found is None else found.loaded
+        tally = self._production.tally
+        has_snapshot = found is not None and not self.pending.is_empty
+        snapshot = loaded.metadata.snapshot_of_ref(self._branch)
+        operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
+        self.result = CommitResult(
+            version_of(loaded.file.path.rpartition("/")[2]) or 0,
+            self.token if found is None else found.token,
+            tally.operation if has_snapshot else operation,
+            committed=found is not None and found.committed,
+            added_files=tally.added["data-files"],
+            removed_files=tally.removed["data-files"],
+            added_bytes=tally.added["files-size"],
+            removed_bytes=tally.removed["files-size"],
+            added_rows=tally.added["records"],
+            retries=0 if found is None else found.retries,
+            seconds=0.0 if found is None else found.seconds,
+            warnings=() if found is None else tuple(found.warnings),
+            road=", ".join(sorted(self._roads)),
+            snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        )
+        if self._committed is not None and found is not None:
+            self._committed(loaded)
+        return self.result
+
+    def abort(self) -> None:
+        """End the transaction without a commit, and delete the files that were written for it.
+
+        After a commit was tried this does nothing.
+        """
+        if not self._is_ended:
+            self._is_ended = True
+            self._delete_all()
+
+    def _delete_dropped(self) -> None:
+        """Delete the files that later operations of the transaction have replaced."""
+        paths = (path for files in self.pending.added for path in files.entries.column("file_path").to_pylist())
+        kept = {self.resolver.resolve(path) for path in paths}
+        self._delete([file for file in self._data_files if file not in kept])
+
+    def _delete_all(self) -> None:
+        self._production.delete_unused(is_committed=False)
+        self._delete(self._data_files)
+        self._data_files.clear()
+
+    def _delete(self, files: Sequence[Location]) -> None:
+        for file in files:
+            with suppress(StorageError):
+                self.store.open(file).delete(file.path)
+
+    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._is_ended and (self._creates or not self.is_empty):
+            self.commit()
+        self.abort()

@@ -1,0 +1,295 @@
+"""The verbs of an Iceberg table that change it. Each makes one commit, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Filter
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.operations.alter import Alteration
+from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
+from deltaberg.table.write import Progress
+
+__all__ = ["WritableTable"]
+
+
+class WritableTable:
+    """The verbs that change a table. The table object moves to the new snapshot; scans that were made before do not."""
+
+    _pointer: TablePointer
+    _loaded: LoadedTable
+    _options: OpenOptions
+
+    def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
+        raise NotImplementedError
+
+    def transaction(
+        self,
+        *,
+        branch: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        policy: CommitPolicy | None = None,
+        progress: Progress | None = None,
+        unsafe_single_writer: bool = False,
+    ) -> TableTransaction:
+        """Begin a transaction on this snapshot: several operations that become one new snapshot, or none.
+
+        The result is a context manager, which commits at the end. Its operations have the names of those of the table,
+        and each sees what the ones before it did. An exception commits nothing, and the files that were written are
+        deleted. After the commit the table object moves to the new snapshot, and ``result`` of the transaction says
+        what was done.
+
+        Parameters
+        ----------
+        branch
+            The branch that gets the snapshot; by default the one that the table was opened with, else ``main``.
+        properties
+            What the summary of the snapshot says besides the numbers of files and rows.
+        policy
+            How long the commit is tried; by default, as the properties ``commit.retry.*`` say.
+        progress
+            What is called with a `WriteProgress` after every batch of rows that this process writes.
+        unsafe_single_writer
+            Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table was opened at a snapshot, at a timestamp, at a tag, or with a ``location_map``. Or there is no
+            such branch.
+        UnsupportedFeatureError
+            The table needs what is not written, such as encrypted files.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/orders", {"id": pa.int64()}, format="iceberg")
+        >>> with table.transaction() as transaction:
+        ...     transaction.append(pa.table({"id": [1, 2]}))
+        ...     transaction.alter().add("name", pa.string())
+        ...     transaction.append(pa.table({"id": [3], "name": ["c"]}))
+        Alteration(['add column'])
+        >>> transaction.result.added_rows, table.scan("name = 'c'").to_arrow()["id"].to_pylist()
+        (3, [3])
+        """
+        pins = [*self._options.pins, *(["location_map"] if self._options.location_map is not None else [])]
+        if pins:
+            raise InvalidArgumentError(
+                f"the table was opened with {pins[0]}, and cannot be written to",
+                hint="open it without that argument",
+                table=str(self._loaded.root),
+            )
+        return TableTransaction(
+            self._loaded,
+            self._pointer.committer(unsafe_single_writer=unsafe_single_writer),
+            branch=branch or self._options.ref or MAIN,
+            timezone=self._options.timezone,
+            summary=properties,
+            policy=policy,
+            progress=progress,
+            committed=lambda loaded: self._set(loaded, None, None),
+        )
+
+    def alter(self) -> Alteration:
+        """Begin changes of columns, properties and partitioning that become one commit with ``commit()``.
+
+        Rows are not rewritten. See `Alteration` for the changes.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/altered", {"id": pa.int32()}, format="iceberg")
+        >>> table.alter().widen("id", pa.int64()).add("name", pa.string()).set({"owner": "ada"}).commit().committed
+        True
+        >>> str(table.schema), table.properties
+        ('struct<id: long, name: string>', {'owner': 'ada'})
+        """
+        return Alteration(self.transaction())
+
+    def append(  # noqa: PLR0913
+        self,
+        data: Any,
+        *,
+        schema_mode: str | None = None,
+        branch: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
+    ) -> CommitResult:
+        """Append rows.
+
+        Columns are found by name, in any order. Columns that may be null can be left out. Values are converted only if
+        they stay the same; whatever does not fit raises an error that names the field, and the table stays as it was.
+
+        Parameters
+        ----------
+        data
+            Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
+            frame, or a scan. A Spark DataFrame is written by Spark's tasks.
+        schema_mode
+            ``merge`` adds columns that the table lacks; by default they are refused.
+        branch, properties
+            As for `transaction`.
+        timezone
+            The zone of timestamps without one that go into a column of the type ``timestamp``.
+        allow_truncation
+            Cut off what is smaller than a column holds; by default such values are refused.
+        target_file_size
+            Bytes of a data file, approximately; by default the property ``write.target-file-size-bytes``.
+        compression
+            The codec of data files; by default the property ``write.parquet.compression-codec``, else zstd.
+        writer_properties
+            How Parquet files are written: `ParquetOptions`.
+
+        Returns
+        -------
+        CommitResult
+            The snapshot, and how many files, rows and bytes were added.
+
+        Raises
+        ------
+        SchemaError
+            The rows do not fit the columns.
+        UnsupportedFeatureError
+            The table needs what is not written.
+        CommitConflictError
+            Another commit came first that the rows do not fit on, such as one that changed the columns.
+        CommitUnknownError
+            It is not known whether the commit took effect.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/events", {"id": pa.int64()}, format="iceberg")
+        >>> result = table.append(pa.table({"id": [1, 2]}))
+        >>> result.added_rows, result.snapshot_id == table.snapshot_id
+        (2, True)
+        """
+        with self.transaction(branch=branch, properties=properties) as transaction:
+            transaction.append(
+                data,
+                schema_mode=schema_mode,
+                timezone=timezone,
+                allow_truncation=allow_truncation,
+                target_file_size=target_file_size,
+                compression=compression,
+                writer_properties=writer_properties,
+            )
+            return transaction.commit()
+
+    def overwrite(  # noqa: PLR0913
+        self,
+        data: Any,
+        *,
+        where: Filter | None = None,
+        dynamic: bool = False,
+        check: bool = True,
+        schema_mode: str | None = None,
+        branch: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
+    ) -> CommitResult:
+        """Replace all rows, those that match a filter, or those of the partitions of the new rows.
+
+        The old files stay in the store, so that older snapshots can still be read.
+
+        Parameters
+        ----------
+        data
+            The new rows, as for `append`.
+        where
+            A filter: rows that match it are replaced, and the others stay. Partition values or bounds have to prove
+            for each file that all or none of its rows match.
+        dynamic
+            Replace the partitions that the new rows are in, and leave the others.
+        check
+            Refuse new rows that do not match ``where``.
+        schema_mode
+            ``merge`` adds columns that the table lacks, and ``overwrite`` replaces the columns by those of the rows.
+        branch, properties, timezone, allow_truncation, target_file_size, compression, writer_properties
+            As for `append`.
+
+        Returns
+        -------
+        CommitResult
+            The snapshot, and how many files were added and removed.
+
+        Raises
+        ------
+        ConstraintViolationError
+            A new row does not match ``where``.
+        UnsupportedFeatureError
+            A file may hold both rows that match ``where`` and others.
+        CommitConflictError
+            Another commit added or removed rows that are replaced. The other errors are those of `append`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/days", {"day": pa.int32(), "x": pa.int64()}, format="iceberg",
+        ...     partition_by="day")
+        >>> _ = table.append(pa.table({"day": [1, 2], "x": [10, 20]}))
+        >>> table.overwrite(pa.table({"day": [2], "x": [21]}), where="day = 2").removed_files
+        1
+        >>> sorted(table.scan().to_arrow()["x"].to_pylist())
+        [10, 21]
+        """
+        with self.transaction(branch=branch, properties=properties) as transaction:
+            transaction.overwrite(
+                data,
+                where=where,
+                dynamic=dynamic,
+                check=check,
+                schema_mode=schema_mode,
+                timezone=timezone,
+                allow_truncation=allow_truncation,
+                target_file_size=target_file_size,
+                compression=compression,
+                writer_properties=writer_properties,
+            )
+            return transaction.commit()
+
+    def delete(
+        self, where: Filter | None, *, branch: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> CommitResult:
+        """Delete the rows that match a filter, by removing whole files.
+
+        Parameters
+        ----------
+        where
+            The filter; None for all rows. Partition values or bounds have to prove for each file that all or none of
+            its rows match.
+        branch, properties
+            As for `transaction`.
+
+        Returns
+        -------
+        CommitResult
+            The snapshot, and how many files were removed. If no row matches, there is no new snapshot.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A file may hold both rows that match and others: single rows of Iceberg tables cannot be changed yet.
+        CommitConflictError
+            Another commit added or removed rows that match.
+        """
+        with self.transaction(branch=branch, properties=properties) as transaction:
+            transaction.delete(where)
+            return transaction.commit()

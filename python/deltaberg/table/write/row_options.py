@@ -1,0 +1,62 @@
+"""What callers say of the rows that they write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.files.write import CODECS
+from deltaberg.table.arguments import zone_of
+
+__all__ = ["RowOptions"]
+
+_SCHEMA_MODES = (None, "merge", "overwrite")
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Options of the rows that are written.
+
+    Parameters
+    ----------
+    schema_mode
+        What becomes of columns that the table lacks: None refuses them, ``merge`` adds them, and ``overwrite`` replaces
+        the columns of the table.
+    timezone
+        The zone of timestamps without one that go into a column of the type ``timestamp``.
+    allow_truncation
+        Whether digits below the microsecond are cut off.
+    target_file_size
+        Bytes of a data file, approximately; None for what the table says.
+    compression
+        The codec of the data files; None for what the table says.
+    writer_properties
+        How Parquet files are written (`parquet_options`); None for what the table says.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An option is not valid.
+    """
+
+    schema_mode: str | None = None
+    timezone: str | None = None
+    allow_truncation: bool = False
+    target_file_size: int | None = None
+    compression: str | None = None
+    writer_properties: Any = None
+
+    def __post_init__(self) -> None:
+        if self.schema_mode not in _SCHEMA_MODES:
+            raise InvalidArgumentError(
+                f"schema_mode must be merge or overwrite, not {self.schema_mode!r}",
+                hint="leave it out to refuse columns that the table lacks",
+            )
+        if self.timezone is not None:
+            zone_of(self.timezone)
+        size = self.target_file_size
+        if size is not None and (type(size) is not int or size < 1):
+            raise InvalidArgumentError(f"target_file_size must be a positive number of bytes, not {size!r}")
+        if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
+            raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
