@@ -8,7 +8,7 @@ import pytest
 
 from deltaberg import load_catalog, open_table
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
-from deltaberg.iceberg.catalogs.base import place_of
+from deltaberg.iceberg.catalogs.places import place_of
 from deltaberg.storage import PathResolver, parse_location
 from deltaberg.storage.options import store_config
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.iceberg.catalogs.given import given_order, given_properties, given_schema, given_spec
+from deltaberg.iceberg.catalogs.places import loaded_table, place_of
+from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
-from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
-from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
-from deltaberg.storage import Location, LocationMap, PathResolver, StoreSpec, parse_location
+from deltaberg.iceberg.transaction.table_commit import commit_table
+from deltaberg.storage import LocationMap, StoreSpec
 from deltaberg.table import Instant, OpenOptions
 
 __all__ = [
@@ -23,10 +27,9 @@ __all__ = [
     "Levels",
     "LocatedPointer",
     "NamedCatalog",
+    "checked_changes",
     "identifier_levels",
-    "loaded_table",
     "namespace_levels",
-    "place_of",
 ]
 
 #: A name as text, with dots between its levels, or as a sequence of levels.
@@ -97,9 +100,127 @@ class Catalog(Protocol):
         """Return whether there is a table of this name."""
         ...
 
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> IcebergTable:
+        """Create a table without rows, and open it.
+
+        Parameters
+        ----------
+        identifier
+            The namespace, which has to exist, and the name.
+        schema
+            The columns: an Arrow schema, a schema of pyiceberg, or anything else that `deltaberg.create_table` takes.
+            They get new field ids.
+        location
+            Where its files will be; by default, a directory of its namespace.
+        partition_spec, sort_order
+            As objects of pyiceberg. They name their columns by the ids in ``schema``; the columns of an Arrow schema
+            count from 1, and all of them come before the fields inside of them.
+        properties
+            Table properties. ``format-version`` is 1, 2 or 3, and by default 2.
+
+        Raises
+        ------
+        TableExistsError
+            If there is a table of this name.
+        NamespaceNotFoundError
+            If there is no such namespace.
+        SchemaError, InvalidArgumentError
+            If the table is not valid.
+        """
+        ...
+
+    def drop_table(self, identifier: Identifier) -> None:
+        """Remove a table from the catalog. Its files stay.
+
+        Raises
+        ------
+        TableNotFoundError
+            If the catalog has no such table.
+        """
+        ...
+
+    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
+        """Give a table another name, and open it.
+
+        Raises
+        ------
+        TableNotFoundError
+            If the catalog has no such table.
+        TableExistsError
+            If there is a table of the new name.
+        """
+        ...
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
+        """Enter a table that exists into the catalog, given its newest metadata file, and open it.
+
+        Raises
+        ------
+        TableExistsError
+            If there is a table of this name.
+        """
+        ...
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is one of this name.
+        """
+        ...
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace that holds nothing.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        ConstraintViolationError
+            If it holds tables or other namespaces.
+        """
+        ...
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        """
+        ...
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
+    ) -> None:
+        """Remove properties of a namespace, and set others.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        InvalidArgumentError
+            If a property is both to be removed and to be set.
+        """
+        ...
+
 
 class NamedCatalog(ABC):
     """The base of all catalogs: it has a name, and opens a table by a pointer to its metadata."""
+
+    #: Why this kind of catalog cannot do something, and what can be done instead.
+    _refusal = "this type of catalog has no such operation"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -127,6 +248,109 @@ class NamedCatalog(ABC):
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
 
+    def table_pointer(self, identifier: Identifier) -> TablePointer:
+        """Return a pointer to a table, which need not exist yet."""
+        return self._pointer(identifier_levels(identifier), None)
+
+    def default_location(self, identifier: Identifier) -> str:
+        """Return where a new table goes whose location nobody chose; empty if the catalog chooses it.
+
+        Raises
+        ------
+        NamespaceNotFoundError
+            If there is no such namespace.
+        InvalidArgumentError
+            If the catalog has no place for new tables.
+        """
+        raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be created")
+
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> IcebergTable:
+        """Create a table without rows, and open it. See `Catalog.create_table`."""
+        levels = identifier_levels(identifier)
+        try:
+            version, kept = given_properties(properties or {})
+            raw = new_metadata(
+                given_schema(schema),
+                given_spec(partition_spec),
+                given_order(sort_order),
+                location=self.default_location(levels) if location is None else location,
+                properties=kept,
+                format_version=version,
+                now_ms=time.time_ns() // 1_000_000,
+            )
+            committer = self.table_pointer(levels).committer()
+            commit_table(committer, lambda _: ([], None), staged=committer.stage(raw))
+        except DeltabergError as error:
+            raise error.with_context(table=".".join(levels), catalog=self.name) from None
+        return self.load_table(levels)
+
+    def drop_table(self, identifier: Identifier) -> None:
+        """Remove a table from the catalog. See `Catalog.drop_table`."""
+        raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be dropped")
+
+    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
+        """Give a table another name. See `Catalog.rename_table`."""
+        names = [".".join(identifier_levels(name)) for name in (from_identifier, to_identifier)]
+        raise self._refused(f"the table {names[0]} cannot be renamed to {names[1]}")
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
+        """Enter a table that exists. See `Catalog.register_table`."""
+        name = ".".join(identifier_levels(identifier))
+        raise self._refused(f"{metadata_location} cannot be registered as the table {name}")
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace. See `Catalog.create_namespace`."""
+        checked_changes((), properties)
+        raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} cannot be created")
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace. See `Catalog.drop_namespace`."""
+        raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} cannot be dropped")
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace. See `Catalog.load_namespace_properties`."""
+        raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} has no properties")
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
+    ) -> None:
+        """Change the properties of a namespace. See `Catalog.update_namespace_properties`."""
+        checked_changes(removals, updates)
+        raise self._refused(f"the namespace {'.'.join(namespace_levels(namespace))} has no properties")
+
+    def _refused(self, message: str) -> UnsupportedFeatureError:
+        """Return the error of what this kind of catalog cannot do."""
+        return UnsupportedFeatureError(message, hint=self._refusal, catalog=self.name)
+
+
+def checked_changes(
+    removals: Iterable[str] | None, updates: Mapping[str, str] | None
+) -> tuple[set[str], dict[str, str]]:
+    """Return the properties of a namespace to remove and those to set, unless one is in both.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one is in both, or is not text.
+    """
+    gone, new = set(removals or ()), dict(updates or {})
+    given: Mapping[Any, Any] = new
+    both = sorted(gone & new.keys())
+    wrong = [name for name, value in given.items() if not isinstance(name, str) or not isinstance(value, str)]
+    if both or wrong:
+        name = (both or wrong)[0]
+        said = "to be removed and to be set" if both else "not text"
+        raise InvalidArgumentError(f"the property {name!r} is {said}")
+    return gone, new
+
 
 def namespace_levels(namespace: Identifier) -> Levels:
     """Return the levels of a namespace. The top has none."""
@@ -149,36 +373,24 @@ def identifier_levels(identifier: Identifier) -> Levels:
     return levels
 
 
-def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
-    """Return the present location of something, given the location that a catalog recorded."""
-    local = PathResolver(Location("file", "", "/"), encoded=False).absolute(recorded)
-    place = parse_location(recorded) if local is None else local
-    mapping = None if isinstance(location_map, str) else location_map
-    return PathResolver(place, mapping, encoded=False).resolve(recorded)
-
-
-def loaded_table(
-    metadata: TableMetadata, file: Location, store: StoreSpec, location_map: LocationMap | str | None
-) -> LoadedTable:
-    """Return a table whose metadata file is named by a catalog.
-
-    Its location is the one in its metadata. If the whole table was moved, it is the directory
-    of that file.
-    """
-    above, _, last = file.path.rpartition("/")[0].rpartition("/")
-    if isinstance(location_map, str) and last == METADATA_DIRECTORY:
-        return LoadedTable(metadata, file, file._replace(path=above), store)
-    return LoadedTable(metadata, file, place_of(metadata.location, location_map), store)
-
-
 @dataclass(frozen=True)
 class LocatedPointer:
     """A table of a catalog that only keeps the location of the newest metadata file.
 
-    ``ask`` returns that location, and raises `TableNotFoundError` where the catalog no longer has the table.
+    Parameters
+    ----------
+    ask
+        Returns that location, and raises `TableNotFoundError` where the catalog does not have the table.
+    swap
+        Replaces the location, or enters the first one, and returns whether that happened.
+    store
+        What opens the stores of the table.
+    location_map
+        As for `IcebergTable`.
     """
 
     ask: Callable[[], str] = field(repr=False)
+    swap: Callable[[str | None, str], bool] = field(repr=False)
     store: StoreSpec
     location_map: LocationMap | str | None = None
 
@@ -189,6 +401,23 @@ class LocatedPointer:
             return known
         return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
 
-    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002
-        """Refuse: commits to the catalog are not built yet."""
-        raise UnsupportedFeatureError("tables of this catalog cannot be written to", feature="commit")
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002 - catalogs need no such promise
+        """Return what commits to the table through the catalog.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the table is read by a location map, which no other reader has.
+        """
+        if self.location_map is not None:
+            raise InvalidArgumentError(
+                "a table that is opened with location_map cannot be written to",
+                hint="load the table without location_map",
+            )
+        return SwapCommitter(self._find, self.swap, self.store)
+
+    def _find(self) -> str | None:
+        try:
+            return self.ask()
+        except TableNotFoundError:
+            return None

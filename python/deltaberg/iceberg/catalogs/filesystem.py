@@ -26,6 +26,8 @@ class FilesystemCatalog(NamedCatalog):
         The options of the store.
     """
 
+    _refusal = "tables and namespaces of this catalog are directories: create a table, or delete its directory"
+
     def __init__(self, name: str, warehouse: str, storage_options: StoreOptions | None = None) -> None:
         super().__init__(name)
         self._warehouse = parse_location(warehouse)
@@ -51,6 +53,10 @@ class FilesystemCatalog(NamedCatalog):
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:  # noqa: ARG002
         # The table is in this directory now, whatever location it records.
         return FilePointer(self._directory(levels), self._store)
+
+    def default_location(self, identifier: Identifier) -> str:
+        """Return the directory of a table, which its name stands for."""
+        return str(self._directory(identifier_levels(identifier)))
 
     def _children(self, levels: Levels) -> Iterator[tuple[str, bool]]:
         directory = self._directory(levels)

@@ -79,7 +79,7 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     if kind in ("hadoop", "filesystem"):
         return FilesystemCatalog(name, _required(name, found, "warehouse"), store)
     if kind == "sql":
-        return SqlCatalog(name, _required(name, found, "uri"), store)
+        return SqlCatalog(name, _required(name, found, "uri"), store, found.get("warehouse"))
     if kind == "rest":
         _required(name, found, "uri")
         return RestCatalog(name, found)

@@ -20,10 +20,9 @@ from deltaberg.iceberg.catalogs.base import (
     Levels,
     NamedCatalog,
     identifier_levels,
-    loaded_table,
     namespace_levels,
-    place_of,
 )
+from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import (
+    ConstraintViolationError,
     CorruptMetadataError,
     InvalidArgumentError,
-    MissingDependencyError,
     NamespaceNotFoundError,
     StorageError,
+    TableExistsError,
     TableNotFoundError,
 )
 from deltaberg.iceberg.catalogs.base import (
@@ -21,30 +21,23 @@ from deltaberg.iceberg.catalogs.base import (
     Levels,
     LocatedPointer,
     NamedCatalog,
+    checked_changes,
     identifier_levels,
     namespace_levels,
 )
+from deltaberg.iceberg.catalogs.places import place_of
+from deltaberg.iceberg.catalogs.sql_engine import is_missing, open_engine, without_secrets
+from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties
+from deltaberg.iceberg.catalogs.swap_commit import UnsettledError
+from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.table import IcebergTable
 from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 __all__ = ["SqlCatalog"]
-
-_TABLES = "iceberg_tables"
-_NAMESPACES = "iceberg_namespace_properties"
-#: How many seconds a server may take to accept a connection, where the address does not say.
-_CONNECT_TIMEOUT = {"psycopg": 30, "psycopg2": 30}
-#: What the names of secret parameters contain.
-_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
-#: For the scheme of an address: which one to write instead, and which package to install.
-_DRIVERS = {
-    "postgres": ("postgresql+psycopg://", "psycopg[binary]"),
-    "postgresql": ("postgresql+psycopg://", "psycopg[binary]"),
-    "mysql": ("mysql+pymysql://", "pymysql"),
-    "mariadb": ("mariadb+pymysql://", "pymysql"),
-}
 
 
 class SqlCatalog(NamedCatalog):
@@ -58,16 +51,21 @@ class SqlCatalog(NamedCatalog):
         The address of the database, as SQLAlchemy spells it.
     storage_options
         The options of the stores that hold the tables.
+    warehouse
+        The directory of new tables.
 
     Raises
     ------
     MissingDependencyError
-        Where SQLAlchemy or the driver of the database is not installed.
+        If SQLAlchemy or the driver of the database is not installed.
     """
 
-    def __init__(self, name: str, uri: str, storage_options: StoreOptions | None = None) -> None:
+    def __init__(
+        self, name: str, uri: str, storage_options: StoreOptions | None = None, warehouse: str | None = None
+    ) -> None:
         super().__init__(name)
-        self._engine = _engine(uri)
+        self._warehouse = warehouse
+        self._engine = open_engine(uri)
         self._store = StoreSpec(dict(storage_options or {}))
 
     def __repr__(self) -> str:
@@ -99,7 +97,185 @@ class SqlCatalog(NamedCatalog):
         return bool(self._rows(identifier_levels(identifier)))
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
-        return LocatedPointer(lambda: self._metadata_location(levels), self._store, location_map)
+        return LocatedPointer(
+            partial(self._metadata_location, levels), partial(self._swap, levels), self._store, location_map
+        )
+
+    def default_location(self, identifier: Identifier) -> str:
+        """Return the directory of a new table: in that of its namespace, or else in the warehouse."""
+        levels = identifier_levels(identifier)
+        above = self.load_namespace_properties(levels[:-1]).get("location")
+        if above is None and self._warehouse is None:
+            raise InvalidArgumentError(
+                "the catalog has no directory for new tables",
+                hint="pass the location of the table, or load the catalog with the property warehouse",
+                catalog=self.name,
+            )
+        above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
+        return f"{above.rstrip('/')}/{levels[-1]}"
+
+    def drop_table(self, identifier: Identifier) -> None:
+        """Remove a table from the catalog. Its files stay."""
+        import sqlalchemy as sa
+
+        levels = identifier_levels(identifier)
+        tables, condition = self._row(levels)
+        if not self._change(sa.delete(tables).where(condition)):
+            raise self._no_table(levels)
+
+    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
+        """Give a table another name, and open it."""
+        import sqlalchemy as sa
+
+        old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)
+        self._namespaces_below(new[:-1])
+        tables, condition = self._row(old)
+        names = {"table_namespace": ".".join(new[:-1]), "table_name": new[-1]}
+        changed = self._change(sa.update(tables).where(condition).values(**names))
+        if changed is None:
+            raise self._is_taken(new)
+        if not changed:
+            raise self._no_table(old)
+        return self.load_table(new)
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
+        """Enter a table that exists into the catalog, and open it."""
+        levels = identifier_levels(identifier)
+        load_file(place_of(metadata_location, None), self._store)
+        if not self._swap(levels, None, metadata_location):
+            raise self._is_taken(levels)
+        return self.load_table(levels)
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace, and the layout of the database where there is none."""
+        import sqlalchemy as sa
+
+        levels = namespace_levels(namespace)
+        _, given = checked_changes((), properties)
+        with self._connection(create=True) as connection:
+            make_layout(connection)
+        taken = InvalidArgumentError("there is a namespace of this name already", namespace=".".join(levels))
+        if not levels or self._has_namespace(levels):
+            raise taken
+        # A namespace without properties would have no row.
+        if (
+            self._change(sa.insert(namespace_properties()), self._properties_rows(levels, given or {"exists": "true"}))
+            is None
+        ):
+            raise taken
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace that holds nothing."""
+        import sqlalchemy as sa
+
+        levels = namespace_levels(namespace)
+        if set(self._namespaces_below(levels)) - {levels} or self.list_tables(levels):
+            raise ConstraintViolationError("the namespace is not empty", namespace=".".join(levels), catalog=self.name)
+        owned = namespace_properties()
+        self._change(sa.delete(owned).where(self._of_namespace(owned, levels)))
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace."""
+        import sqlalchemy as sa
+
+        levels = namespace_levels(namespace)
+        self._namespaces_below(levels)
+        with self._connection() as connection:
+            if not sa.inspect(connection).has_table(NAMESPACES):
+                return {}
+            owned = namespace_properties()
+            chosen = sa.select(owned.c.property_key, owned.c.property_value).where(self._of_namespace(owned, levels))
+            return {str(key): str(value) for key, value in connection.execute(chosen)}
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
+    ) -> None:
+        """Remove properties of a namespace, and set others."""
+        import sqlalchemy as sa
+
+        levels = namespace_levels(namespace)
+        gone, new = checked_changes(removals, updates)
+        self._namespaces_below(levels)
+        owned = namespace_properties()
+        changed = owned.c.property_key.in_(sorted(gone | new.keys()))
+        statements = [sa.delete(owned).where(self._of_namespace(owned, levels) & changed)]
+        rows = self._properties_rows(levels, new)
+        self._change(*statements, *([sa.insert(owned), rows] if rows else []))
+
+    def _has_namespace(self, levels: Levels) -> bool:
+        try:
+            return bool(self._namespaces_below(levels))
+        except NamespaceNotFoundError:
+            return False
+
+    def _of_namespace(self, owned: sa.TableClause, levels: Levels) -> sa.ColumnElement[bool]:
+        return (owned.c.catalog_name == self.name) & (owned.c.namespace == ".".join(levels))
+
+    def _properties_rows(self, levels: Levels, properties: Mapping[str, str]) -> list[dict[str, str]]:
+        own = {"catalog_name": self.name, "namespace": ".".join(levels)}
+        return [{**own, "property_key": key, "property_value": value} for key, value in properties.items()]
+
+    def _no_table(self, levels: Levels) -> TableNotFoundError:
+        return TableNotFoundError("the catalog has no such table", table=".".join(levels), catalog=self.name)
+
+    def _is_taken(self, levels: Levels) -> TableExistsError:
+        return TableExistsError(
+            "there is a table or a view of this name already", table=".".join(levels), catalog=self.name
+        )
+
+    def _row(self, levels: Levels) -> tuple[sa.TableClause, sa.ColumnElement[bool]]:
+        """Return the table of tables, and the condition for the row of one of them."""
+        with self._connection() as connection:
+            tables, condition = self._tables(connection)
+        condition &= tables.c.table_namespace == ".".join(levels[:-1])
+        return tables, condition & (tables.c.table_name == levels[-1])
+
+    def _swap(self, levels: Levels, old: str | None, new: str) -> bool:
+        """Replace the location of a table's metadata, or enter the first one; return whether that happened."""
+        import sqlalchemy as sa
+
+        tables, condition = self._row(levels)
+        if old is not None:
+            condition &= tables.c.metadata_location == old
+            values = {"metadata_location": new, "previous_metadata_location": old}
+            return bool(self._change(sa.update(tables).where(condition).values(**values)))
+        self._namespaces_below(levels[:-1])
+        row = {
+            "catalog_name": self.name,
+            "table_namespace": ".".join(levels[:-1]),
+            "table_name": levels[-1],
+            "metadata_location": new,
+        }
+        if "iceberg_type" in tables.c:
+            row["iceberg_type"] = "TABLE"
+        return bool(self._change(sa.insert(tables).values(**row)))
+
+    def _change(self, *statements: Any) -> int | None:
+        """Carry out statements in one transaction, and return how many rows the last one changed.
+
+        A list of rows belongs to the statement before it. None means that a row of the same key is there.
+        """
+        import sqlalchemy as sa
+
+        changed = 0
+        with self._connection() as connection:
+            try:
+                for number, statement in enumerate(statements):
+                    if not isinstance(statement, list):
+                        rows = statements[number + 1 : number + 2]
+                        given = rows if rows and isinstance(rows[0], list) else ()
+                        changed = connection.execute(statement, *given).rowcount
+                connection.commit()
+            except sa.exc.IntegrityError:
+                return None
+            except sa.exc.SQLAlchemyError as error:
+                raise UnsettledError(f"the database failed: {self._said(error)}", catalog=self.name) from None
+        return changed
+
+    def _said(self, error: Exception) -> str:
+        """Return the message of the driver, which helps; the statement and its parameters do not."""
+        reason = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
+        return without_secrets(reason[0] if reason else type(error).__name__, self._engine.url)
 
     def _metadata_location(self, levels: Levels) -> str:
         found = self._rows(levels)
@@ -133,8 +309,8 @@ class SqlCatalog(NamedCatalog):
             tables, _ = self._tables(connection)
             chosen = sa.select(tables.c.table_namespace).where(tables.c.catalog_name == self.name)
             names = set(connection.execute(chosen.distinct()).scalars())
-            if sa.inspect(connection).has_table(_NAMESPACES):
-                owned = sa.table(_NAMESPACES, sa.column("catalog_name"), sa.column("namespace"))
+            if sa.inspect(connection).has_table(NAMESPACES):
+                owned = sa.table(NAMESPACES, sa.column("catalog_name"), sa.column("namespace"))
                 chosen = sa.select(owned.c.namespace).where(owned.c.catalog_name == self.name)
                 names |= set(connection.execute(chosen.distinct()).scalars())
         known = [tuple(name.split(".")) for name in names if name]
@@ -156,90 +332,37 @@ class SqlCatalog(NamedCatalog):
         import sqlalchemy as sa
 
         try:
-            columns = {column["name"] for column in sa.inspect(connection).get_columns(_TABLES)}
+            columns = {column["name"] for column in sa.inspect(connection).get_columns(TABLES)}
         except sa.exc.NoSuchTableError:
             raise StorageError(
-                f"the database contains no catalog: there is no table {_TABLES}",
+                f"the database contains no catalog: there is no table {TABLES}",
                 hint="check the property uri; catalogs are not created here",
                 catalog=self.name,
             ) from None
-        names = ["catalog_name", "table_namespace", "table_name", "metadata_location"]
+        names = [
+            "catalog_name",
+            "table_namespace",
+            "table_name",
+            "metadata_location",
+            "previous_metadata_location",
+        ]
         typed = ["iceberg_type"] if "iceberg_type" in columns else []
-        tables = sa.table(_TABLES, *(sa.column(name) for name in names + typed))
+        tables = sa.table(TABLES, *(sa.column(name) for name in names + typed))
         condition: sa.ColumnElement[bool] = tables.c.catalog_name == self.name
         for name in typed:
             condition &= tables.c[name].is_(None) | (tables.c[name] == "TABLE")
         return tables, condition
 
     @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
-        """Connect for one query: an open connection would not survive a fork."""
+    def _connection(self, *, create: bool = False) -> Iterator[sa.Connection]:
+        """Connect for one piece of work: an open connection would not survive a fork."""
         import sqlalchemy as sa
 
         database = self._engine.url.database
-        if self._engine.dialect.name == "sqlite" and database and _is_missing(database):
+        if not create and self._engine.dialect.name == "sqlite" and database and is_missing(database):
             raise StorageError("there is no such database", hint="check the property uri", path=database)
         try:
             with self._engine.connect() as connection:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
-            # The message of the driver helps; the statement and its parameters do not.
-            reason = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-            said = _without_secrets(reason[0] if reason else type(error).__name__, self._engine.url)
-            raise StorageError(f"the database failed: {said}", catalog=self.name) from None
-
-
-def _is_missing(database: str) -> bool:
-    """Return whether the file of an SQLite database is missing; connecting would create it."""
-    return database != ":memory:" and not database.startswith("file:") and not os.path.exists(database)
-
-
-def _without_secrets(text: str, url: sa.URL) -> str:
-    """Hide passwords and other secrets in the message of a driver."""
-    found = [url.password, *(value for name, value in url.query.items() if _SECRET.search(name))]
-    values = [str(one) for value in found if value for one in (value if isinstance(value, tuple) else (value,))]
-    for value in sorted(filter(None, values), key=len, reverse=True):
-        text = text.replace(value, "***")
-    return text
-
-
-def _engine(uri: str) -> sa.Engine:
-    try:
-        import sqlalchemy as sa
-    except ImportError as error:
-        raise MissingDependencyError(
-            "SQL catalogs need SQLAlchemy", hint="pip install 'deltaberg[sql-catalog]'"
-        ) from error
-    if uri.startswith("jdbc:"):
-        raise InvalidArgumentError(
-            "the property uri is a JDBC address",
-            hint="spell it as SQLAlchemy does: postgresql+psycopg://user@host/db",
-        )
-    options: dict[str, Any] = {"poolclass": sa.pool.NullPool}
-    try:
-        url = sa.engine.make_url(uri)
-        seconds = _CONNECT_TIMEOUT.get(url.get_dialect().driver)
-        if seconds is not None and "connect_timeout" not in url.query:
-            options["connect_args"] = {"connect_timeout": seconds}
-        return sa.create_engine(url, **options)
-    except sa.exc.NoSuchModuleError as error:
-        raise MissingDependencyError(f"SQLAlchemy has no dialect for uri: {error}", hint=_driver_hint(uri)) from None
-    except (sa.exc.ArgumentError, ValueError):
-        # Their messages can contain the address, and so a password.
-        raise InvalidArgumentError(
-            "the property uri is not the address of a database",
-            hint="write it like sqlite:///catalog.db or postgresql+psycopg://user@host/db",
-        ) from None
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the driver of the database is not installed: {error.name}", hint=_driver_hint(uri)
-        ) from None
-
-
-def _driver_hint(uri: str) -> str:
-    known = _DRIVERS.get(uri.partition(":")[0].partition("+")[0].lower())
-    return (
-        "install the package of the driver"
-        if known is None
-        else f"pip install '{known[1]}', and begin uri with {known[0]}"
-    )
+            raise StorageError(f"the database failed: {self._said(error)}", catalog=self.name) from None

@@ -1,0 +1,106 @@
+"""Schemas, partition specs and sort orders as a caller gives them: in Arrow, or as objects of pyiceberg."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, with_fresh_ids
+from deltaberg.iceberg.metadata.schema import Schema, read_schema
+from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
+from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec
+from deltaberg.schema.from_arrow import as_table_schema
+
+__all__ = ["given_order", "given_properties", "given_schema", "given_spec"]
+
+_FORMAT_VERSION = "format-version"
+
+
+def _json_of(given: Any) -> Any:
+    """Return the JSON object of an object of pyiceberg; None for anything else."""
+    dump = getattr(given, "model_dump_json", None)
+    return json.loads(dump()) if callable(dump) else None
+
+
+def given_schema(given: Any) -> Schema:
+    """Return a schema that a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it describes no columns.
+    SchemaError
+        If an Arrow type has no type in tables.
+    """
+    if isinstance(given, Schema):
+        return given
+    found = _json_of(given)
+    if found is not None:
+        return read_schema(found)
+    columns, _ = with_fresh_ids(iceberg_columns(as_table_schema(given)))
+    return Schema(columns)
+
+
+def given_spec(given: Any) -> PartitionSpec | None:
+    """Return a partition spec that a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none.
+    """
+    if given is None or isinstance(given, PartitionSpec):
+        return given
+    found = _json_of(given)
+    if found is None:
+        raise InvalidArgumentError(
+            f"the partition spec is of type {type(given).__name__}", hint="pass a PartitionSpec of pyiceberg"
+        )
+    return read_spec(found)
+
+
+def given_order(given: Any) -> SortOrder | None:
+    """Return a sort order that a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none.
+    """
+    if given is None or isinstance(given, SortOrder):
+        return given
+    found = _json_of(given)
+    if found is None:
+        raise InvalidArgumentError(
+            f"the sort order is of type {type(given).__name__}", hint="pass a SortOrder of pyiceberg"
+        )
+    return read_sort_order(found)
+
+
+def given_properties(given: Mapping[str, Any]) -> tuple[int, dict[str, str]]:
+    """Return the format version that table properties name, and the properties without it, as text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the format version is not known.
+
+    Examples
+    --------
+    >>> given_properties({"format-version": "3", "commit.retry.num-retries": 4})
+    (3, {'commit.retry.num-retries': '4'})
+    """
+    kept = {name: _text(value) for name, value in given.items()}
+    version = kept.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
+    if version not in ("1", "2", "3"):
+        raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+    return int(version), kept
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else value

@@ -1,0 +1,91 @@
+"""Engines of SQLAlchemy, opened by the address of a database, without ever showing what is secret in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+__all__ = ["is_missing", "open_engine", "without_secrets"]
+
+#: How many seconds a server may take to accept a connection, where the address does not say.
+_CONNECT_TIMEOUT = {"psycopg": 30, "psycopg2": 30}
+#: What the names of secret parameters contain.
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
+#: For the scheme of an address: which one to write instead, and which package to install.
+_DRIVERS = {
+    "postgres": ("postgresql+psycopg://", "psycopg[binary]"),
+    "postgresql": ("postgresql+psycopg://", "psycopg[binary]"),
+    "mysql": ("mysql+pymysql://", "pymysql"),
+    "mariadb": ("mariadb+pymysql://", "pymysql"),
+}
+
+
+def is_missing(database: str) -> bool:
+    """Return whether the file of an SQLite database is missing; connecting would create it."""
+    return database != ":memory:" and not database.startswith("file:") and not os.path.exists(database)
+
+
+def without_secrets(text: str, url: sa.URL) -> str:
+    """Hide passwords and other secrets in the message of a driver."""
+    found = [url.password, *(value for name, value in url.query.items() if _SECRET.search(name))]
+    values = [str(one) for value in found if value for one in (value if isinstance(value, tuple) else (value,))]
+    for value in sorted(filter(None, values), key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text
+
+
+def open_engine(uri: str) -> sa.Engine:
+    """Return the engine of a database. It connects for each piece of work.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the address is not one of a database.
+    MissingDependencyError
+        If SQLAlchemy or the driver is not installed.
+    """
+    try:
+        import sqlalchemy as sa
+    except ImportError as error:
+        raise MissingDependencyError(
+            "SQL catalogs need SQLAlchemy", hint="pip install 'deltaberg[sql-catalog]'"
+        ) from error
+    if uri.startswith("jdbc:"):
+        raise InvalidArgumentError(
+            "the property uri is a JDBC address",
+            hint="spell it as SQLAlchemy does: postgresql+psycopg://user@host/db",
+        )
+    options: dict[str, Any] = {"poolclass": sa.pool.NullPool}
+    try:
+        url = sa.engine.make_url(uri)
+        seconds = _CONNECT_TIMEOUT.get(url.get_dialect().driver)
+        if seconds is not None and "connect_timeout" not in url.query:
+            options["connect_args"] = {"connect_timeout": seconds}
+        return sa.create_engine(url, **options)
+    except sa.exc.NoSuchModuleError as error:
+        raise MissingDependencyError(f"SQLAlchemy has no dialect for uri: {error}", hint=_driver_hint(uri)) from None
+    except (sa.exc.ArgumentError, ValueError):
+        # Their messages can contain the address, and so a password.
+        raise InvalidArgumentError(
+            "the property uri is not the address of a database",
+            hint="write it like sqlite:///catalog.db or postgresql+psycopg://user@host/db",
+        ) from None
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the driver of the database is not installed: {error.name}", hint=_driver_hint(uri)
+        ) from None
+
+
+def _driver_hint(uri: str) -> str:
+    known = _DRIVERS.get(uri.partition(":")[0].partition("+")[0].lower())
+    return (
+        "install the package of the driver"
+        if known is None
+        else f"pip install '{known[1]}', and begin uri with {known[0]}"
+    )

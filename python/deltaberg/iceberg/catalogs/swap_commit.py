@@ -1,0 +1,175 @@
+"""Commits through a catalog that keeps the location of the newest metadata file (Iceberg spec, "Metastore Tables").
+
+A metadata file of a new name is written first. Then the catalog swaps its location for the old one, if that is still
+the one that the commit is made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltaberg.errors import StorageError
+from deltaberg.iceberg.catalogs.places import loaded_table, place_of
+from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
+from deltaberg.iceberg.location.directory_commit import delete_outdated
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.updates import apply_updates
+from deltaberg.iceberg.metadata.write import (
+    catalog_file_name,
+    encode_metadata,
+    metadata_codec,
+    version_of,
+    with_previous_file,
+)
+from deltaberg.storage import PutOutcome, PutResult, StoreSpec
+from deltaberg.table import Fate
+
+__all__ = ["SwapCommitter", "UnsettledError", "metadata_file"]
+
+_METADATA_PATH = "write.metadata.path"
+
+
+class UnsettledError(StorageError):
+    """A request was sent to the database, and it is not known whether it was carried out."""
+
+
+def metadata_file(metadata: TableMetadata, version: int) -> str:
+    """Return a new location for a metadata file of a table."""
+    directory = metadata.properties.get(_METADATA_PATH) or f"{metadata.location.rstrip('/')}/{METADATA_DIRECTORY}"
+    return f"{directory.rstrip('/')}/{catalog_file_name(version, metadata_codec(metadata.properties))}"
+
+
+@dataclass
+class SwapCommitter:
+    """Commits to one table of a catalog.
+
+    Parameters
+    ----------
+    find
+        Returns the location of the newest metadata file; None if there is no table.
+    swap
+        Replaces a location, or enters the first one where the old one is None, and returns whether that happened. It
+        raises `UnsettledError` if that is not known, and another `StorageError` if surely nothing was changed.
+    store
+        What opens the stores of the table.
+    """
+
+    find: Callable[[], str | None] = field(repr=False)
+    swap: Callable[[str | None, str], bool] = field(repr=False)
+    store: StoreSpec
+    _recorded: tuple[LoadedTable, str] | None = field(default=None, init=False, repr=False)
+
+    def load(self) -> LoadedTable | None:
+        """Ask the catalog, and read the metadata file that it names."""
+        recorded = self.find()
+        if recorded is None:
+            return None
+        if self._recorded is None or self._recorded[1] != recorded:
+            file = place_of(recorded, None)
+            found = loaded_table(load_file(file, self.store), file, self.store, None)
+            self._recorded = found, recorded
+        return self._recorded[0]
+
+    def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
+        """Return a table that the catalog does not know yet."""
+        metadata = metadata_of_json(dict(raw))
+        return LoadedTable(
+            metadata, place_of(metadata_file(metadata, 0), None), place_of(metadata.location, None), self.store
+        )
+
+    def attempt(self, proposal: Proposal) -> SwapAttempt:
+        """Build the next metadata file."""
+        base = proposal.base
+        raw = dict(base.metadata.raw)
+        if proposal.updates:
+            raw = apply_updates(raw, proposal.updates, now_ms=proposal.now_ms)
+        old: str | None = None
+        version = 0
+        if not proposal.is_new:
+            if self._recorded is None or self._recorded[0] is not base:
+                raise AssertionError("a commit is made for what was loaded last")
+            old = self._recorded[1]
+            raw = with_previous_file(raw, base.metadata, old)
+            number = version_of(base.file.path.rpartition("/")[2])
+            version = 0 if number is None else number + 1
+        metadata = metadata_of_json(raw)
+        new = metadata_file(metadata, version)
+        data = encode_metadata(raw, metadata_codec(metadata.properties))
+        return SwapAttempt(self, proposal, old, new, metadata, data)
+
+
+@dataclass
+class SwapAttempt:
+    """One metadata file, and the swap that makes it the newest one."""
+
+    committer: SwapCommitter
+    proposal: Proposal
+    old: str | None
+    new: str
+    metadata: TableMetadata
+    data: bytes
+    _is_written: bool = field(default=False, init=False)
+
+    @property
+    def trace(self) -> Trace:
+        """What later metadata shows of this file, whose name nobody else uses."""
+        return Trace(self.proposal.snapshot_id, self.new.rpartition("/")[2], self.metadata.last_updated_ms)
+
+    def send(self) -> PutResult:
+        """Write the file, and swap it in."""
+        if not self._is_written:
+            file = place_of(self.new, None)
+            self.committer.store.open(file).put(file.path, self.data)
+            self._is_written = True
+        try:
+            return PutResult(PutOutcome.WRITTEN if self._swap() else PutOutcome.EXISTS)
+        except UnsettledError as error:
+            return PutResult(PutOutcome.UNKNOWN, error)
+
+    def _swap(self) -> bool:
+        return self.committer.swap(self.old, self.new)
+
+    def confirm(self) -> Fate:
+        """Return that the change is part of the table: a swap that the catalog confirms is final."""
+        return Fate.OURS
+
+    def look(self) -> Fate:
+        """Return what became of the swap, by asking which file is the newest one."""
+        found = self.committer.find()
+        if found == self.new:
+            return Fate.OURS
+        if found == self.old:
+            return Fate.ABSENT
+        newest = self.committer.load()
+        if found is None or newest is None:
+            # The table was dropped or renamed, maybe after the swap.
+            return Fate.HIDDEN
+        metadata = newest.metadata
+        if self.trace.is_in(metadata):
+            return Fate.OURS
+        if self.old is None:
+            return Fate.LOST
+        # What follows our base in the log is not ours.
+        if any(entry.metadata_file == self.old for entry in metadata.metadata_log):
+            return Fate.LOST
+        return fate_by_snapshots(self.proposal, metadata)
+
+    def discard(self) -> None:
+        """Delete the file, which nothing names."""
+        file = place_of(self.new, None)
+        try:
+            self.committer.store.open(file).delete(file.path)
+        except StorageError:
+            # It stays, and orphan removal finds it.
+            return
+
+    def finish(self) -> tuple[LoadedTable, list[str]]:
+        """Delete old metadata files, if the table wants that."""
+        warnings = [] if self.proposal.is_new else delete_outdated(self.proposal.base, self.metadata)
+        file = place_of(self.new, None)
+        return loaded_table(self.metadata, file, self.committer.store, None), warnings
