@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.table import StaticTable
 
@@ -337,3 +338,26 @@ def test_tables_at_a_snapshot_or_moved_are_not_written_to(tmp_path: Path) -> Non
     with pytest.raises(InvalidArgumentError, match="found elsewhere"):
         open_table(tmp_path / "moved", "iceberg").append(_rows(2))
     assert open_table(tmp_path / "moved", "iceberg", location_map="auto").scan().count() == 1
+
+
+@_VERSIONS
+def test_small_commits_merge_the_manifests_of_older_ones(tmp_path: Path, version: str) -> None:
+    """Merged manifests keep what their entries inherited, and never bring back files that were removed."""
+    properties = {"commit.manifest.min-count-to-merge": "3"}
+    table = _new(tmp_path, version, partition_by=["d"], properties=properties)
+    table.append(pa.concat_tables([_rows(0, 1), _rows(2, d=_FEBRUARY)]))
+    table.delete("d = '2020-02-02'")
+    table.append(_rows(3))
+    table.append(_rows(4))
+    assert len(table._source.manifests) == 3
+    columns = ["id", "_row_id"] if version == "3" else ["id"]
+    rows = table.scan(columns=columns).to_arrow()
+    before = {path: found for status, *found, path in _entries(table) if status != 2}
+    added = table.append(_rows(5))
+    assert len(table._source.manifests) == 2
+    assert _as_pyiceberg_reads(tmp_path) == [0, 1, 3, 4, 5]
+    after = {path: (status, *found) for status, *found, path in _entries(table)}
+    assert {path: after.pop(path) for path in before} == {path: (0, *found) for path, found in before.items()}
+    assert [found[:2] for found in after.values()] == [(1, added.snapshot_id)]
+    again = table.scan(columns=columns).to_arrow().filter(pc.not_equal(pc.field("id"), 5))
+    assert again.sort_by("id").equals(rows.sort_by("id"))

@@ -265,8 +265,8 @@ def manifest_row(
     snapshot_id
         The snapshot that adds the manifest.
     sequence_number
-        The number of that snapshot. None leaves it to the commit, as `complete_rows` does: a manifest is written once,
-        and each attempt to commit it has its own number.
+        The number of that snapshot, 0 in version 1. None leaves it to the commit, as `complete_rows` does: a
+        manifest is written once, and each attempt to commit it has its own number.
     """
     status = as_array(entries.column("status"))
     records = as_array(entries.column("record_count"))
@@ -275,7 +275,7 @@ def manifest_row(
         "manifest_length": length,
         "partition_spec_id": header.spec.spec_id,
         "content": header.content,
-        "sequence_number": sequence_number if header.format_version > 1 else 0,
+        "sequence_number": sequence_number,
         "min_sequence_number": _least_number(entries, status, header, sequence_number),
         "added_snapshot_id": snapshot_id,
     }
@@ -296,9 +296,7 @@ def _least_number(
     entries: pa.Table, status: pa.Array, header: ManifestHeader, sequence_number: int | None
 ) -> int | None:
     """Return the least sequence number of the live files; those that inherit it have the greatest."""
-    if header.format_version == 1:
-        return 0
-    if "sequence_number" not in entries.column_names:
+    if header.format_version == 1 or "sequence_number" not in entries.column_names:
         return sequence_number
     live = as_array(entries.column("sequence_number")).filter(pc.not_equal(status, DELETED))
     found: int | None = pc.min(live).as_py()

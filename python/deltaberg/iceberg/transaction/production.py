@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from deltaberg.errors import CommitConflictError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -58,8 +59,8 @@ class _Manifest:
 class Production:
     """Makes the snapshot of one transaction, as often as the table moves on.
 
-    Manifests are written once: those of new files for all attempts, and those that leave files out for as long as the
-    manifests that they were made of are there.
+    Manifests are written once: those of new files for all attempts, and those that leave files out or merge others for
+    as long as the manifests that they were made of are there.
 
     Parameters
     ----------
@@ -86,6 +87,7 @@ class Production:
     tally: Tally = field(default_factory=Tally)
     _added: list[Mapping[str, Any]] | None = None
     _rewritten: dict[str, _Manifest] = field(default_factory=dict)
+    _merges: dict[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
     _attempts: int = 0
 
@@ -110,7 +112,7 @@ class Production:
         self.tally = Tally()
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
-        rows = [*self._added_rows(metadata), *self._kept_rows(source)]
+        rows = [*self._added_rows(metadata), *self._merged(source, self._kept_rows(source))]
         is_numbered = metadata.format_version > 1
         sequence = metadata.last_sequence_number + 1 if is_numbered else 0
         first = (metadata.next_row_id or 0) if metadata.format_version >= ROW_LINEAGE else None
@@ -177,6 +179,22 @@ class Production:
                 table=source.table,
             )
         return rows
+
+    def _merged(self, source: IcebergSource, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the manifests that are kept, with those merged that have accumulated."""
+        metadata = source.metadata
+
+        def merge(group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+            paths = tuple(row["manifest_path"] for row in group)
+            if paths not in self._merges:
+                (found,) = source.reader.read([{**row, "number": at} for at, row in enumerate(group)], WHOLE_ENTRIES)
+                kept = found.table.select(entry_columns(found.partition).names)
+                entries = merged_entries([kept], self.snapshot_id)
+                header = _header(metadata, found.spec, found.partition, group[0]["content"])
+                self._merges[paths] = self._write(metadata, header, entries) if len(entries) else None
+            return self._merges[paths]
+
+        return merge_rows(rows, MergePolicy.of(metadata.properties), merge)
 
     def _may_hold_removed(self, row: Mapping[str, Any]) -> bool:
         """Return whether a manifest has to be read; those that were there when the removal was planned are known."""
