@@ -245,3 +245,87 @@ def test_names_of_the_change_feed_are_reserved(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot have a column _Commit_Version"):
         create_table(tmp_path / "u", columns, properties=feed)
     assert table.refresh().version == 0
+
+
+def test_what_the_history_says(tmp_path: Path) -> None:
+    """Each change has the name and the parameters that delta-spark gives to it, whose values these are."""
+    properties = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+    columns = pa.schema([("id", pa.int64()), ("x", pa.int32()), ("a b", pa.string())])
+    table = create_table(tmp_path / "t", columns, properties=properties)
+    column = {"name": "x", "nullable": True}
+    changes: list[tuple[Any, str, dict[str, Any]]] = [
+        (
+            lambda alter: alter.add("c", pa.int32(), comment="hi", after="id"),
+            "ADD COLUMNS",
+            {"columns": [{"column": {"name": "c", "type": "integer", "nullable": True}, "position": "AFTER id"}]},
+        ),
+        (
+            lambda alter: alter.add("s", pa.struct([("u", pa.int8())])),
+            "ADD COLUMNS",
+            {"columns": [{"column": {"name": "s", "type": "struct", "nullable": True}}]},
+        ),
+        (
+            lambda alter: alter.add("s.v", pa.string(), first=True),
+            "ADD COLUMNS",
+            {"columns": [{"column": {"name": "s.v", "type": "string", "nullable": True}, "position": "FIRST"}]},
+        ),
+        (lambda alter: alter.rename("c", "d"), "RENAME COLUMN", {"oldColumnPath": "c", "newColumnPath": "d"}),
+        (lambda alter: alter.drop("d"), "DROP COLUMNS", {"columns": ["d"]}),
+        (lambda alter: alter.comment("x", "n"), "CHANGE COLUMN", {"column": {**column, "type": "integer"}}),
+        (lambda alter: alter.widen("x", pa.int64()), "CHANGE COLUMN", {"column": {**column, "type": "long"}}),
+        (
+            lambda alter: alter.move("x", first=True),
+            "CHANGE COLUMN",
+            {"column": {**column, "type": "long"}, "position": "FIRST"},
+        ),
+        (lambda alter: alter.set({"b": "c"}), "SET TBLPROPERTIES", {"properties": {"b": "c"}}),
+        (lambda alter: alter.unset("b"), "UNSET TBLPROPERTIES", {"properties": ["b"], "ifExists": False}),
+        (lambda alter: alter.add_constraint("c", "id > 0"), "ADD CONSTRAINT", {"name": "c", "expr": "id > 0"}),
+        (
+            lambda alter: alter.drop_constraint("c"),
+            "DROP CONSTRAINT",
+            {"name": "c", "expr": "id > 0", "existed": True},
+        ),
+        (
+            lambda alter: alter.drop_feature("checkConstraints"),
+            "DROP FEATURE",
+            {"featureName": "checkConstraints", "truncateHistory": False},
+        ),
+        (
+            lambda alter: alter.cluster_by("id"),
+            "CLUSTER BY",
+            {"oldClusteringColumns": "", "newClusteringColumns": "id"},
+        ),
+        (lambda alter: alter.cluster_by(), "CLUSTER BY", {"oldClusteringColumns": "id", "newClusteringColumns": ""}),
+    ]
+
+    def read(value: str) -> Any:
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+
+    for change, operation, parameters in changes:
+        change(table.alter()).commit()
+        info = table.history(1)[0].info
+        found = {name: read(value) for name, value in info["operationParameters"].items()}
+        for one in (found.get("column"), *(each["column"] for each in found.get("columns", ()) if "column" in each)):
+            assert one is None or one.pop("metadata").keys() >= {"delta.columnMapping.id"}
+        assert (info["operation"], found) == (
+            operation,
+            {name: read(value) if isinstance(value, str) else value for name, value in parameters.items()},
+        )
+    table.alter().set({"b": "c"}).drop("x").commit()
+    info = table.history(1)[0].info
+    assert info["operation"] == "ALTER TABLE"
+    steps = [(one["operation"], one.get("columns")) for one in json.loads(info["operationParameters"]["operations"])]
+    assert steps == [("SET TBLPROPERTIES", None), ("DROP COLUMNS", '["x"]')]
+
+
+def test_names_in_conditions_are_quoted(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", pa.schema([("a b", pa.int64())]), properties=_MAPPED)
+    table.append(pa.table({"a b": [1, 2]}))
+    table.delete("`a b` = 1")
+    info = table.history(1)[0].info
+    assert info["operationParameters"] == {"predicate": '["`a b` = 1"]'}
+    assert {"scanTimeMs", "rewriteTimeMs"} <= info["operationMetrics"].keys()

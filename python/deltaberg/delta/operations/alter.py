@@ -22,7 +22,7 @@ from deltaberg.delta.operations.alter_properties import PropertyAlteration
 from deltaberg.delta.operations.alter_rules import one_step, refuse_referenced
 from deltaberg.delta.operations.protocols import features_of_schema
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
-from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
+from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, recorded_column
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
@@ -56,6 +56,7 @@ class Alteration(PropertyAlteration):
         self._transaction = transaction
         self._is_part = is_part
         self._steps: list[str] = []
+        self._parameters = {}
         self._added: set[str] = set()
 
     def __repr__(self) -> str:
@@ -127,6 +128,9 @@ class Alteration(PropertyAlteration):
         added = new if numbers is None else numbers.assign(new)
         fields = document.fields(*(field.name for field in parent))
         insert_field(fields, field_to_json(added), siblings, after, first)
+        column = recorded_column(document, (*parent, added))
+        place = f',"position":{json.dumps(_position(after))}' if first or after is not None else ""
+        self._parameters["columns"] = f'[{{"column":{column}{place}}}]'
         self._raise_protocol(features_of_schema(Struct((new,))))
         self._added.add(join_name((*above, last)))
         self._set_schema(document, numbers)
@@ -150,6 +154,11 @@ class Alteration(PropertyAlteration):
         _check_new_name(others, to)
         document = self._document()
         document.field(*(field.name for field in path))["name"] = to
+        above = [field.name for field in path[:-1]]
+        self._parameters |= {
+            "oldColumnPath": join_name((*above, path[-1].name)),
+            "newColumnPath": join_name((*above, to)),
+        }
         members: dict[str, Any] = {}
         if len(path) == 1:
             names = [field.name for field in self.snapshot.partition_fields]
@@ -182,6 +191,7 @@ class Alteration(PropertyAlteration):
         siblings = document.fields(*(field.name for field in path[:-1]))
         if len(siblings) == 1 or (len(path) == 1 and len(siblings) == len(table.partition_fields) + 1):
             raise SchemaError("the last column, or the last field of a struct, cannot be dropped", column=shown)
+        self._parameters["columns"] = json.dumps([shown], ensure_ascii=False)
         siblings.remove(document.field(*(field.name for field in path)))
         self._set_schema(document, None)
 
@@ -205,6 +215,8 @@ class Alteration(PropertyAlteration):
         """
         document = self._document()
         move_field(document, self.snapshot.schema, name, after, first)
+        self._record(document, name)
+        self._parameters["position"] = _position(after)
         self._set_schema(document, None)
 
     @one_step("CHANGE COLUMN")
@@ -218,6 +230,7 @@ class Alteration(PropertyAlteration):
         """
         document = self._document()
         set_comment(document, self.snapshot.schema, name, text)
+        self._record(document, name)
         self._set_schema(document, None)
 
     @one_step("CHANGE COLUMN")
@@ -233,6 +246,7 @@ class Alteration(PropertyAlteration):
         """
         document = self._document()
         allow_nulls(document, self.snapshot.schema, name)
+        self._record(document, name)
         self._set_schema(document, None)
 
     @one_step("CHANGE COLUMN")
@@ -272,6 +286,7 @@ class Alteration(PropertyAlteration):
         document = self._document()
         wanted = table_field(pa.field("type", type), split_name(name)).type
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
+        self._record(document, name)
         self._set_schema(document, None)
 
     def commit(self, *, user_metadata: str | None = None) -> CommitResult:
@@ -290,10 +305,12 @@ class Alteration(PropertyAlteration):
             )
         if not self._steps:
             raise InvalidArgumentError("nothing is altered", hint="call add, rename, set or another change first")
-        steps = list(dict.fromkeys(self._steps))
-        operation = steps[0] if len(steps) == 1 else "ALTER TABLE"
-        parameters = {"steps": json.dumps(self._steps)}
-        return self._transaction.commit(operation, parameters, user_metadata=user_metadata)
+        operation = self._steps[0] if len(set(self._steps)) == 1 else "ALTER TABLE"
+        return self._transaction.commit(operation, user_metadata=user_metadata)
+
+    def _record(self, document: SchemaDocument, name: ColumnName) -> None:
+        """Let the history say what a column is after the change."""
+        self._parameters["column"] = recorded_column(document, nested_column(self.snapshot.schema, name))
 
     def _document(self) -> SchemaDocument:
         return SchemaDocument(self.snapshot.metadata.schema_string or "")
@@ -327,3 +344,8 @@ def _check_new_name(siblings: Struct, name: str) -> None:
     taken = next((field.name for field in siblings if field.name.lower() == name.lower()), None)
     if taken is not None:
         raise SchemaError(f"there is a column {taken!r} already", column=name)
+
+
+def _position(after: str | None) -> str:
+    """Return the place of a column as the history names it."""
+    return "FIRST" if after is None else f"AFTER {after}"

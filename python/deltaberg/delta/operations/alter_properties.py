@@ -18,6 +18,7 @@ from deltaberg.delta.operations.drop_feature import check_droppable
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, lowered_protocol, raised_protocol
 from deltaberg.delta.operations.row_tracking import give_row_ids, take_row_ids
+from deltaberg.delta.schema.column_mapping import clustering_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
@@ -72,7 +73,9 @@ class PropertyAlteration(RuleAlteration):
         """
         if not properties:
             raise InvalidArgumentError("no property is set", hint="pass names and values of properties")
-        features, recorded = features_of_properties(checked_properties(properties))
+        checked = checked_properties(properties)
+        features, recorded = features_of_properties(checked)
+        self._parameters["properties"] = json.dumps(checked, ensure_ascii=False)
         for name, condition in check_constraints(recorded).items():
             self._add_constraint(name, condition)
             del recorded[f"delta.constraints.{name}"]
@@ -115,6 +118,7 @@ class PropertyAlteration(RuleAlteration):
             raise InvalidArgumentError(f"the property {internal[0]} is kept by the library itself")
         if MAPPING_MODE in names and self.snapshot.mapping_mode != "none":
             raise UnsupportedFeatureError("column mapping cannot be taken back", feature="columnMapping")
+        self._parameters |= {"properties": json.dumps(names, ensure_ascii=False), "ifExists": "false"}
         removed = dict.fromkeys(names)
         self._transaction.set_metadata(self.snapshot.metadata.with_properties(removed))
 
@@ -149,6 +153,7 @@ class PropertyAlteration(RuleAlteration):
         ['appendOnly', 'invariants']
         """
         check_droppable(self.snapshot, name)
+        self._parameters |= {"featureName": name, "truncateHistory": "false"}
         if name == "rowTracking":
             take_row_ids(self._transaction)
         if name == "clustering" and CLUSTERING_DOMAIN in self.snapshot.domains:
@@ -184,6 +189,10 @@ class PropertyAlteration(RuleAlteration):
                     column=join_name([field.name for field in path]),
                 )
         self._raise_protocol({"clustering"})
+        self._parameters |= {
+            "oldClusteringColumns": ",".join(clustering_names(table.schema, table.domains)),
+            "newClusteringColumns": ",".join(join_name([field.name for field in path]) for path in paths),
+        }
         physical = [[field.physical_name for field in path] for path in paths]
         text = json.dumps({"clusteringColumns": physical}, separators=(",", ":"), ensure_ascii=False)
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.enforce import columns_of, constraint_check, default_value
-from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.schema_json import SchemaDocument, recorded_column
 from deltaberg.delta.schema.writer_rules import (
     CURRENT_DEFAULT,
     check_constraints,
@@ -128,7 +128,8 @@ def one_step(
         def step(self: _Alteration, /, *args: _Given.args, **named: _Given.kwargs) -> _Alteration:
             added = set(self._added)
             try:
-                with self._transaction.operation(name):
+                with self._transaction.operation(name) as made:
+                    self._parameters = made.parameters
                     method(self, *args, **named)
             except BaseException:
                 self._added = added
@@ -146,6 +147,8 @@ class RuleAlteration:
 
     _transaction: Transaction
     _steps: list[str]
+    #: What the history says of the step that is being made.
+    _parameters: dict[str, str]
     #: The columns that the same commit adds.
     _added: set[str]
 
@@ -197,6 +200,7 @@ class RuleAlteration:
         hint: leave the row out, or change the rule of the table
         """
         self._add_constraint(name, condition)
+        self._parameters |= {"name": name, "expr": condition}
 
     def _add_constraint(self, name: str, condition: str) -> None:
         table = self.snapshot
@@ -221,6 +225,7 @@ class RuleAlteration:
         wanted = [key for key in known if key.lower() == constraint_property(name)]
         if not wanted:
             raise InvalidArgumentError(f"the table has no constraint {name}")
+        self._parameters |= {"name": name, "expr": known[wanted[0]], "existed": "true"}
         self._transaction.set_metadata(self.snapshot.metadata.with_properties(dict.fromkeys(wanted)))
 
     @one_step("CHANGE COLUMN")
@@ -259,4 +264,5 @@ class RuleAlteration:
             default_value(path[0], value)
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value
+        self._parameters["column"] = recorded_column(document, path)
         self._set_schema(document, None)

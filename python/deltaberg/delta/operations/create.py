@@ -19,6 +19,7 @@ from deltaberg.delta.operations.properties import checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, overwrite_rows, write_parameters
+from deltaberg.delta.schema.column_mapping import clustering_names
 from deltaberg.delta.schema.enforce import table_rules
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.row_tracking import hidden_names
@@ -260,5 +261,6 @@ def _parameters(transaction: Transaction) -> dict[str, str]:
         "isManaged": "false",
         "description": json.dumps(table.metadata.description),
         "partitionBy": json.dumps(list(table.metadata.partition_columns)),
+        "clusterBy": json.dumps(clustering_names(table.schema, table.domains), ensure_ascii=False),
         "properties": json.dumps(dict(table.metadata.configuration)),
     }

@@ -251,7 +251,6 @@ class _Merge:
         own = changes.metrics
         made.metrics.update(
             {
-                **own,
                 "numSourceRows": source.count,
                 "numTargetRowsInserted": changes.inserted_rows,
                 "numTargetRowsUpdated": counts.matched_updated + counts.unmatched_updated,

@@ -130,6 +130,8 @@ class RowChanges:
         self._strategy = rewrite_strategy(self.table, strategy)
         self._counts = _Counts()
         self._begun = time.monotonic()
+        #: When the rows had been found.
+        self._found: float | None = None
         self._new_bytes = self._new_files = self._gone_bytes = self._gone_files = self._change_files = 0
         self._row_ids = RowIds(self.table)
         #: The numbers of rows in files where the log is not to be believed.
@@ -162,12 +164,14 @@ class RowChanges:
         StorageError
             The store fails.
         """
+        self._found = time.monotonic()
         self._apply(self._with_whole_files(matched), change, inserted, added or inserted)
 
     @property
     def metrics(self) -> dict[str, int]:
         """The effect of the operation, by the names that delta-spark gives to it."""
-        counts = self._counts
+        counts, ended = self._counts, time.monotonic()
+        found = ended if self._found is None else self._found
         return {
             "numAddedFiles": self._new_files,
             "numAddedBytes": self._new_bytes,
@@ -178,7 +182,9 @@ class RowChanges:
             "numDeletionVectorsRemoved": counts.vectors_removed,
             "numDeletionVectorsUpdated": counts.vectors_updated,
             "numAddedChangeFiles": self._change_files,
-            "executionTimeMs": int((time.monotonic() - self._begun) * 1000),
+            "scanTimeMs": _millis(self._begun, found),
+            "rewriteTimeMs": _millis(found, ended),
+            "executionTimeMs": _millis(self._begun, ended),
         }
 
     @property
@@ -409,3 +415,7 @@ class _Vectors:
         for part in parts:
             found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
         return found.positions(number)
+
+
+def _millis(begun: float, ended: float) -> int:
+    return int((ended - begun) * 1000)

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping
 from deltaberg.errors import CorruptLogError
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
 
 __all__ = [
     "COLUMN_ID",
     "NESTED_IDS",
     "PHYSICAL_NAME",
     "check_mapping",
+    "clustering_names",
     "mapping_mode",
     "read_mapping",
     "with_inner_ids",
@@ -124,3 +126,24 @@ def _structs(found: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str
     elif isinstance(found, Map):
         yield from _structs(found.key.type, (*path, "key"))
         yield from _structs(found.value.type, (*path, "value"))
+
+
+def clustering_names(schema: Struct, domains: Mapping[str, str]) -> list[str]:
+    """Return the names of the columns by which a table is clustered.
+
+    Raises
+    ------
+    CorruptLogError
+        If the domain is not what the protocol says.
+    """
+    found = []
+    for path in clustering_columns(domains):
+        names: list[str] = []
+        inside: DataType = schema
+        for part in path:
+            known = tuple(inside) if isinstance(inside, Struct) else ()
+            field = next((child for child in known if child.physical_name == part), None)
+            names.append(part if field is None else field.name)
+            inside = schema if field is None else field.type
+        found.append(join_name(names))
+    return found

@@ -5,13 +5,14 @@ Delta protocol, "Schema Serialization Format".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.lossless_json import read_json, write_json
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
 
-__all__ = ["SchemaDocument", "field_to_json", "schema_to_json"]
+__all__ = ["SchemaDocument", "field_to_json", "recorded_column", "schema_to_json"]
 
 #: Where a type keeps the type inside of it, by the name of the step that leads there.
 _INSIDE = {"array": {"element": "elementType"}, "map": {"key": "keyType", "value": "valueType"}}
@@ -138,6 +139,39 @@ def _storage_type(tree: Any) -> Any:
     while isinstance(tree, dict) and tree.get("type") == "udt":
         tree = tree.get("sqlType")
     return tree
+
+
+def recorded_column(document: SchemaDocument, path: Sequence[Field]) -> str:
+    """Return a column as the history records it after a change, in the form that delta-spark gives to it.
+
+    Parameters
+    ----------
+    path
+        The fields from the root. Of a path into a list or a map, the field counts that holds it.
+
+    Examples
+    --------
+    >>> text = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}]}'
+    >>> from deltaberg.schema import Primitive
+    >>> recorded_column(SchemaDocument(text), [Field("a", Primitive("long"))])
+    '{"name":"a","type":"long","nullable":true,"metadata":{"comment":"no"}}'
+    """
+    above: DataType = Struct(tuple(path[:1]))
+    deepest = 0
+    for place, part in enumerate(path):
+        if isinstance(above, Struct):
+            deepest = place
+        above = part.type
+    names = [field.name for field in path[: deepest + 1]]
+    found = document.field(*names)
+    kind = found.get("type")
+    shown = {
+        "name": join_name(names),
+        "type": kind.get("type") if isinstance(kind, dict) else kind,
+        "nullable": found.get("nullable"),
+        "metadata": found.get("metadata") or {},
+    }
+    return write_json(shown)
 
 
 def schema_to_json(schema: Struct) -> str:

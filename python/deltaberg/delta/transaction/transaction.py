@@ -39,6 +39,8 @@ from deltaberg.table.write import Progress
 __all__ = ["Transaction"]
 
 _Own = TypeVar("_Own", bound="Transaction")
+#: Metrics of operations that count files themselves.
+_COUNTED = frozenset({"numAddedFiles", "numTargetFilesAdded"})
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 
@@ -280,7 +282,7 @@ class Transaction(PendingChanges):
         operation
             The operation as the history shall name it, such as ``WRITE``; by default the one that ran.
         parameters
-            Its parameters. Values that are no text are given as JSON text.
+            Its parameters, by default those of the operations that ran. Values that are no text are given as JSON text.
         metrics
             What it did, besides the files, rows and bytes that are counted anyway.
         user_metadata
@@ -298,7 +300,8 @@ class Transaction(PendingChanges):
         self._check_open()
         made = together(self._operations)
         if operation is not None:
-            made = Provenance(operation, {**(parameters or {})}, {**made.metrics, **(metrics or {})})
+            given = made.parameters if parameters is None else parameters
+            made = Provenance(operation, {**given}, {**made.metrics, **(metrics or {})})
         begun = time.monotonic()
         change: LogChange | None = None
         self._is_ended = True
@@ -324,7 +327,7 @@ class Transaction(PendingChanges):
         level = isolation_level(
             metadata.configuration if metadata else {}, self._isolation, changes_data=changes.changes_data
         )
-        if len(self._operations) > 1 or "numAddedFiles" not in made.metrics:
+        if len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics):
             made = replace(made, metrics={**changes.counted, **made.metrics})
         return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 

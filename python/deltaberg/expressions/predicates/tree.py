@@ -7,6 +7,7 @@ point numbers compare as in Spark SQL: ``NaN`` equals itself and is greater than
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -153,6 +154,10 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+#: Names that need no backticks in SQL.
+_is_plain = re.compile(r"\w+").fullmatch
+
+
 def quoted(text: str) -> str:
     """Quote text as a SQL literal that `parse_sql` reads."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
@@ -171,7 +176,9 @@ class Column:
     path: tuple[str, ...]
 
     def __str__(self) -> str:
-        return ".".join(f"`{part.replace('`', '``')}`" if "." in part or "`" in part else part for part in self.path)
+        return ".".join(
+            part if _is_plain(part) and not part.isdigit() else f"`{part.replace('`', '``')}`" for part in self.path
+        )
 
     def __hash__(self) -> int:
         return hash(self.path)
