@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, open_table
 from tests.support.rows import ids_of
 
 _ROOT = Path(__file__).parents[2]
@@ -35,6 +35,24 @@ def test_the_example_runs(
     assert (table.version, table.schema.names, ids_of(table)) == (3, ["id", "region", "price"], [1, 3, 4])
     if page == "README.md":
         assert capsys.readouterr().out.rstrip().endswith("2")
+
+
+@pytest.mark.one_backend
+def test_the_examples_for_iceberg_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    quickstart = (_ROOT / "README.md").read_text("utf-8").partition("## Quickstart\n")[2].partition("\n## ")[0]
+    for number, example in enumerate(re.findall(r"```python\n(.*?)```", quickstart, re.DOTALL)):
+        exec(compile(example, f"README.md, example {number}", "exec"), names)
+    assert capsys.readouterr().out.endswith("\n1\n")
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    page = (_ROOT / "docs/write-iceberg.md").read_text("utf-8")
+    for number, example in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
+        exec(compile(example, f"docs/write-iceberg.md, example {number}", "exec"), names)
+    assert ids_of(open_table("events", "iceberg")) == [3, 4]
 
 
 @pytest.mark.one_backend

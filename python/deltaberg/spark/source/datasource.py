@@ -144,10 +144,12 @@ class IcebergDataSource(_TableSource):
         Raises
         ------
         UnsupportedFeatureError
-            Always: Iceberg tables cannot be written yet.
+            Always: `IcebergTable` writes DataFrames to Iceberg tables.
         """
         raise UnsupportedFeatureError(
-            "Iceberg tables cannot be written yet", hint="write a Delta table", feature="iceberg"
+            "Iceberg tables cannot be written by this source yet",
+            hint="pass the DataFrame to append or overwrite of an IcebergTable",
+            feature="iceberg",
         )
 
 
