@@ -151,6 +151,7 @@ def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
 
     Examples
     --------
+    >>> from deltaberg.schema import Primitive
     >>> schema = Struct((Field("a", List(Field("element", Struct((Field("x", Primitive("long")),))))),))
     >>> [field.name for field in nested_column(schema, "a.element.X")]
     ['a', 'element', 'x']
