@@ -361,3 +361,14 @@ def test_small_commits_merge_the_manifests_of_older_ones(tmp_path: Path, version
     assert [found[:2] for found in after.values()] == [(1, added.snapshot_id)]
     again = table.scan(columns=columns).to_arrow().filter(pc.not_equal(pc.field("id"), 5))
     assert again.sort_by("id").equals(rows.sort_by("id"))
+
+
+def test_many_new_files_are_split_among_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of a manifest is bounded, as far as the sample of entries that it is judged by."""
+    monkeypatch.setattr("deltaberg.iceberg.manifests.merge._SAMPLE", 2)
+    table = _new(tmp_path, "3", partition_by=["id"], properties={"commit.manifest.target-size-bytes": "100"})
+    table.append(_rows(*range(7)))
+    rows = table._source.manifests.to_pylist()
+    assert [row["added_files_count"] for row in rows] == [2, 2, 2, 1]
+    assert [row["first_row_id"] for row in rows] == [0, 2, 4, 6]
+    assert _as_pyiceberg_reads(tmp_path) == list(range(7))

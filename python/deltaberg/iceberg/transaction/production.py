@@ -15,7 +15,7 @@ from deltaberg.errors import CommitConflictError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
-from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries
+from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -154,7 +154,9 @@ class Production:
                     pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), len(files.entries)),
                 )
                 header = _header(metadata, files.spec, files.partition, DATA)
-                self._added.append(self._write(metadata, header, entries))
+                size = MergePolicy.of(metadata.properties).target_size
+                for part in parts_of_size(entries, header, size, **_codec(metadata)):
+                    self._added.append(self._write(metadata, header, part))
         return self._added
 
     def _kept_rows(self, source: IcebergSource) -> list[Mapping[str, Any]]:
