@@ -111,9 +111,9 @@ class RestServer:
 
 
 @contextmanager
-def running() -> Iterator[RestServer]:
-    """Serve an empty catalog on a free port."""
-    state = RestServer()
+def running(catalog: RestServer | None = None) -> Iterator[RestServer]:
+    """Serve a catalog, by default an empty one, on a free port."""
+    state = RestServer() if catalog is None else catalog
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:

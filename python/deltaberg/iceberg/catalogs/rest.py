@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from deltaberg.errors import (
     CorruptMetadataError,
+    InvalidArgumentError,
     NamespaceNotFoundError,
     StorageError,
+    TableExistsError,
     TableNotFoundError,
     UnsafePathError,
-    UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.base import (
     Identifier,
     Levels,
     NamedCatalog,
+    checked_changes,
     identifier_levels,
     namespace_levels,
 )
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
+from deltaberg.iceberg.catalogs.rest_commit import RestCommitter
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
@@ -30,6 +33,7 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.json_members import members, objects, optional, required, strings, text
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.table import IcebergTable
 from deltaberg.lossless_json import read_json
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
@@ -51,6 +55,7 @@ class _Config(NamedTuple):
     page_size: str | None
     endpoints: frozenset[str]
     stores: dict[str, str]
+    takes_keys: bool
 
 
 class RestCatalog(NamedCatalog):
@@ -98,12 +103,12 @@ class RestCatalog(NamedCatalog):
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the catalog has the table."""
-        path = self._table_path(identifier_levels(identifier))
+        path = self.table_path(identifier_levels(identifier))
         try:
             if _EXISTS in self._config.endpoints:
-                self._session.get(path, method="HEAD")
+                self.session.get(path, method="HEAD")
             else:
-                self._session.get(path, {"snapshots": "refs"})
+                self.session.get(path, {"snapshots": "refs"})
         except (TableNotFoundError, NamespaceNotFoundError):
             return False
         except StorageError as error:
@@ -113,14 +118,75 @@ class RestCatalog(NamedCatalog):
             raise
         return True
 
+    def default_location(self, identifier: Identifier) -> str:
+        """Return an empty text: the server chooses where a table goes."""
+        identifier_levels(identifier)
+        return ""
+
+    def drop_table(self, identifier: Identifier) -> None:
+        """Remove a table from the catalog. Its files stay."""
+        path = self.table_path(identifier_levels(identifier))
+        self.session.change(path, method="DELETE", query={"purgeRequested": "false"})
+
+    def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
+        """Give a table another name, and open it."""
+        old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)
+        names = [{"namespace": list(levels[:-1]), "name": levels[-1]} for levels in (old, new)]
+        self.session.change(f"{self._config.root}tables/rename", {"source": names[0], "destination": names[1]})
+        return self.load_table(new)
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
+        """Enter a table that exists into the catalog, and open it."""
+        levels = identifier_levels(identifier)
+        body = {"name": levels[-1], "metadata-location": metadata_location}
+        self.session.change(f"{self._namespace_path(levels[:-1])}/register", body)
+        return self.load_table(levels)
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace."""
+        levels = namespace_levels(namespace)
+        _, given = checked_changes((), properties)
+        try:
+            self.session.change(f"{self._config.root}namespaces", {"namespace": list(levels), "properties": given})
+        except TableExistsError as error:
+            raise InvalidArgumentError(
+                "there is a namespace of this name already", namespace=".".join(levels), catalog=self.name
+            ) from error
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """Remove a namespace that holds nothing."""
+        self.session.change(self._namespace_path(namespace_levels(namespace)), method="DELETE")
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace."""
+        found = json_object(self.session.get(self._namespace_path(namespace_levels(namespace))), _WHAT)
+        return strings(found, "properties", _WHAT)
+
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
+    ) -> None:
+        """Remove properties of a namespace, and set others."""
+        gone, new = checked_changes(removals, updates)
+        path = f"{self._namespace_path(namespace_levels(namespace))}/properties"
+        self.session.change(path, {"removals": sorted(gone), "updates": new})
+
+    def _namespace_path(self, levels: Levels) -> str:
+        return f"{self._config.root}namespaces/{self._encoded(levels)}"
+
     @property
-    def _session(self) -> RestSession:
+    def session(self) -> RestSession:
+        """The session of this process with the server."""
         return session_of(self._settings)
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether the server tells repeated requests by a key."""
+        return self._config.takes_keys
 
     @cached_property
     def _config(self) -> _Config:
         warehouse = self._properties.get("warehouse")
-        answer = self._session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
+        answer = self.session.get("v1/config", {"warehouse": warehouse} if warehouse else None)
         found = json_object(answer, "the configuration of the catalog")
         defaults, overrides = (
             strings({part: _without_nulls(found.get(part))}, part, "the configuration")
@@ -150,6 +216,7 @@ class RestCatalog(NamedCatalog):
             merged.get("rest-page-size"),
             frozenset(entry for entry in endpoints if isinstance(entry, str)),
             {**stores, **server_config(overrides, "overrides")},
+            bool(found.get("idempotency-key-lifetime")),
         )
 
     def _joined(self, levels: Levels) -> str:
@@ -158,14 +225,15 @@ class RestCatalog(NamedCatalog):
     def _encoded(self, levels: Levels) -> str:
         return quote(self._joined(levels), safe="")
 
-    def _table_path(self, levels: Levels) -> str:
-        return f"{self._config.root}namespaces/{self._encoded(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
+    def table_path(self, levels: Levels) -> str:
+        """Return the path of a table."""
+        return f"{self._namespace_path(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
 
     def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
         config = self._config
         asked = {**query, "pageToken": "", **({"pageSize": config.page_size} if config.page_size else {})}
         for _ in range(_MOST_PAGES):
-            page = json_object(self._session.get(f"{config.root}{path}", asked), _WHAT)
+            page = json_object(self.session.get(f"{config.root}{path}", asked), _WHAT)
             yield page
             token = optional(page, "next-page-token", str, _WHAT)
             if not token:
@@ -181,7 +249,7 @@ class RestCatalog(NamedCatalog):
     def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
         """Request a table. With an entity tag, the answer may be that the table has not changed."""
         try:
-            return self._session.get(self._table_path(levels), headers={"If-None-Match": tag} if tag else None)
+            return self.session.get(self.table_path(levels), headers={"If-None-Match": tag} if tag else None)
         except NamespaceNotFoundError as error:
             raise TableNotFoundError(error.message, **error.context) from None
 
@@ -191,7 +259,7 @@ class RestCatalog(NamedCatalog):
         vended = read_vended(answer, config.stores)
         if not any(options for _, options in vended.by_prefix):
             return StoreSpec(self._own)
-        path = self._table_path(levels)
+        path = self.table_path(levels)
         query: tuple[tuple[str, str], ...] = (("snapshots", "refs"),)
         if _CREDENTIALS in config.endpoints:
             path, query = f"{path}/credentials", ()
@@ -230,9 +298,20 @@ class RestPointer:
         self._last = (loaded, answer.headers.get("ETag"))
         return loaded
 
-    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002
-        """Refuse: commits to the catalog are not built yet."""
-        raise UnsupportedFeatureError("tables of this catalog cannot be written to", feature="commit")
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002 - no such promise is needed
+        """Return what commits to the table through the catalog.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the table is read by a location map, which no other reader has.
+        """
+        if self._map is not None:
+            raise InvalidArgumentError(
+                "a table that is opened with location_map cannot be written to",
+                hint="load the table without location_map",
+            )
+        return RestCommitter(self._catalog, self._levels)
 
 
 def _without_nulls(values: Any) -> Any:

@@ -14,22 +14,29 @@ from urllib.parse import urlencode, urljoin
 from deltaberg._version import __version__
 from deltaberg.errors import (
     AuthenticationError,
+    CommitConflictError,
+    CommitUnknownError,
+    ConstraintViolationError,
     DeltabergError,
     InvalidArgumentError,
     NamespaceNotFoundError,
     StorageError,
+    TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.catalogs.transport import Answer, Transport, checked_header, checked_url, same_origin
+from deltaberg.lossless_json import write_json
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 
-__all__ = ["RestSession", "SessionSettings", "json_object", "read_settings", "session_of"]
+__all__ = ["RestSession", "SessionSettings", "json_object", "may_have_effect", "read_settings", "session_of"]
 
 _DELEGATION = "X-Iceberg-Access-Delegation"
 #: How many seconds before its expiry a token is renewed; a short-lived one after three quarters of its life.
 _MARGIN = 60.0
 _NOT_FOUND = {"NoSuchTableException": TableNotFoundError, "NoSuchNamespaceException": NamespaceNotFoundError}
+#: What a status of 409 means; by default, that another commit came first.
+_CONFLICTS = {"AlreadyExistsException": TableExistsError, "NamespaceNotEmptyException": ConstraintViolationError}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # Tests put their own in place of it.
@@ -157,11 +164,59 @@ class RestSession:
             return answer
         raise self._failure(answer, path)
 
-    def _send(self, method: str, url: str, headers: Mapping[str, str] | None, token: str | None) -> Answer:
+    def change(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        method: str = "POST",
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        returned: Callable[[int], bool] = lambda _: False,
+    ) -> Answer:
+        """Send a request that changes something, once, and return the answer.
+
+        Parameters
+        ----------
+        body
+            What is sent as JSON.
+        returned
+            Which statuses beside those of success are returned, and not raised.
+
+        Raises
+        ------
+        CommitUnknownError
+            If it is not known whether the catalog has carried the request out.
+        TableExistsError, ConstraintViolationError, CommitConflictError
+            If the catalog says that what is there does not allow the change.
+        StorageError
+            If the catalog refuses the request, or cannot be reached.
+        """
+        url = f"{self._settings.uri}/{path}" + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else write_json(body).encode()
+        sent = {**(headers or {}), **({} if data is None else {"Content-Type": "application/json"})}
+        token = self._current_token()
+        answer = self._send(method, url, sent, token, data)
+        if answer.status in (401, 419) and self._settings.credential is not None:
+            answer = self._send(method, url, sent, self._new_token(instead_of=token), data)
+        if answer.status in (200, 201, 204) or returned(answer.status):
+            return answer
+        error = self._failure(answer, path)
+        if may_have_effect(answer.status):
+            raise CommitUnknownError(
+                f"the catalog does not say whether it carried out a request: {error.message}",
+                hint="look at the catalog before you repeat the operation, and delete nothing until then",
+                **error.context,
+            )
+        raise error
+
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str] | None, token: str | None, body: bytes | None = None
+    ) -> Answer:
         sent = dict(self._settings.headers) | dict(headers or {})
         if token is not None:
             sent["Authorization"] = f"Bearer {token}"
-        return self._settings.transport.send(method, url, sent)
+        return self._settings.transport.send(method, url, sent, body)
 
     def _current_token(self) -> str | None:
         if self._settings.credential is None:
@@ -213,6 +268,8 @@ class RestSession:
         message = self._without_secrets(said) or "the server gives no reason"
         if status == 404 and kind in _NOT_FOUND:
             return _NOT_FOUND[kind](message, **context)
+        if status == 409:
+            return _CONFLICTS.get(kind, CommitConflictError)(message, **context)
         if status in (401, 403, 419):
             advice = (
                 "the caller lacks the permission"
@@ -238,6 +295,11 @@ class RestSession:
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
+
+
+def may_have_effect(status: int) -> bool:
+    """Return whether a request that was answered so may have been carried out: the server failed, or was too busy."""
+    return status in (408, 429) or (status >= 500 and status != 501)
 
 
 def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class Committed:
     committed
         Whether there is a new commit.
     token
-        What finds the commit later.
+        What finds the commit later: its snapshot, or else its metadata file. It is empty for a commit without a
+        snapshot to a catalog that names its metadata files by itself.
     retries, seconds
         How often the change was made again, and how long it took.
     warnings
@@ -164,7 +165,8 @@ class _TableChange:
         trace = self._attempt.trace
         self._traces.append(trace)
         # A file of a directory has a name that files of other attempts can have too.
-        self.token = str(self.snapshot_id) if self.snapshot_id is not None else f"{trace.file}@{trace.updated_ms}"
+        by_file = "" if trace.file is None else f"{trace.file}@{trace.updated_ms}"
+        self.token = by_file if self.snapshot_id is None else str(self.snapshot_id)
         return True
 
     def _base(self) -> LoadedTable | None:

@@ -1,0 +1,210 @@
+"""Commits to tables of a REST catalog, which makes the changes itself (Iceberg REST Open API specification).
+
+It is sent what changes and what must still hold. Of an answer that tells nothing, and of a refusal that may follow from
+a request of ours that was carried out before, the table itself tells what became of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+from uuid import UUID
+
+from deltaberg.errors import CommitUnknownError, StorageError, TableNotFoundError
+from deltaberg.iceberg.catalogs.base import Levels
+from deltaberg.iceberg.catalogs.places import loaded_table, place_of
+from deltaberg.iceberg.catalogs.session import RestSession, json_object, may_have_effect
+from deltaberg.iceberg.catalogs.transport import Answer
+from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.json_members import members, optional
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.new_table import creation_updates
+from deltaberg.iceberg.metadata.schema import encode_schema
+from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
+from deltaberg.iceberg.metadata.specs import encode_spec
+from deltaberg.lossless_json import read_json
+from deltaberg.storage import PutOutcome, PutResult, StoreSpec
+from deltaberg.table import Fate
+
+__all__ = ["RestCommitter", "RestDoor"]
+
+_IDEMPOTENCY_KEY = "Idempotency-Key"
+_FORMAT_VERSION = "format-version"
+
+
+class RestDoor(Protocol):
+    """What commits need of the catalog."""
+
+    @property
+    def session(self) -> RestSession:
+        """The session."""
+        ...
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether the server tells repeated requests by a key."""
+        ...
+
+    def table_path(self, levels: Levels) -> str:
+        """Return the path of a table."""
+        ...
+
+    def store_of(self, levels: Levels, answer: Mapping[str, Any]) -> StoreSpec:
+        """Return the description of the stores that hold a table."""
+        ...
+
+    def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
+        """Request a table."""
+        ...
+
+
+def _document(answer: Answer) -> Mapping[str, Any]:
+    """Return the JSON object in an answer, with the spelling of its numbers."""
+    return json_object(answer, "the answer of the catalog", partial(read_json, plain=True))
+
+
+@dataclass
+class RestCommitter:
+    """Commits to one table.
+
+    Parameters
+    ----------
+    door
+        The catalog.
+    levels
+        The name of the table.
+    """
+
+    door: RestDoor
+    levels: Levels
+
+    def load(self) -> LoadedTable | None:
+        """Ask the catalog for the table; None if it has no such table."""
+        try:
+            found = _document(self.door.ask_for_table(self.levels, None))
+        except TableNotFoundError:
+            return None
+        return self.loaded(found, self.door.store_of(self.levels, found))
+
+    def loaded(self, found: Mapping[str, Any], store: StoreSpec) -> LoadedTable:
+        """Return the table in an answer."""
+        metadata = metadata_of_json(members(found.get("metadata"), "the metadata in the catalog's answer"))
+        recorded = optional(found, "metadata-location", str, "the catalog's answer")
+        return loaded_table(metadata, place_of(recorded or metadata.location, None), store, None)
+
+    def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
+        """Let the catalog prepare a new table, which nobody sees yet. It may choose the location.
+
+        Raises
+        ------
+        TableExistsError
+            If there is a table of this name.
+        """
+        metadata = metadata_of_json(dict(raw))
+        body: dict[str, Any] = {
+            "name": self.levels[-1],
+            **({"location": metadata.location} if metadata.location else {}),
+            "schema": encode_schema(metadata.current_schema),
+            "partition-spec": encode_spec(metadata.specs[metadata.default_spec_id]),
+            "write-order": encode_sort_order(metadata.sort_orders[metadata.default_sort_order_id]),
+            "stage-create": True,
+            "properties": {**metadata.properties, _FORMAT_VERSION: str(metadata.format_version)},
+        }
+        path = self.door.table_path(self.levels).rpartition("/")[0]
+        found = _document(self.door.session.change(path, body))
+        return self.loaded(found, self.door.store_of(self.levels, found))
+
+    def attempt(self, proposal: Proposal) -> RestAttempt:
+        """Build the request."""
+        updates = list(proposal.updates)
+        if proposal.is_new:
+            updates = [*creation_updates(proposal.base.metadata.raw), *updates]
+        body = {
+            "identifier": {"namespace": list(self.levels[:-1]), "name": self.levels[-1]},
+            "requirements": [requirement.to_json() for requirement in proposal.requirements],
+            "updates": [update.to_json() for update in updates],
+        }
+        headers = {_IDEMPOTENCY_KEY: str(_new_key())} if self.door.takes_keys else {}
+        return RestAttempt(self, proposal, body, headers)
+
+
+def _new_key() -> UUID:
+    """Return a UUID that begins with the time, of version 7 (RFC 9562)."""
+    millis = time.time_ns() // 1_000_000
+    number = (millis << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (0b10 << 62) | secrets.randbits(62)
+    return UUID(int=number)
+
+
+@dataclass
+class RestAttempt:
+    """One request to change a table."""
+
+    committer: RestCommitter
+    proposal: Proposal
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    _answer: Mapping[str, Any] | None = field(default=None, init=False)
+
+    @property
+    def trace(self) -> Trace:
+        """What later metadata shows: the snapshot, since the server names its metadata files by itself."""
+        return Trace(self.proposal.snapshot_id, None, None)
+
+    def send(self) -> PutResult:
+        """Send the request."""
+        door = self.committer.door
+        path = door.table_path(self.committer.levels)
+        try:
+            answer = door.session.change(
+                path, self.body, headers=self.headers, returned=lambda status: status == 409 or may_have_effect(status)
+            )
+        except CommitUnknownError as error:
+            return PutResult(PutOutcome.UNKNOWN, StorageError(error.message, **error.context))
+        if answer.status == 409:
+            return PutResult(PutOutcome.EXISTS)
+        if may_have_effect(answer.status):
+            cause = StorageError(f"the catalog failed with the status {answer.status}", path=path)
+            return PutResult(PutOutcome.UNKNOWN, cause)
+        if answer.body:
+            self._answer = _document(answer)
+        return PutResult(PutOutcome.WRITTEN)
+
+    def confirm(self) -> Fate:
+        """Return that the change is part of the table: what the catalog confirms is final."""
+        return Fate.OURS
+
+    def look(self) -> Fate:
+        """Return what became of the change, by loading the table."""
+        newest, base = self.committer.load(), self.proposal.base
+        if newest is None:
+            return Fate.ABSENT if self.proposal.is_new else Fate.HIDDEN
+        metadata = newest.metadata
+        if self.proposal.is_new:
+            return Fate.OURS if metadata.table_uuid == base.metadata.table_uuid else Fate.LOST
+        if self.proposal.snapshot_id is not None:
+            if self.trace.is_in(metadata):
+                return Fate.OURS
+        elif is_applied(self.proposal.updates, metadata):
+            return Fate.OURS
+        if metadata.raw == base.metadata.raw:
+            return Fate.ABSENT
+        if self.proposal.snapshot_id is not None:
+            return fate_by_snapshots(self.proposal, metadata)
+        # Such changes are idempotent, or what they require does not hold any more, so that they can be made again.
+        return Fate.LOST
+
+    def discard(self) -> None:
+        """Do nothing: the server keeps its own files."""
+
+    def finish(self) -> tuple[LoadedTable, list[str]]:
+        """Return the table in the answer, or ask for it where there was none."""
+        committer, store = self.committer, self.proposal.base.store
+        if self._answer is not None and self._answer.get("metadata") is not None:
+            return committer.loaded(self._answer, store), []
+        found = committer.load()
+        return (found, []) if found is not None else (self.proposal.base, ["the table was dropped after the commit"])

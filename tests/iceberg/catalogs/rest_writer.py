@@ -1,0 +1,82 @@
+"""A REST catalog on loopback that takes changes: pyiceberg carries them out, and replies are lost as told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.iceberg.catalogs.rest_server import Answer, Asked, RestServer, error_body
+
+__all__ = ["WritableServer"]
+
+
+@dataclass
+class WritableServer(RestServer):
+    """A catalog whose tables are those of a SQL catalog of pyiceberg."""
+
+    peer: Any = None
+    #: What happens to the next commits: ``lost`` ones are carried out and answered by 504, ``cut`` ones are carried
+    #: out and answered in part, ``never`` ones are answered by 504 and not carried out, ``busy`` ones by 503,
+    #: ``doubled`` ones are carried out twice, so that the second time answers 409, and ``refused`` ones by 409.
+    faults: list[str] = field(default_factory=list)
+    #: What is called before a commit is carried out.
+    before: list[Any] = field(default_factory=list)
+
+    def _of_namespaces(self, parts: list[str], asked: Asked) -> Answer:
+        if asked.method == "POST":
+            body = json.loads(asked.body)
+            if len(parts) == 3:
+                return self._staged(tuple(parts[1].split("\x1f")), body)
+            return self._commit((*parts[1].split("\x1f"), parts[3]), asked)
+        return super()._of_namespaces(parts, asked)
+
+    def _staged(self, namespace: tuple[str, ...], body: dict[str, Any]) -> Answer:
+        from pyiceberg.partitioning import PartitionSpec
+        from pyiceberg.schema import Schema
+        from pyiceberg.table.sorting import SortOrder
+
+        if (*namespace, body["name"]) in self.tables:
+            return 409, {}, error_body(409, "AlreadyExistsException", "Table already exists")
+        staged = self.peer._create_staged_table(
+            (*namespace, body["name"]),
+            Schema.model_validate(body["schema"]),
+            body.get("location"),
+            PartitionSpec.model_validate(body["partition-spec"]),
+            SortOrder.model_validate(body["write-order"]),
+            body["properties"],
+        )
+        return 200, {}, {"metadata": json.loads(staged.metadata.model_dump_json())} | self.extra
+
+    def _commit(self, levels: tuple[str, ...], asked: Asked) -> Answer:
+        fault = self.faults.pop(0) if self.faults else ""
+        if self.before:
+            self.before.pop(0)()
+        unknown: Answer = 504, {}, error_body(504, "CommitStateUnknownException", "the reply is late")
+        if fault in ("never", "busy"):
+            return unknown if fault == "never" else (503, {}, error_body(503, "ServiceUnavailableException", "busy"))
+        if fault == "refused":
+            return 409, {}, error_body(409, "CommitFailedException", "Requirement failed")
+        answer = self._carried_out(levels, asked)
+        if fault == "doubled":
+            return self._carried_out(levels, asked)
+        if fault == "lost":
+            return unknown
+        return (answer[0], {"Content-Length": "999999"}, answer[2]) if fault == "cut" else answer
+
+    def _carried_out(self, levels: tuple[str, ...], asked: Asked) -> Answer:
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+        from pyiceberg.io import load_file_io
+        from pyiceberg.table import CommitTableRequest, Table
+        from pyiceberg.table.metadata import TableMetadataV2
+
+        sent = CommitTableRequest.model_validate_json(asked.body)
+        try:
+            table = Table(levels, TableMetadataV2.model_construct(), "", load_file_io(), self.peer)
+            found = self.peer.commit_table(table, sent.requirements, sent.updates)
+        except (CommitFailedException, TableAlreadyExistsError, ValueError) as error:
+            return 409, {}, error_body(409, "CommitFailedException", str(error))
+        self.tables[levels] = Path(found.metadata_location.removeprefix("file://"))
+        metadata = json.loads(found.metadata.model_dump_json())
+        return 200, {}, {"metadata-location": found.metadata_location, "metadata": metadata}

@@ -1,0 +1,213 @@
+"""Commits through REST catalogs: what is sent, and what becomes of replies that are lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltaberg
+from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    ConstraintViolationError,
+    InvalidArgumentError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from deltaberg.iceberg.metadata import updates as changes
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.refs import SnapshotRef
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.transaction.table_commit import Committed, commit_table, find_commit
+from deltaberg.table import CommitPolicy
+from tests.iceberg.catalogs.rest_server import error_body, running
+from tests.iceberg.catalogs.rest_writer import WritableServer
+from tests.iceberg.catalogs.written import FIRST
+
+pytestmark = pytest.mark.one_backend
+
+_POLICY = CommitPolicy(retries=4, wait=lambda _: None)
+_PATH = "/v1/namespaces/sales/tables/orders"
+
+
+@pytest.fixture
+def server(peer: Any) -> Iterator[WritableServer]:
+    """A catalog with a namespace."""
+    peer.create_namespace("sales")
+    with running(WritableServer(peer=peer)) as state:
+        assert isinstance(state, WritableServer)
+        yield state
+
+
+@pytest.fixture
+def catalog(server: WritableServer) -> Any:
+    """Our client of the catalog, with the table ``sales.orders``."""
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog.create_table("sales.orders", FIRST.schema)
+    return catalog
+
+
+def _commit(catalog: Any, updates: Any, snapshot_id: int | None = None) -> Committed:
+    committer = catalog.table_pointer("sales.orders").committer()
+    make = updates if callable(updates) else lambda _: (updates, None)
+    return commit_table(committer, make, snapshot_id=snapshot_id, policy=_POLICY)
+
+
+def _adding(number: int) -> Callable[[TableMetadata], Any]:
+    def make(metadata: TableMetadata) -> Any:
+        added = Snapshot(
+            number,
+            metadata.last_updated_ms,
+            metadata.last_sequence_number + 1,
+            metadata.current_snapshot_id,
+            f"{metadata.location}/metadata/snap-{number}.avro",
+            summary={"operation": "append"},
+            schema_id=0,
+        )
+        return [changes.AddSnapshot(added), changes.SetSnapshotRef("main", SnapshotRef(number, "branch"))], None
+
+    return make
+
+
+def test_a_table_is_created_in_stages(server: WritableServer, peer: Any) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    table = catalog.create_table("sales.orders", FIRST.schema, properties={"a": "b"})
+    assert table.properties == {"a": "b"}
+    assert [field.name for field in peer.load_table("sales.orders").schema().fields] == FIRST.schema.names
+    staged, committed = (json.loads(one.body) for one in server.asked if one.method == "POST")
+    assert (staged["stage-create"], "location" in staged) == (True, False)
+    assert committed["requirements"] == [{"type": "assert-create"}]
+    assert [update["action"] for update in committed["updates"]][:2] == ["assign-uuid", "upgrade-format-version"]
+    with pytest.raises(TableExistsError):
+        catalog.create_table("sales.orders", FIRST.schema)
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut", "never", "busy", "doubled"])
+def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    committer = catalog.table_pointer("sales.orders").committer()
+    server.faults.append(fault)
+    from deltaberg.iceberg.catalogs.given import given_schema
+    from deltaberg.iceberg.metadata.new_table import new_metadata
+
+    staged = committer.stage(new_metadata(given_schema(FIRST.schema), location="", now_ms=5))
+    found = commit_table(committer, _adding(7), snapshot_id=7, staged=staged, policy=_POLICY)
+    assert (found.committed, found.loaded.metadata.current_snapshot_id) == (True, 7)
+    assert found.loaded.metadata.table_uuid == staged.metadata.table_uuid
+
+
+@pytest.mark.parametrize("faults", [["lost"], ["cut"], ["never", "busy"], ["doubled"], ["refused"], ["never", "lost"]])
+@pytest.mark.parametrize("adds", [True, False])
+def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: list[str], adds: bool) -> None:
+    server.faults += faults
+    updates = _adding(7) if adds else [changes.SetProperties({"a": "b"})]
+    found = _commit(catalog, updates, 7 if adds else None)
+    assert (found.committed, found.retries) == (True, 0)
+    metadata = catalog.load_table("sales.orders").metadata
+    assert (metadata.current_snapshot_id, metadata.properties) == ((7, {}) if adds else (None, {"a": "b"}))
+    # To set a property twice does no harm, so that no requirement stands in its way.
+    assert len(metadata.metadata_log) == (2 if faults == ["doubled"] and not adds else 1)
+    assert found.loaded.metadata.raw == metadata.raw
+
+
+@pytest.mark.parametrize("fault", ["", "never"])
+@pytest.mark.parametrize("theirs", ["snapshot", "property"])
+def test_a_race_that_is_lost(server: WritableServer, catalog: Any, fault: str, theirs: str) -> None:
+    """The reply is lost in one case, so that the table alone tells that another commit came first."""
+    other = _adding(8) if theirs == "snapshot" else [changes.SetProperties({"b": "c"})]
+    server.before += [lambda: _commit(catalog, other, 8 if theirs == "snapshot" else None), lambda: None]
+    server.faults += ["", fault] if not fault else [fault]
+    found = _commit(catalog, _adding(7), 7)
+    # A change of a property does not stand in the way of a snapshot, unless the request did not get through.
+    assert found.retries == (1 if theirs == "snapshot" or fault else 0)
+    metadata = catalog.load_table("sales.orders").metadata
+    wanted = [8, 7] if theirs == "snapshot" else [7]
+    assert [entry.snapshot_id for entry in metadata.snapshot_log] == wanted
+    assert metadata.properties == ({} if theirs == "snapshot" else {"b": "c"})
+
+
+@pytest.mark.req("ICE-COM-12", half="writer")
+def test_nobody_knows(server: WritableServer, catalog: Any, peer: Any) -> None:
+    server.faults += ["never"] * 6
+    with pytest.raises(CommitUnknownError) as caught:
+        _commit(catalog, _adding(7), 7)
+    committer = catalog.table_pointer("sales.orders").committer()
+    assert find_commit(committer, caught.value.context["token"]) is None
+    server.faults.append("lost")
+    assert _commit(catalog, _adding(7), 7).committed
+    assert find_commit(committer, "7") is not None
+    peer.drop_table("sales.orders")
+    server.faults.append("never")
+    server.before.append(server.tables.clear)
+    with pytest.raises(CommitUnknownError):
+        _commit(catalog, [changes.SetProperties({"a": "b"})])
+    with pytest.raises(TableNotFoundError):
+        _commit(catalog, [changes.SetProperties({"a": "b"})])
+
+
+def test_a_refusal_is_no_conflict(server: WritableServer, catalog: Any) -> None:
+    for status, kind, error in ((400, "ValidationException", StorageError), (403, "Forbidden", StorageError)):
+        server.scripted[_PATH].append((200, {}, _answer(server)))
+        server.scripted[_PATH].append((status, {}, error_body(status, kind, "not like this")))
+        with pytest.raises(error, match="not like this"):
+            _commit(catalog, [changes.SetProperties({"a": "b"})])
+    with pytest.raises(InvalidArgumentError, match="with location_map cannot be written to"):
+        catalog._pointer(("sales", "orders"), "auto").committer()
+
+
+def _answer(server: WritableServer) -> Any:
+    file = server.tables["sales", "orders"]
+    return {"metadata-location": file.as_uri(), "metadata": json.loads(Path(file).read_text())}
+
+
+def test_repeated_requests_carry_one_key(server: WritableServer) -> None:
+    server.config["idempotency-key-lifetime"] = "PT30M"
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    catalog.create_table("sales.orders", FIRST.schema)
+    server.faults += ["never", "never"]
+    _commit(catalog, [changes.SetProperties({"a": "b"})])
+    _commit(catalog, [changes.SetProperties({"c": "d"})])
+    sent = [one.headers.get("Idempotency-Key") for one in server.asked if one.method == "POST" and one.path == _PATH]
+    assert [key is None for key in sent] == [False] * 5
+    assert [sent.count(key) for key in sent] == [1, 3, 3, 3, 1]
+    assert all(key[14] == "7" and key[19] in "89ab" for key in sent if key)
+
+
+def test_tables_and_namespaces(server: WritableServer) -> None:
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+
+    def sent(work: Callable[[], object], path: str, *answers: Any) -> tuple[str, Any]:
+        server.scripted[f"/v1/{path}"] += answers
+        work()
+        asked = next(one for one in reversed(server.asked) if one.path == f"/v1/{path}")
+        return asked.method, json.loads(asked.body) if asked.body else None
+
+    done: Any = (204, {}, None)
+    assert sent(lambda: catalog.drop_table("a.t"), "namespaces/a/tables/t", done) == ("DELETE", None)
+    assert server.asked[-1].query == {"purgeRequested": ["false"]}
+    given = {"namespace": ["a", "b"], "properties": {"x": "y"}}
+    assert sent(lambda: catalog.create_namespace("a.b", {"x": "y"}), "namespaces", (200, {}, given)) == ("POST", given)
+    assert sent(lambda: catalog.drop_namespace("a.b"), "namespaces/a%1Fb", done) == ("DELETE", None)
+    assert sent(
+        lambda: catalog.update_namespace_properties("a", ["x"], {"y": "z"}), "namespaces/a/properties", (200, {}, {})
+    ) == ("POST", {"removals": ["x"], "updates": {"y": "z"}})
+    server.scripted["/v1/namespaces/a"].append((200, {}, given))
+    assert catalog.load_namespace_properties("a") == {"x": "y"}
+    conflicts: list[tuple[Callable[[], Any], str, str, type[Exception]]] = [
+        (lambda: catalog.create_namespace("a"), "namespaces", "AlreadyExistsException", InvalidArgumentError),
+        (lambda: catalog.drop_namespace("a"), "namespaces/a", "NamespaceNotEmptyException", ConstraintViolationError),
+        (lambda: catalog.rename_table("a.t", "a.u"), "tables/rename", "AlreadyExistsException", TableExistsError),
+        (lambda: catalog.register_table("a.t", "s3://b/m"), "namespaces/a/register", "Other", CommitConflictError),
+    ]
+    for work, path, kind, error in conflicts:
+        server.scripted[f"/v1/{path}"].append((409, {}, error_body(409, kind, "no")))
+        with pytest.raises(error):
+            work()
+    server.scripted["/v1/namespaces/a/tables/t"].append((502, {}, None))
+    with pytest.raises(CommitUnknownError, match="does not say whether it carried out"):
+        catalog.drop_table("a.t")
