@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from deltaberg.errors import UnsupportedExpressionError
+from deltaberg.errors import InvalidArgumentError, UnsupportedExpressionError
 from deltaberg.expressions import parse_value
 from deltaberg.spark.columns import column_text
 from deltaberg.spark.columns.connect import connect_value
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.texts import own_text
-from tests.spark.doors import needs_connect
+from tests.spark.doors import needs_connect, needs_native
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +75,22 @@ def _check(f: Any, text_of: Any) -> None:
     for column in _refused(f):
         with pytest.raises(UnsupportedExpressionError, match="cannot be written as SQL text"):
             text_of(column)
+
+
+@needs_native
+def test_columns_of_the_session(spark: Any) -> None:
+    import pyspark.sql.functions as f
+
+    facts = SessionFacts.of(spark)
+    _check(f, lambda column: column_text(column, facts))
+    assert column_text("id > 5", facts) == "id > 5"
+    for wrong in (5, None, spark.range(1)):
+        with pytest.raises(InvalidArgumentError, match="neither SQL text nor a Column"):
+            column_text(wrong, facts)
+    # It may be a column of another frame with the same name.
+    with pytest.raises(UnsupportedExpressionError, match="SQL text"):
+        column_text(spark.range(1)["id"] + 1, facts)
+    assert "1.50" in column_text(f.lit(Decimal("1.50")), facts)
 
 
 @needs_connect

@@ -30,12 +30,19 @@ class _Frame:
         self.schema = schema
         self._parts = parts
         self._replies: list[dict[str, Any]] = []
+        self.columns: list[str] = []
 
     def createDataFrame(self, *_: object) -> None:  # noqa: N802
         """Exist, as sessions are known by it."""
 
     def toDF(self, *names: str) -> _Frame:  # noqa: N802
         self._parts = [[batch.rename_columns(list(names)) for batch in part] for part in self._parts]
+        self.columns = list(names)
+        return self
+
+    def select(self, *names: str) -> _Frame:
+        self._parts = [[batch.select(list(names)) for batch in part] for part in self._parts]
+        self.columns = list(names)
         return self
 
     def mapInArrow(self, task: _Task, _: str) -> _Frame:  # noqa: N802
@@ -47,6 +54,14 @@ class _Frame:
 
     def collect(self) -> list[dict[str, Any]]:
         return self._replies
+
+
+_SCHEMA = {
+    "fields": [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("id", "long"), ("a.b", "string"))
+    ]
+}
 
 
 def _frame(*parts: pa.Table, schema: str = "id bigint, `a.b` string") -> FrameRows:
@@ -84,6 +99,12 @@ def test_a_frame_is_merged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert table.upsert(_frame(_rows(8, text="again"), _rows(9)), "id").metrics["numTargetRowsInserted"] == 1
     assert table.scan("id = 8").to_arrow()["a.b"].to_pylist() == ["again 8"]
     assert table.upsert(_frame(_rows()), "id").committed is False
+    only = _Frame([_rows(8, 9).to_batches()], st.StructType.fromJson(_SCHEMA))
+    merge = table.merge(FrameRows(only), "target.id = source.id")  # type: ignore[arg-type]
+    assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 2
+    assert only.columns == ["c0"]
+    anything = table.merge(_frame(_rows(1), _rows(2)), "FALSE").when_not_matched_insert({"id": "0"})
+    assert anything.execute().metrics["numTargetRowsInserted"] == 2
     assert not _left(tmp_path)
 
 

@@ -26,7 +26,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import MatchedRows, RowTest, find_rows
+from deltaberg.table.rewrite import MatchedRows, RowSearch, RowTest, find_rows
 
 __all__ = ["Condition", "RowCondition", "condition_text", "row_condition"]
 
@@ -60,13 +60,13 @@ class RowCondition:
         """The condition as the history records it."""
         return json.dumps([] if self.text is None else [self.text], ensure_ascii=False)
 
-    def find(self, table: Snapshot, timezone: str) -> MatchedRows:
+    def find(self, table: Snapshot, timezone: str, search: RowSearch | None = None) -> MatchedRows:
         """Return the rows of a table that match."""
-        return self.find_in(scan_to_change(table, self.filter, timezone))
+        return self.find_in(scan_to_change(table, self.filter, timezone), search)
 
-    def find_in(self, bound: BoundScan) -> MatchedRows:
+    def find_in(self, bound: BoundScan, search: RowSearch | None = None) -> MatchedRows:
         """Return the rows of a scan by ``filter`` that match."""
-        return find_rows(bound, self.test, self.columns)
+        return find_rows(bound, self.test, self.columns, search)
 
 
 def row_condition(

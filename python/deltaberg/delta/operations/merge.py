@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,9 +26,11 @@ from deltaberg.expressions.values.tree import Call, ColumnValue
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Primitive, Struct, find_column, join_name
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice, checked_number, checked_text
-from deltaberg.table.join import JoinMemory
+from deltaberg.table.join import JoinMemory, StoredRows
+from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import BoundClause, MergeScope, bind_clause, clause_values
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
+from deltaberg.table.rewrite.key_test import key_test
 from deltaberg.table.rewrite.merge import MergePlan, RowMerge
 from deltaberg.table.rewrite.merge_source import MergeSource, source_filter
 from deltaberg.table.write import RowRules
@@ -231,7 +234,7 @@ class _Merge:
             transaction.read(None if wanted == TRUE else wanted)
             scan = scan_to_change(table, None if wanted == TRUE else wanted, scope.timezone)
             changes = RowChanges(transaction, options.rows, options.strategy)
-            with RowMerge(plan, source, scan, memory) as merge:
+            with RowMerge(plan, source, scan, memory, _reader(transaction, plan, source)) as merge:
                 matched = merge.find()
                 found = time.monotonic()
                 if not matched.is_empty:
@@ -368,6 +371,15 @@ def _lacking_field(found: DataType, wanted: DataType) -> tuple[str, ...] | None:
         if rest is not None:
             return (name, *rest)
     return None
+
+
+def _reader(
+    transaction: Transaction, plan: MergePlan, source: StoredRows
+) -> Callable[[BoundScan], Iterator[pa.RecordBatch]] | None:
+    """Return what reads the rows of the table that can match; None for this machine."""
+    search = transaction.search
+    test = None if search is None or plan.of(NOT_MATCHED_BY_SOURCE) else key_test(plan, source)
+    return None if search is None or test is None else partial(search.read, test=test)
 
 
 def _filter(plan: MergePlan, of_keys: Expression) -> Expression:

@@ -34,6 +34,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, commit_change
+from deltaberg.table.rewrite import RowSearch
 from deltaberg.table.write import Progress
 
 __all__ = ["Transaction"]
@@ -125,6 +126,8 @@ class Transaction(PendingChanges):
         self._committed = committed
         #: What operations tell how far they have written rows.
         self.progress = progress
+        #: What looks for rows in the files of the table; None for this machine.
+        self.search: RowSearch | None = None
         #: What finds the commit later, whatever became of it.
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         if once is not None:

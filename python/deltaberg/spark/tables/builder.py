@@ -41,10 +41,12 @@ class DeltaTableBuilder(Generic[_Opened]):
     if_exists
         What becomes of a table that is there already.
     opened
-        What makes the result of the table.
+        What opens the table in the end.
     """
 
-    def __init__(self, facts: SessionFacts, if_exists: str, opened: Callable[[Table], _Opened]) -> None:
+    def __init__(
+        self, facts: SessionFacts, if_exists: str, opened: Callable[[str, StoreOptions | None], _Opened]
+    ) -> None:
         self._facts = facts
         self._if_exists = if_exists
         self._opened = opened
@@ -164,18 +166,17 @@ class DeltaTableBuilder(Generic[_Opened]):
         if self._if_exists == "must replace":
             Table(self._location, storage_options=self._store)
         text = json.dumps({"type": "struct", "fields": self._fields})
-        return self._opened(
-            create_table(
-                self._location,
-                parse_schema(text),
-                partition_by=[(name,) for name in self._partition_by],
-                cluster_by=list(self._cluster_by),
-                properties=self._properties,
-                description=self._comment,
-                if_exists=cast("Literal['error', 'ignore', 'replace']", self._if_exists.removeprefix("must ")),
-                storage_options=self._store,
-            )
+        create_table(
+            self._location,
+            parse_schema(text),
+            partition_by=[(name,) for name in self._partition_by],
+            cluster_by=list(self._cluster_by),
+            properties=self._properties,
+            description=self._comment,
+            if_exists=cast("Literal['error', 'ignore', 'replace']", self._if_exists.removeprefix("must ")),
+            storage_options=self._store,
         )
+        return self._opened(self._location, self._store)
 
     def _add(self, field: StructField, metadata: dict[str, Any]) -> DeltaTableBuilder[_Opened]:
         # Delta's schemas have the form of Spark's.

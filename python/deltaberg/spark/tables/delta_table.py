@@ -13,6 +13,7 @@ from deltaberg.convert import convert_to_delta
 from deltaberg.delta.operations.create import log_of
 from deltaberg.delta.operations.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
+from deltaberg.delta.table_transaction import TableTransaction
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName
 from deltaberg.spark.session import SessionFacts
@@ -22,12 +23,27 @@ from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
+from deltaberg.spark.write.search import SparkSearch
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
 
 __all__ = ["DeltaTable"]
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
+
+
+class _SparkTable(Table):
+    """A table of which Spark's tasks look for rows to delete or update, where there is much to read."""
+
+    def __init__(self, facts: SessionFacts, location: str, storage_options: StoreOptions | None) -> None:
+        super().__init__(location, storage_options=storage_options)
+        self._search = SparkSearch(facts)
+
+    def transaction(self, **options: Any) -> TableTransaction:
+        """Begin a transaction; see `deltaberg.DeltaTable.transaction`."""
+        made = super().transaction(**options)
+        made.search = self._search
+        return made
 
 
 class DeltaTable:
@@ -82,8 +98,8 @@ class DeltaTable:
         TableNotFoundError
             There is no Delta table.
         """
-        SessionFacts.of(sparkSession)
-        return cls(sparkSession, Table(path, storage_options=_store_options(hadoopConf, storage_options)))
+        options = _store_options(hadoopConf, storage_options)
+        return cls(sparkSession, _SparkTable(SessionFacts.of(sparkSession), path, options))
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:
@@ -144,7 +160,9 @@ class DeltaTable:
     def _builder(cls, session: SparkSession | None, if_exists: str) -> DeltaTableBuilder[DeltaTable]:
         spark = SparkSession.getActiveSession() if session is None else session
         facts = SessionFacts.of(spark)
-        return DeltaTableBuilder(facts, if_exists, lambda table: cls(facts.session, table))
+        return DeltaTableBuilder(
+            facts, if_exists, lambda place, options: cls.forPath(facts.session, place, storage_options=options)
+        )
 
     @classmethod
     def convertToDelta(
@@ -273,7 +291,7 @@ class DeltaTable:
 
     def vacuum(self, retentionHours: float | None = None) -> NoReturn:
         """Refuse: see `UnsupportedFeatureError`."""
-        self._refuse("vacuum", "vacuum the table with another client; deltaberg writes nothing that would confuse it")
+        self._refuse("vacuum", "vacuum the table with another client, such as deltalake")
 
     def restoreToVersion(self, version: int) -> NoReturn:
         """Refuse: see `UnsupportedFeatureError`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
@@ -82,10 +84,11 @@ class FrameRows:
         return pa.concat_tables([spec.no_files(), *tables])
 
     @contextmanager
-    def staged(self, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:
+    def staged(self, columns: AbstractSet[str], store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:
         """Have Spark's tasks compute the rows once, and read them on the driver, one batch at a time.
 
-        The rows are stored in the directory of the table, and deleted at the end of the block.
+        The rows are stored in the directory of the table, and deleted at the end of the block. Columns that are not
+        needed are left out, so that Spark need not compute them.
 
         Raises
         ------
@@ -95,17 +98,19 @@ class FrameRows:
             The store fails.
         """
         _check_reachable(root)
-        task = StageTask(store, root, uuid.uuid4().hex, self._schema)
         fused = fused_frame(self._frame)
+        # Rows are counted by their columns, so that there is one at least.
+        wanted = {name.lower() for name in columns} or {self._schema.names[0].lower()}
+        kept = [number for number, name in enumerate(self._schema.names) if fused is not None or name.lower() in wanted]
+        kept_columns = pa.schema([self._schema.field(number) for number in kept])
+        task = StageTask(store, root, uuid.uuid4().hex, table_schema(kept_columns))
         try:
             if fused is None:
-                replies = self._plain().mapInArrow(task, STAGED_SCHEMA).collect()
+                frame = self._plain()
+                replies = frame.select(*(frame.columns[number] for number in kept)).mapInArrow(task, STAGED_SCHEMA)
             else:
-                replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), STAGED_SCHEMA).collect()
-            errors = written_of_replies((None, row["error"]) for row in replies)[1]
-            if errors:
-                raise errors[0]
-            yield staged_rows(task, [row["name"] for row in replies])
+                replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), STAGED_SCHEMA)
+            yield staged_rows(task, [(row["name"], row["error"]) for row in replies.collect()])
         finally:
             delete_staged(task)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,7 +18,6 @@ import pyarrow as pa
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.schema import Struct, arrow_schema
 from deltaberg.schema.conform import Conformer
-from deltaberg.schema.from_arrow import table_schema
 from deltaberg.storage import Location, StoreSpec
 
 __all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "staged_rows"]
@@ -42,14 +41,14 @@ class StageTask:
         The directory of the table.
     token
         What the names of all files begin with.
-    schema
+    columns
         The columns, in the order in which they arrive.
     """
 
     store: StoreSpec
     root: Location
     token: str
-    schema: pa.Schema
+    columns: Struct
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Store the rows, and reply with the name of each file.
@@ -66,16 +65,11 @@ class StageTask:
         except DeltabergError as error:
             yield _reply(error=pickle.dumps(error))
 
-    @property
-    def columns(self) -> Struct:
-        """The columns as table types."""
-        return table_schema(self.schema)
-
     def _conformed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Bring batches to one schema: timestamps arrive in the zone of the session, and text with any offsets."""
         conformer, found = None, None
         for batch in batches:
-            rows = batch.rename_columns(self.schema.names)
+            rows = batch.rename_columns(self.columns.names)
             if conformer is None or rows.schema != found:
                 conformer, found = Conformer(rows.schema, self.columns), rows.schema
             if rows.num_rows:
@@ -95,8 +89,13 @@ def _streams(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[b
         yield sink.getvalue().to_pybytes()
 
 
-def staged_rows(task: StageTask, names: Iterable[str]) -> pa.RecordBatchReader:
-    """Return the rows of the files that tasks replied, one batch at a time."""
+def staged_rows(task: StageTask, replies: Sequence[tuple[str | None, bytes | None]]) -> pa.RecordBatchReader:
+    """Return the rows of the files that tasks replied, one batch at a time; raise what a task met."""
+    for _, error in replies:
+        if error is not None:
+            # Our own workers sent it.
+            raise pickle.loads(error)  # noqa: S301
+    names = [name for name, _ in replies if name is not None]
     store = task.store.open(task.root)
 
     def batches() -> Iterator[pa.RecordBatch]:

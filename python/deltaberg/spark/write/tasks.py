@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, StorageError
-from deltaberg.spark.read.tasks import FusedTask
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec, write_files
 
@@ -74,7 +73,7 @@ class WriteTask:
 class FusedWriteTask:
     """Reads tasks of a scan, runs a user's function over their rows, and writes what it yields, in one `mapInArrow`."""
 
-    read: FusedTask
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     write: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

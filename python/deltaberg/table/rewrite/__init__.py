@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
-from deltaberg.table.rewrite.match import MatchedRows, RowTest, count_rows, find_rows
+from deltaberg.table.rewrite.match import (
+    MatchedRows,
+    RowSearch,
+    RowTest,
+    count_rows,
+    find_rows,
+    matching_rows,
+    search_here,
+)
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
 
@@ -16,11 +24,14 @@ __all__ = [
     "MergeClause",
     "Replacement",
     "RowPositions",
+    "RowSearch",
     "RowTest",
     "bind_assignments",
     "count_rows",
     "find_rows",
     "matched_rows",
+    "matching_rows",
     "positions_of",
     "rewritten_rows",
+    "search_here",
 ]

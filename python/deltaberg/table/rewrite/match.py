@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,10 +17,38 @@ from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
 from deltaberg.table.rewrite.positions import RowPositions
 
-__all__ = ["MatchedRows", "RowTest", "count_rows", "find_rows"]
+__all__ = ["MatchedRows", "RowSearch", "RowTest", "count_rows", "find_rows", "matching_rows", "search_here"]
 
 #: Which rows of a batch match. Nulls do not.
 RowTest = Callable[[pa.RecordBatch], pa.BooleanArray]
+
+
+class RowSearch(Protocol):
+    """What reads the files of a table for an operation, other than this machine."""
+
+    def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
+        """Return the numbers of files and the positions of the rows that match.
+
+        Parameters
+        ----------
+        bound
+            The scan, with addresses.
+        width
+            How many columns the test takes; they are the first ones.
+        test
+            Which rows match that the filter of the scan lets through; None for all of them.
+        """
+        ...
+
+    def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a scan that match, and perhaps others.
+
+        Parameters
+        ----------
+        test
+            Which rows match; it takes all columns of the scan.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -72,8 +101,26 @@ class MatchedRows:
         return replace(self, whole=self.whole | numbers, rows=rows)
 
 
+def search_here(bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
+    """Read a scan on this machine: a `RowSearch`."""
+    for batch in bound.batches():
+        yield matching_rows(batch, width, test)
+
+
+def matching_rows(batch: pa.RecordBatch, width: int, test: RowTest | None) -> tuple[pa.Int64Array, pa.Int64Array]:
+    """Return the addresses of the rows of a batch that match; they are its last columns."""
+    numbers, positions = batch.columns[-2:]
+    if test is None:
+        return numbers, positions
+    matches = test(batch.select(range(width)))
+    return numbers.filter(matches), positions.filter(matches)
+
+
 def find_rows(
-    bound: BoundScan, test: RowTest | None = None, columns: Sequence[ColumnName] | None = None
+    bound: BoundScan,
+    test: RowTest | None = None,
+    columns: Sequence[ColumnName] | None = None,
+    search: RowSearch | None = None,
 ) -> MatchedRows:
     """Return the rows of a scan for which its filter is true, and a test, if there is one.
 
@@ -89,6 +136,8 @@ def find_rows(
         What says which rows of a batch match that the filter lets through. The batch has ``columns``, in this order.
     columns
         The columns that the test needs.
+    search
+        What reads the files; by default this machine.
 
     Raises
     ------
@@ -97,19 +146,13 @@ def find_rows(
     """
     wanted = list(columns or ()) if test is not None else []
     found = bound.with_columns(wanted).with_addresses()
-    address = found.address
-    if address is None:
-        raise AssertionError("the scan has addresses")
     plan = found.plan
     # What metadata proves of the filter says nothing about the test.
     undecided = plan.filtered if test is None else pa.repeat(True, len(plan.files))
     whole = frozenset(file_numbers(plan.files).filter(pc.invert(undecided)).to_pylist())
     rows = RowPositions()
-    for batch in found.of_files(undecided).batches():
-        numbers, positions = (batch.column(child.name) for child in address)
-        if test is not None:
-            matches = test(batch.select(range(len(wanted))))
-            numbers, positions = numbers.filter(matches), positions.filter(matches)
+    find = search_here if search is None else search.find
+    for numbers, positions in find(found.of_files(undecided), len(wanted), test):
         rows.add(numbers, positions)
     return MatchedRows(found, whole, rows)
 

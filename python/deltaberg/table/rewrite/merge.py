@@ -6,7 +6,7 @@ updated, the row of the source. So a table is read a second time only where rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,6 +134,9 @@ class RowMerge:
         The scan of the rows of the table that can match, or of all rows if any clause is about those that do not.
     memory
         How much memory may be taken.
+    read
+        What reads the scan; by default this machine. It may leave out rows that match nothing if no clause is about
+        them.
 
     Raises
     ------
@@ -141,8 +144,16 @@ class RowMerge:
         A row of the table matches several rows of the source.
     """
 
-    def __init__(self, plan: MergePlan, source: StoredRows, bound: BoundScan, memory: JoinMemory) -> None:
+    def __init__(
+        self,
+        plan: MergePlan,
+        source: StoredRows,
+        bound: BoundScan,
+        memory: JoinMemory,
+        read: Callable[[BoundScan], Iterator[pa.RecordBatch]] | None = None,
+    ) -> None:
         self._plan = plan
+        self._read = read
         self._source = source
         self._bound = bound.with_columns([(name,) for name in plan.target_columns]).with_addresses()
         self._width = len(plan.target.columns)
@@ -223,7 +234,7 @@ class RowMerge:
     def _left(self) -> Iterator[pa.RecordBatch]:
         """Return the rows of the table, with nulls for the columns that are not read, and their addresses."""
         names = self._plan.target_columns
-        for batch in self._bound.batches():
+        for batch in self._bound.batches() if self._read is None else self._read(self._bound):
             rows = batch.num_rows
             read = {name: batch.column(number) for number, name in enumerate(names)}
             columns = [

@@ -103,7 +103,8 @@ class MergeSource:
         schema = pa.schema([child if child.name in columns else pa.field(child.name, pa.null()) for child in known])
         stored = StoredRows(schema, memory.limit // 4, memory.directory)
         try:
-            with self._rows.staged(store, root) as reader:
+            with self._rows.staged(columns, store, root) as reader:
+                # Columns that are not needed may be missing.
                 conformer = Conformer(reader.schema, self.columns, self._options)
                 for batch in small_batches(reader):
                     stored.add(self._kept(conformer.apply(batch), columns, keys, schema))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,11 +55,15 @@ class SourceRows(Protocol):
         """The columns of the rows."""
         ...
 
-    def staged(self, store: StoreSpec, root: Location) -> AbstractContextManager[pa.RecordBatchReader]:
+    def staged(
+        self, columns: AbstractSet[str], store: StoreSpec, root: Location
+    ) -> AbstractContextManager[pa.RecordBatchReader]:
         """Return a block in which the rows can be read, once.
 
         Parameters
         ----------
+        columns
+            The names of the columns that are needed. Others may be left out.
         store
             Opens the store of the table.
         root
@@ -84,7 +89,12 @@ class _LocalRows:
         return write_files(self._reader, spec, store.open(root), root.path, progress=self._progress)
 
     @contextmanager
-    def staged(self, store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:  # noqa: ARG002
+    def staged(
+        self,
+        columns: AbstractSet[str],  # noqa: ARG002 - a stream has the columns that it has
+        store: StoreSpec,  # noqa: ARG002
+        root: Location,  # noqa: ARG002
+    ) -> Iterator[pa.RecordBatchReader]:
         """Return the stream as it is."""
         yield self._reader
 

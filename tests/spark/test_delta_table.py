@@ -1,0 +1,235 @@
+"""``deltaberg.spark.DeltaTable``: code for delta-spark runs with another import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types as st
+
+import deltaberg
+from deltaberg.errors import (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
+from deltaberg.spark import DeltaTable
+from deltaberg.spark.tables import IdentityGenerator
+from deltaberg.spark.write import search
+from tests.spark.doors import needs_data_sources, needs_native, register
+
+pytestmark = pytest.mark.spark
+
+
+def _ids(frame: Any) -> list[int]:
+    return sorted(row["id"] for row in frame.collect())
+
+
+def _opened(spark: Any, root: Path, rows: dict[str, list[Any]], **options: Any) -> DeltaTable:
+    deltaberg.write_table(root, pa.table(rows), **options)
+    return DeltaTable.forPath(spark, str(root))
+
+
+def _content(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in columns) for row in table.toDF().collect()), key=str)
+
+
+@needs_data_sources
+def test_the_quickstart_of_delta(spark: Any, tmp_path: Path) -> None:
+    """Delta's own, with the import changed, and ``mode("append")`` for the mode that Spark refuses."""
+    from pyspark.sql.functions import col, expr
+
+    spark = register(spark)
+    path = str(tmp_path / "delta-table")
+    data = spark.range(0, 5)
+    data.write.format("delta").mode("append").save(path)
+    assert _ids(spark.read.format("delta").load(path)) == list(range(5))
+
+    new_data = spark.range(0, 20)
+    table = DeltaTable.forPath(spark, path)
+    (
+        table.alias("oldData")
+        .merge(new_data.alias("newData"), "oldData.id = newData.id")
+        .whenMatchedUpdate(set={"id": col("newData.id")})
+        .whenNotMatchedInsert(values={"id": col("newData.id")})
+        .execute()
+    )
+    assert _ids(table.toDF()) == list(range(20))
+
+    spark.range(5, 10).write.format("delta").mode("overwrite").save(path)
+    assert _ids(table.toDF()) == list(range(5, 10))
+
+    table = DeltaTable.forPath(spark, path)
+    table.update(condition=expr("id % 2 == 0"), set={"id": expr("id + 100")})
+    assert _ids(table.toDF()) == [5, 7, 9, 106, 108]
+    table.delete(condition=expr("id % 2 == 0"))
+    assert _ids(table.toDF()) == [5, 7, 9]
+    assert _ids(spark.read.format("delta").option("versionAsOf", 0).load(path)) == list(range(5))
+    assert [row["operation"] for row in table.history().select("operation").collect()] == [
+        "DELETE",
+        "UPDATE",
+        "WRITE",
+        "MERGE",
+        "WRITE",
+    ]
+
+
+@needs_native
+def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
+    """Columns and text mean the same; the source has one alias, which Spark knows."""
+    from pyspark.sql.functions import col, lit, upper
+
+    table = _opened(spark, tmp_path / "t", {"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"]})
+    updates = spark.createDataFrame(
+        [(1, "x", 1.5), (2, None, 2.5), (7, "z", 7.5)], "id bigint, name string, price double"
+    )
+    done = (
+        table.alias("t")
+        .merge(updates.alias("u"), col("t.id") == col("u.id"))
+        .whenMatchedDelete(col("u.name").isNull())
+        .whenMatchedUpdate(set={"name": upper(col("u.name")), "t.id": "t.id + 10"})
+        .whenNotMatchedInsertAll(condition="u.price > 1")
+        .whenNotMatchedBySourceUpdate(col("t.id") == 3, set={"name": lit("gone")})
+        .whenNotMatchedBySourceDelete()
+        .withSchemaEvolution()
+        .execute()
+    )
+    assert done.collect()[0].asDict() == {
+        "num_affected_rows": 5,
+        "num_updated_rows": 2,
+        "num_deleted_rows": 2,
+        "num_inserted_rows": 1,
+    }
+    assert _content(table, "id", "name", "price") == [(11, "X", None), (3, "gone", None), (7, "z", 7.5)]
+    # Without aliases the names are those of `deltaberg.DeltaTable.merge`.
+    table.merge(updates, "target.id = source.id").whenMatchedUpdateAll().execute()
+    assert (7, "z", 7.5) in _content(table, "id", "name", "price")
+    with pytest.raises(ConstraintViolationError, match="several rows"):
+        table.merge(updates.union(updates), "target.id = source.id").whenMatchedUpdateAll().execute()
+    with pytest.raises(InvalidArgumentError, match="is not clear"):
+        table.merge(updates.alias("name"), "target.id = name.id").whenMatchedDelete().execute()
+    with pytest.raises(InvalidArgumentError, match="not a DataFrame"):
+        table.merge(pa.table({"id": [1]}), "target.id = source.id")
+    with pytest.raises(UnsupportedExpressionError, match="SQL text"):
+        table.merge(updates, updates["id"] == 1)
+    table.alias("t").delete("t.id = 7")
+    table.alias("t").update("t.id = 3", {"t.name": "concat(t.name, '!')"})
+    assert _content(table, "id", "name") == [(11, "X"), (3, "gone!")]
+    assert not [path.name for path in (tmp_path / "t").iterdir() if path.suffix == ".arrow"]
+
+
+def test_tasks_look_for_rows(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is much to read, Spark's tasks find the rows that the driver deletes and updates."""
+    monkeypatch.setattr(search, "_LEAST_BYTES", 0)
+    for first in (0, 50):
+        rows = pa.table({"id": range(first, first + 50), "name": [f"n{number}" for number in range(50)]})
+        deltaberg.write_table(tmp_path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
+    table = DeltaTable.forPath(spark, str(tmp_path))
+    assert table.delete("upper(name) LIKE 'N4%' AND id % 2 = 0").metrics["numDeletedRows"] == 12
+    assert table.update("length(name) = 2", {"id": "id + 1000"}).metrics["numUpdatedRows"] == 18
+    updates = spark.range(90, 110).selectExpr("id", "'new' AS name")
+    merge = table.merge(updates, "target.id = source.id AND target.id < 98")
+    (done,) = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll("id > 105").execute().collect()
+    assert tuple(done) == (8, 4, 0, 4)
+    assert not list(tmp_path.glob("*.arrow"))
+
+
+def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    assert not DeltaTable.isDeltaTable(spark, path)
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.replace(spark).location(path).addColumn("id", "bigint").execute()
+    builder = (
+        DeltaTable.create(spark)
+        .location(path)
+        .comment("what was ordered")
+        .addColumn("id", st.LongType(), nullable=False, comment="its number")
+        .addColumn("day", "date")
+        .addColumn("year", "int", generatedAlwaysAs="year(day)")
+        .addColumn("seq", "bigint", generatedByDefaultAs=IdentityGenerator(10, 5))
+        .addColumns(st.StructType([st.StructField("a b.c", st.ArrayType(st.StringType()))]))
+        .partitionedBy("year")
+        .property("owner", "ada")
+        .property("delta.columnMapping.mode", "name")
+    )
+    table = builder.execute()
+    made = deltaberg.open_table(path, "delta")
+    assert [(child.name, str(child.type), child.nullable) for child in made.schema] == [
+        ("id", "long", False),
+        ("day", "date", True),
+        ("year", "integer", True),
+        ("seq", "long", True),
+        ("a b.c", "array<string>", True),
+    ]
+    assert (made.partition_columns, made.properties["owner"]) == (["year"], "ada")
+    assert (made.metadata.description, made.generated_columns) == ("what was ordered", {"year": "year(day)"})
+    assert (made.identity_columns["seq"].start, made.identity_columns["seq"].step) == (10, 5)
+    with pytest.raises(TableExistsError):
+        builder.execute()
+    updates = spark.sql("SELECT 1L AS id, DATE '2020-05-01' AS day")
+    table.merge(updates, "target.id = source.id").whenNotMatchedInsertAll().execute()
+    assert _content(table, "id", "year", "seq") == [(1, 2020, 10)]
+    left = DeltaTable.createIfNotExists(spark).location(path).addColumn("other", "int").execute()
+    assert _content(left, "id") == [(1,)]
+    replaced = DeltaTable.createOrReplace(spark).location(path).addColumn("n", "int").clusterBy("n").execute()
+    assert replaced.toDF().columns == ["n"]
+    assert DeltaTable.isDeltaTable(spark, path)
+    with pytest.raises(UnsupportedFeatureError, match="cannot be named orders"):
+        DeltaTable.create(spark).tableName("orders")
+    with pytest.raises(InvalidArgumentError, match="where the table is"):
+        DeltaTable.create(spark).addColumn("n", "int").execute()
+    with pytest.raises(InvalidArgumentError, match="two ways"):
+        DeltaTable.create(spark).addColumn("n", "int", generatedAlwaysAs="1", generatedByDefaultAs=IdentityGenerator())
+
+
+def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
+    directory = tmp_path / "parquet" / "p=1"
+    directory.mkdir(parents=True)
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int64())}), directory / "a.parquet")
+    table = DeltaTable.convertToDelta(spark, f"parquet.`{directory.parent}`", "p int")
+    assert _content(table, "id", "p") == [(1, 1), (2, 1)]
+    deltaberg.write_table(directory.parent, pa.table({"id": [3], "p": pa.array([1], pa.int32())}), mode="append")
+    (done,) = table.optimize().where("p = 1").executeCompaction().collect()
+    assert (done["path"], done["metrics"]["numFilesAdded"], done["metrics"]["numFilesRemoved"]) == (
+        str(directory.parent),
+        1,
+        2,
+    )
+    (newest,) = table.history(1).collect()
+    assert (newest["version"], newest["operation"], newest["readVersion"]) == (2, "OPTIMIZE", 1)
+    assert newest["operationMetrics"]["numRemovedFiles"] == "2"
+    table.upgradeTableProtocol(1, 4)
+    table.upgradeTableProtocol(1, 2)
+    table.addFeatureSupport("deletionVectors")
+    table.addFeatureSupport("deletionVectors")
+    (detail,) = table.detail().collect()
+    assert (detail["format"], detail["location"], detail["numFiles"]) == ("delta", str(directory.parent), 1)
+    assert (detail["partitionColumns"], detail["clusteringColumns"]) == (["p"], [])
+    assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (3, 7)
+    assert {"changeDataFeed", "deletionVectors"} <= set(detail["tableFeatures"])
+    assert detail["createdAt"] <= detail["lastModified"]
+    assert table.history().count() == 5
+    refused: dict[str, Callable[[], object]] = {
+        "vacuum": lambda: table.vacuum(7),
+        "generate": lambda: table.generate("symlink_format_manifest"),
+        "restoreToVersion": lambda: table.restoreToVersion(0),
+        "restoreToTimestamp": lambda: table.restoreToTimestamp("2020-01-01"),
+        "clone": lambda: table.cloneAtVersion(0, "/x"),
+        "dropFeatureSupport": lambda: table.dropFeatureSupport("deletionVectors"),
+        "ordered": lambda: table.optimize().executeZOrderBy("id"),
+        "catalog": lambda: DeltaTable.forName(spark, "orders"),
+    }
+    for name, call in refused.items():
+        with pytest.raises(UnsupportedFeatureError, match=name):
+            call()
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.forPath(spark, str(tmp_path / "none"))
+    with pytest.raises(InvalidArgumentError, match="names no directory"):
+        DeltaTable.convertToDelta(spark, "orders")

@@ -1,0 +1,120 @@
+"""Looking for rows in Spark's tasks, which run in this process here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from deltaberg import open_table, write_table
+from deltaberg.delta.operations.conditions import row_condition
+from deltaberg.errors import EvaluationError
+from deltaberg.files import pack_tasks
+from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
+from deltaberg.spark.write.search import MatchTask, SearchTask
+from deltaberg.spark.write.staging import StageTask, delete_staged, staged_rows
+from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
+from deltaberg.storage import parse_location
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.sharing import grouped_tasks
+from deltaberg.table.rewrite import RowTest, positions_of
+from tests.support.canon import canonical_lines
+
+pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
+
+
+def _replies(bound: BoundScan, width: int, test: RowTest | None) -> list[dict[str, Any]]:
+    return _run(SearchTask(ReadTask(bound.read_spec), width, test), bound)
+
+
+def _run(task: Any, bound: BoundScan) -> list[dict[str, Any]]:
+    """Run a task for each group of splits, as it arrives at a worker."""
+    pickler: Any = cloudpickle
+    sent = pickler.loads(pickler.dumps(task))
+    packed = [pa.record_batch({TASK_COLUMN: [pack_tasks(group)]}) for group in grouped_tasks(bound, 2)]
+    assert packed
+    return [row for batch in packed for reply in sent(iter([batch])) for row in reply.to_pylist()]
+
+
+class _Search:
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Any:
+        for reply in _replies(bound, width, test):
+            if reply["error"] is not None:
+                raise written_of_replies([(None, reply["error"])])[1][0]
+            positions = positions_of(reply["rows"]).cast(pa.int64())
+            yield pa.repeat(pa.scalar(reply["file"], pa.int64()), len(positions)), positions
+
+    def read(self, bound: BoundScan, test: RowTest) -> Any:
+        stage = StageTask(bound.source.store, parse_location(bound.source.table), "staged", bound.output)
+        replies = _run(FusedWriteTask(MatchTask(ReadTask(bound.read_spec), test), stage), bound)
+        for batch in staged_rows(stage, [(reply["name"], reply["error"]) for reply in replies]):
+            self.rows += batch.num_rows
+            yield batch
+        delete_staged(stage)
+
+
+@pytest.mark.parametrize("where", ["n % 3 = 0 AND upper(name) LIKE 'A%'", "n > 4", "length(concat(name, 'x')) > 9"])
+def test_tasks_find_what_this_machine_finds(where: str, tmp_path: Path) -> None:
+    """Addresses are physical positions, whatever was deleted before."""
+    for first in (0, 10, 20):
+        rows = pa.table({"n": range(first, first + 10), "name": [f"a{number}" for number in range(10)]})
+        write_table(tmp_path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
+    table = open_table(tmp_path, "delta")
+    table.delete("n IN (0, 3, 14)")
+    snapshot = table._snapshot
+    condition = row_condition(snapshot, where, "UTC")
+    here, there = condition.find(snapshot, "UTC"), condition.find(snapshot, "UTC", _Search())
+    assert there.rows.numbers == here.rows.numbers
+    assert there.whole == here.whole
+    for number in here.rows.numbers:
+        assert there.rows.positions(number).equals(here.rows.positions(number))
+
+
+def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
+    write_table(tmp_path, pa.table({"n": [1, 2]}))
+    write_table(tmp_path, pa.table({"n": [0]}), mode="append")
+    snapshot = open_table(tmp_path, "delta")._snapshot
+    with pytest.raises(EvaluationError, match="zero"):
+        row_condition(snapshot, "5 / n > 1", "UTC").find(snapshot, "UTC", _Search())
+
+
+@pytest.mark.parametrize(
+    ("on", "read"),
+    [
+        ("target.n = source.n", 2),
+        ("target.n = source.n AND target.name <=> source.name", 1),
+        ("target.n + 1 = source.n AND target.name IS NOT NULL", 2),
+        # Zeros and NaN are equal to values of other bits, and every pair is looked at where there is no key.
+        ("CAST(target.n AS double) = CAST(source.n AS double)", None),
+        ("target.n < source.n AND source.n = 3", None),
+    ],
+)
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_merges_read_the_rows_that_can_match(on: str, read: int | None, vectors: str, tmp_path: Path) -> None:
+    source = pa.table({"n": [3, 14, 99], "name": ["a3", "new", None]})
+    tables = []
+    for name in ("here", "there"):
+        for first in (0, 10):
+            rows = pa.table({"n": range(first, first + 10), "name": [f"a{number}" for number in range(10)]})
+            properties = {"delta.enableDeletionVectors": vectors}
+            write_table(tmp_path / name, rows, mode="append", configuration=properties)
+        tables.append(open_table(tmp_path / name, "delta"))
+        tables[-1].delete("n = 5")
+    here, there = tables
+    search = _Search()
+    for table in tables:
+        with table.transaction() as transaction:
+            transaction.search = search if table is there else None
+            merge = transaction.merge(source, on).when_matched_update(
+                {"name": "concat(source.name, '!')"}, "source.n < 50"
+            )
+            merge.when_not_matched_insert_all("source.n > 50").execute()
+    assert canonical_lines(there.scan().to_arrow()) == canonical_lines(here.scan().to_arrow())
+    assert search.rows == (read or 0)
+    assert not list((tmp_path / "there").glob("*.arrow"))
