@@ -26,6 +26,8 @@ _MODULES = [
     "test_data_source.py",
     "test_tables.py",
     "test_write_frames.py",
+    "test_columns.py",
+    "test_delta_table.py",
 ]
 _CHOSEN = (
     "test_flat_types or test_nested_types or test_void or test_the_schema_is_text or test_errors_of_the_function"
@@ -34,6 +36,7 @@ _CHOSEN = (
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping or test_rows_without_columns"
     " or test_a_table_without_rows or test_a_frame_is_used_twice or test_one_file_says"
     " or test_row_ids or test_row_lineage or test_partitions_have or test_a_function_of_a_scan_is_written"
+    " or test_columns_of_the_session or test_the_quickstart or test_merges_with_all or test_tasks_look"
 )
 
 

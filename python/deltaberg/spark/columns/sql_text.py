@@ -17,7 +17,11 @@ __all__ = ["column_text", "is_column"]
 
 def is_column(given: object) -> bool:
     """Return whether an object is a Column of PySpark, of a classic session or of Spark Connect."""
-    return isinstance(given, Column) or type(given).__module__.startswith("pyspark.sql.connect.column")
+    return isinstance(given, Column) or _is_remote(given)
+
+
+def _is_remote(given: object) -> bool:
+    return type(given).__module__.startswith("pyspark.sql.connect.")
 
 
 def column_text(given: Any, facts: SessionFacts) -> str:
@@ -44,6 +48,9 @@ def column_text(given: Any, facts: SessionFacts) -> str:
         raise InvalidArgumentError(
             f"{given!r} is neither SQL text nor a Column", hint='pass "id > 5" or col("id") > 5, and literals by lit()'
         )
-    plan = getattr(given, "to_plan", None)
-    found = classic_value(given) if plan is None else connect_value(plan(getattr(facts.session, "client", None)))
+    if _is_remote(given):
+        # Of the client, only functions of Python would be made.
+        found = connect_value(given.to_plan(facts.session.client if facts.is_remote else None))
+    else:
+        found = classic_value(given)
     return found.text if isinstance(found, SqlText) else str(found)

@@ -67,14 +67,14 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
         for path in _paths(text)
         if len(path) > 1 and path[0].lower() != target.lower()
     }
-    found = [name for name in qualifiers.values() if _is_alias(frame, name)]
+    # What nothing else is called by default needs no question.
+    usual = "source" if target.lower() != "source" else "updates"
+    found = [name for name in qualifiers.values() if name.lower() != usual and _is_alias(frame, name)]
     if len(found) > 1 or (found and found[0].lower() in (name.lower() for name in frame.columns)):
         raise InvalidArgumentError(
             f"it is not clear what {', '.join(found)} stands for", hint='give the source one alias: updates.alias("u")'
         )
-    if found:
-        return found[0]
-    return "source" if target.lower() != "source" else "updates"
+    return found[0] if found else usual
 
 
 def _is_alias(frame: DataFrame, name: str) -> bool:
