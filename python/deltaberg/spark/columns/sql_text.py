@@ -49,8 +49,9 @@ def column_text(given: Any, facts: SessionFacts) -> str:
             f"{given!r} is neither SQL text nor a Column", hint='pass "id > 5" or col("id") > 5, and literals by lit()'
         )
     if _is_remote(given):
-        # Of the client, only functions of Python would be made.
-        found = connect_value(given.to_plan(facts.session.client if facts.is_remote else None))
+        # The session of a Column that was made without a server has no client, nor do plain Columns need one.
+        client: Any = getattr(facts.session, "client", None) if facts.is_remote else None
+        found = connect_value(given.to_plan(client))
     else:
         found = classic_value(given)
     return found.text if isinstance(found, SqlText) else str(found)
