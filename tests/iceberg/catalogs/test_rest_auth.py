@@ -56,7 +56,7 @@ def test_a_refused_token_is_not_shown(server: RestServer, orders: Any) -> None:
     with pytest.raises(AuthenticationError, match=r"Not authorized: Bearer \*\*\*") as caught:
         catalog.list_namespaces()
     assert server.paths == ["/v1/config"]
-    shown = [str(caught.value), repr(caught.value), repr(catalog), repr(catalog._settings), repr(catalog._session)]
+    shown = [str(caught.value), repr(caught.value), repr(catalog), repr(catalog._settings), repr(catalog.session)]
     assert "hush" not in "".join(shown)
     assert isinstance(caught.value, StorageError)
     assert isinstance(caught.value, PermissionError)
@@ -143,7 +143,7 @@ def test_catalogs_alike_share_their_token(server: RestServer, orders: Any) -> No
 
 def test_threads_ask_for_one_token(server: RestServer, orders: Any) -> None:
     server.grants = [_grant("first"), _grant("second")]
-    shared = _load(server, credential="a:b")._session
+    shared = _load(server, credential="a:b").session
     barrier = threading.Barrier(8)
     found: list[int] = []
 
