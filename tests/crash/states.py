@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -53,10 +54,15 @@ def state_of_version(location: str, version: int, options: Mapping[str, str] | N
     return _state(DeltaTable(location, version=version, storage_options=dict(options or {})))
 
 
+def _without_random(name: str, value: str) -> str:
+    """Return the value of a property; the names of columns that hold row ids end in a random part."""
+    return value[: -len(str(uuid.UUID(int=0)))] if name.startswith("delta.rowTracking.materialized") else value
+
+
 def _state(table: DeltaTable) -> State:
     about = (
         table.metadata.description,
-        tuple(sorted(table.properties.items())),
+        tuple(sorted((name, _without_random(name, value)) for name, value in table.properties.items())),
         tuple(sorted((name, one.version) for name, one in table.transactions.items())),
     )
     # Physical names of new columns are random.

@@ -79,6 +79,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),
         "find_keys": lambda kernels: kernels.find_keys(kernels.index_keys(pairs.slice(3), [False, True]), pairs),
         "decode_avro": lambda kernels: kernels.decode_avro(avro, [(0, len(avro), files)], "null", node, row),
+        "encode_avro": lambda kernels: kernels.encode_avro([pairs], b"Obj\x01", bytes(16), "deflate"),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),
         "parse_bounds": lambda kernels: kernels.parse_bounds(bounds, [(1, "long"), (2, "binary")]),
@@ -94,4 +95,4 @@ CALLS = calls(files=40, positions=2_000)
 def large_calls() -> dict[str, _Call]:
     """Return calls that take long enough for another thread to notice."""
     found = calls(files=60_000, positions=3_000_000)
-    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro")}
+    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro", "encode_avro")}
