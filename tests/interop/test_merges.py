@@ -83,19 +83,19 @@ def test_random_merges_as_delta_spark_does_them(tmp_path: Path, judge: Judge, pr
         shown = (on, clauses, files, source)
         ours = _made(tmp_path / f"ours-{number}", files, properties)
         theirs = _made(tmp_path / f"theirs-{number}", files, properties)
-        refused = False
         try:
             judge.sql(_statement(tmp_path / f"theirs-{number}", source, on, clauses))
         except JudgeError as error:
             # It also refuses several matches where no clause is about matches.
-            refused = "MULTIPLE_SOURCE_ROW" in str(error)
-            if not refused:
-                raise
-        if refused:
-            if any(clause.when == "matched" for clause in clauses):
-                with pytest.raises(ConstraintViolationError):
-                    _merge(ours, source, on, clauses)
-            continue
+            if "MULTIPLE_SOURCE_ROW" in str(error):
+                if any(clause.when == "matched" for clause in clauses):
+                    with pytest.raises(ConstraintViolationError):
+                        _merge(ours, source, on, clauses)
+                continue
+            # In some merges it meets rows for which its own plan has no branch.
+            if "did not match any merge clause" in str(error):
+                continue
+            raise
         result = _merge(ours, source, on, clauses)
         expected = theirs.refresh().scan().to_arrow()
         assert Counter(map(str, ours.scan().to_arrow().to_pylist())) == Counter(map(str, expected.to_pylist())), shown

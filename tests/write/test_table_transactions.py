@@ -316,25 +316,22 @@ def test_rows_that_match_only_later_are_a_conflict(table: DeltaTable, verb: str)
     assert ids_of(DeltaTable(table.location)) == [1, 2, 10]
 
 
-def test_row_ids_that_come_with_the_commit(tmp_path: Path) -> None:
-    """Ids of rows that a transaction itself has written are not final, and are never taken for such."""
-    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
-    table = create_table(tmp_path / "t", ids().schema, properties=properties)
-    table.append(ids(1, 2))
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_that_move_before_they_have_ids(tmp_path: Path, vectors: str) -> None:
+    """They get their ids from the file where they end, even if another commit takes the ids that came next first."""
+    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": vectors}
+    table = create_table(tmp_path, _COLUMNS, properties=properties)
+    table.append(_rows(1, 2))
     with table.transaction() as transaction:
-        transaction.append(ids(3, 4, 5))
-        with pytest.raises(UnsupportedFeatureError, match="no row ids yet"):
-            transaction.delete("id = 4", strategy="copy-on-write")
-        with pytest.raises(UnsupportedFeatureError, match="no row ids yet"):
-            transaction.update({"id": 40}, "id = 4")
-        transaction.delete("id = 4")
-        transaction.update({"id": 10}, "id = 1")
-        # Others take the ids first.
-        DeltaTable(table.location).append(ids(100, 101, 102, 103))
-    table.append(ids(200))
-    assert ids_of(table) == [2, 3, 5, 10, 100, 101, 102, 103, 200]
-    found = table.scan(columns=["id", "_metadata.row_id", "_metadata.row_commit_version"]).to_arrow().to_pylist()
-    row_ids = {row["id"]: row["_metadata"]["row_id"] for row in found}
-    versions = {row["id"]: row["_metadata"]["row_commit_version"] for row in found}
-    assert len(set(row_ids.values())) == len(row_ids)
-    assert (row_ids[10], versions[10], versions[3], versions[100]) == (0, 3, 3, 2)
+        transaction.append(_rows(3, 4, 5, p="b"))
+        transaction.update({"p": "'c'"}, "id in (2, 4, 5)")
+        transaction.delete("id in (1, 3, 5)")
+        transaction.update({"p": "'d'"}, "id = 4")
+        DeltaTable(tmp_path).append(_rows(7, 8))
+        transaction.commit()
+    found = DeltaTable(tmp_path).scan(columns=["id", "p", "_metadata.row_id", "_metadata.row_commit_version"])
+    rows = {row["id"]: (row["p"], *row["_metadata"].values()) for row in found.to_arrow().to_pylist()}
+    (first, last) = rows.pop(2), rows.pop(4)
+    assert (first, last[0], last[2]) == (("c", 1, 3), "d", 3)
+    assert rows == {7: ("a", 2, 2), 8: ("a", 3, 2)}
+    assert last[1] > 3

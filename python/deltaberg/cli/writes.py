@@ -207,9 +207,8 @@ def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
     from deltaberg.delta.operations.conditions import row_condition
 
     transaction = table.transaction()
-    matched = row_condition(transaction.snapshot, where, transaction.timezone).find(
-        transaction.snapshot, transaction.timezone
-    )
+    condition = row_condition(transaction.snapshot, where, transaction.timezone)
+    matched = condition.find(transaction, transaction.timezone)
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
     return {
         "version": table.version,

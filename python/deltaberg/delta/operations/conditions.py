@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.delta.snapshot.snapshot import Snapshot
+from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions import (
     TRUE,
@@ -60,9 +61,9 @@ class RowCondition:
         """The condition as the history records it."""
         return json.dumps([] if self.text is None else [self.text], ensure_ascii=False)
 
-    def find(self, table: Snapshot, timezone: str, search: RowSearch | None = None) -> MatchedRows:
-        """Return the rows of a table that match."""
-        return self.find_in(scan_to_change(table, self.filter, timezone), search)
+    def find(self, transaction: Transaction, timezone: str, search: RowSearch | None = None) -> MatchedRows:
+        """Return the rows of a table that match, as a transaction has changed it so far."""
+        return self.find_in(scan_to_change(transaction, self.filter, timezone), search)
 
     def find_in(self, bound: BoundScan, search: RowSearch | None = None) -> MatchedRows:
         """Return the rows of a scan by ``filter`` that match."""

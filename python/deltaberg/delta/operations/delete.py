@@ -36,7 +36,7 @@ def delete_rows(
         changes = RowChanges(transaction, options, strategy)
         condition = row_condition(table, where, transaction.timezone)
         if not transaction.is_done:
-            matched = condition.find(table, transaction.timezone, transaction.search)
+            matched = condition.find(transaction, transaction.timezone, transaction.search)
             # Even if no row matches, rows that others append meanwhile may.
             transaction.read(condition.filter)
             if not matched.is_empty:

@@ -232,7 +232,7 @@ class _Merge:
             # Rows that match nothing can be anywhere.
             wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
             transaction.read(None if wanted == TRUE else wanted)
-            scan = scan_to_change(table, None if wanted == TRUE else wanted, scope.timezone)
+            scan = scan_to_change(transaction, None if wanted == TRUE else wanted, scope.timezone)
             changes = RowChanges(transaction, options.rows, options.strategy)
             with RowMerge(plan, source, scan, memory, _reader(transaction, plan, source)) as merge:
                 matched = merge.find()

@@ -44,7 +44,7 @@ def replace_rows(
     """
     table, timezone = transaction.snapshot, transaction.timezone
     condition = row_condition(table, where, timezone)
-    matched = condition.find(table, timezone)
+    matched = condition.find(transaction, timezone)
     changes = RowChanges(transaction, options)
     transaction.read(condition.filter)
     written = write()
@@ -59,7 +59,7 @@ def replace_rows(
 def _new_rows(transaction: Transaction, condition: RowCondition | None, written: pa.Table) -> BoundScan:
     """Return the scan of rows that were just written, by the filter of a condition."""
     known = None if condition is None else condition.filter
-    bound = scan_to_change(transaction.snapshot, known, transaction.timezone)
+    bound = scan_to_change(transaction, known, transaction.timezone)
     paths = pa.array([encode_path(path) for path in written.column("path").to_pylist()], pa.string())
     return bound.of_files(pc.is_in(as_array(bound.plan.files.column("path")), value_set=paths))
 

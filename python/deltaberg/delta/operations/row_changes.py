@@ -18,17 +18,15 @@ import pyarrow.compute as pc
 from deltaberg.delta.data.change_files import CHANGE_DATA, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.statistics_text import loosened_statistics
 from deltaberg.delta.data.written_vectors import VectorWriter
-from deltaberg.delta.operations.row_ids import RowIds
+from deltaberg.delta.operations.row_ids import PendingSource, RowIds
 from deltaberg.delta.operations.rows import RowOptions, row_spec
-from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.expressions import Filter, as_expression, bind
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.schema import Struct, arrow_schema, as_array
-from deltaberg.storage import PathResolver
 from deltaberg.table import checked_choice, scan_options
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers
@@ -89,10 +87,9 @@ def check_changeable(table: Snapshot) -> None:
         raise ConstraintViolationError("the table only grows: delta.appendOnly is true", table=str(table.log.root))
 
 
-def scan_to_change(table: Snapshot, condition: Filter | None, timezone: str) -> BoundScan:
+def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:
     """Return the scan of the rows that an operation may change: those that match a filter, or all."""
-    log = table.log
-    source = SnapshotSource(table, log.store, PathResolver(log.root), timezone)
+    source = PendingSource(transaction.snapshot, timezone, transaction.paths_without_row_ids)
     bound = bind(as_expression(condition), Struct((*source.schema, *source.hidden)), timezone)
     return BoundScan(source, bound, source.schema, None, scan_options(None, {}, timezone)).with_addresses()
 
@@ -228,8 +225,6 @@ class RowChanges:
         partial = matched.rows.numbers
         by_vectors = self._strategy == MERGE_ON_READ
         gone = set(matched.whole) if by_vectors else {*matched.whole, *partial}
-        if change is not None or (partial and not by_vectors):
-            self._check_row_ids(matched)
         self._count_deleted(matched)
         self._remove(gone)
         if by_vectors and partial:
@@ -239,17 +234,6 @@ class RowChanges:
         is_needed = bool(partial) or (change is not None and not matched.is_empty)
         if is_needed and "changeDataFeed" in self.table.active_features:
             self._write_changes(matched, change, new)
-
-    def _check_row_ids(self, matched: MatchedRows) -> None:
-        """Refuse to move rows whose ids, which they must keep, come only with the commit."""
-        fresh = self._transaction.paths_without_row_ids
-        if self._row_ids.are_kept and not fresh.isdisjoint(matched.files.plan.files.column("path").to_pylist()):
-            raise UnsupportedFeatureError(
-                "rows that the same transaction has written have no row ids yet, and cannot move to other files",
-                hint="commit them first",
-                table=str(self.table.log.root),
-                feature="rowTracking",
-            )
 
     # Files that go, and rows that are hidden
 

@@ -3,20 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.files import METADATA
+from deltaberg.files import METADATA, FileLayout
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import PathResolver
 from deltaberg.table.rewrite import Change, Replacement
 
-__all__ = ["RowIds"]
+__all__ = ["PendingSource", "RowIds"]
 
 _ROW_PARTS = ("row_id", "row_commit_version")
+
+
+class PendingSource(SnapshotSource):
+    """The rows of a table as a transaction has changed it so far.
+
+    Rows of files that the transaction itself has written have no ids before the commit. They are null here, so that
+    rows that move again get their ids from the last file that they move to.
+
+    Parameters
+    ----------
+    fresh
+        The recorded paths of these files.
+    """
+
+    def __init__(self, snapshot: Snapshot, timezone: str, fresh: frozenset[str]) -> None:
+        super().__init__(snapshot, snapshot.log.store, PathResolver(snapshot.log.root), timezone)
+        self._fresh = fresh
+
+    def __reduce__(self) -> tuple[type[SnapshotSource], tuple[Any, ...]]:
+        raise TypeError("what a transaction has not committed cannot be read elsewhere")
+
+    @property
+    def layout(self) -> FileLayout:
+        """The layout of the columns in data files, some of which have no row ids yet."""
+        layout = super().layout
+        return replace(layout, all_rows_have_ids=layout.all_rows_have_ids and not self._fresh)
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        files = super()._files
+        if not self._fresh:
+            return files
+        is_fresh = pc.is_in(files.column("path"), value_set=pa.array(sorted(self._fresh), pa.string()))
+        for name in ("base_row_id", "row_commit_version"):
+            known = pc.if_else(is_fresh, pa.scalar(None, pa.int64()), files.column(name))
+            files = files.set_column(files.column_names.index(name), name, known)
+        return files
 
 
 class RowIds:

@@ -67,7 +67,7 @@ def update_rows(
             return Replacement(changed, count_up(0, batch.num_rows))
 
         if not transaction.is_done:
-            matched = condition.find(table, timezone, transaction.search)
+            matched = condition.find(transaction, timezone, transaction.search)
             # Even if no row matches, rows that others append meanwhile may.
             transaction.read(condition.filter)
             if not matched.is_empty:
