@@ -128,6 +128,7 @@ def test_what_a_wheel_requires(pure: Path) -> None:
     assert "deltaberg = deltaberg.cli:main" in _metadata(pure, "entry_points.txt")
 
 
+@pytest.mark.full
 def test_the_compiled_wheel_has_the_same_sources(tmp_path: Path) -> None:
     # Installers put the programs of the build's packages on the path.
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

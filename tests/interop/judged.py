@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,20 @@ import pytest
 from tests.support.canon import canonical_lines
 from tests.support.judge import Judge
 
-__all__ = ["Written", "chosen_names", "same"]
+__all__ = ["Written", "chosen_names", "few", "same"]
+
+
+def few(values: Mapping[str, Any], *names: str) -> list[Any]:
+    """Return values by the names of their tests, of which only some run where nobody asks for all judged tests.
+
+    Several values, as of a test with several parameters, are a list.
+    """
+    return [
+        pytest.param(
+            *(value if isinstance(value, list) else [value]), id=name, marks=() if name in names else pytest.mark.judges
+        )
+        for name, value in values.items()
+    ]
 
 
 class Written:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from deltaberg import DeltaTable, create_table, write_table
-from tests.interop.judged import same
+from tests.interop.judged import few, same
 from tests.support.canon import canonical_lines
 from tests.support.judge import Judge
 from tests.support.rows import ids, ids_of
@@ -102,19 +102,27 @@ def test_columns_that_were_added_and_rows_that_were_replaced(tmp_path: Path, pee
     _compare(peer, root, pa.table({"q": [1.5]}))
 
 
+_ASKED = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableRowTracking": "true",
+    "delta.enableInCommitTimestamps": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.checkpointPolicy": "v2",
+    "delta.feature.vacuumProtocolCheck": "supported",
+    "delta.enableTypeWidening": "true",
+    "cluster_by": "id",
+}
+
+
 @pytest.mark.parametrize(
     "properties",
-    [
-        {"delta.enableDeletionVectors": "true"},
-        {"delta.enableRowTracking": "true"},
-        {"delta.enableInCommitTimestamps": "true"},
-        {"delta.enableChangeDataFeed": "true"},
-        {"delta.checkpointPolicy": "v2"},
-        {"delta.feature.vacuumProtocolCheck": "supported"},
-        {"delta.enableTypeWidening": "true"},
-        {"cluster_by": "id"},
-    ],
-    ids=lambda properties: next(iter(properties)),
+    few(
+        {name: {name: value} for name, value in _ASKED.items()},
+        "delta.enableDeletionVectors",
+        "delta.enableRowTracking",
+        "delta.enableInCommitTimestamps",
+        "cluster_by",
+    ),
 )
 @pytest.mark.slow
 @pytest.mark.spark

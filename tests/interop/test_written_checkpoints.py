@@ -14,7 +14,7 @@ import pytest
 from deltaberg import DeltaTable, open_table
 from deltaberg.delta.checkpoint.layout import CheckpointLayout
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
-from tests.interop.judged import same
+from tests.interop.judged import few, same
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.judge import Judge
 from tests.support.rows import ids_of
@@ -58,9 +58,10 @@ def _build(builder: DeltaBuilder, layout: CheckpointLayout, *features: str) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
-@_every_layout
+@pytest.mark.parametrize("layout", few(_LAYOUTS, "classic", "uuid-json-sidecars"))
 def test_delta_spark(judge: Judge, builder: DeltaBuilder, layout: CheckpointLayout) -> None:
     _build(builder, layout, "deletionVectors")
     path = builder.root
@@ -113,9 +114,10 @@ _SAMPLE = (
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("typed", ["true", "false"])
+@pytest.mark.parametrize("typed", few({"true": "true", "false": "false"}, "true"))
 def test_tables_of_other_engines(judge: Judge, conformance: Path, tmp_path: Path, typed: str) -> None:
     index: dict[str, Any] = json.loads((conformance / "index.json").read_text(encoding="utf-8"))
     for name in _SAMPLE:

@@ -67,9 +67,9 @@ def test_tasks_find_what_this_machine_finds(where: str, tmp_path: Path) -> None:
         write_table(tmp_path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
     table = open_table(tmp_path, "delta")
     table.delete("n IN (0, 3, 14)")
-    snapshot = table._snapshot
-    condition = row_condition(snapshot, where, "UTC")
-    here, there = condition.find(snapshot, "UTC"), condition.find(snapshot, "UTC", _Search())
+    transaction = table.transaction()
+    condition = row_condition(transaction.snapshot, where, "UTC")
+    here, there = condition.find(transaction, "UTC"), condition.find(transaction, "UTC", _Search())
     assert there.rows.numbers == here.rows.numbers
     assert there.whole == here.whole
     for number in here.rows.numbers:
@@ -79,9 +79,9 @@ def test_tasks_find_what_this_machine_finds(where: str, tmp_path: Path) -> None:
 def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"n": [1, 2]}))
     write_table(tmp_path, pa.table({"n": [0]}), mode="append")
-    snapshot = open_table(tmp_path, "delta")._snapshot
+    transaction = open_table(tmp_path, "delta").transaction()
     with pytest.raises(EvaluationError, match="zero"):
-        row_condition(snapshot, "5 / n > 1", "UTC").find(snapshot, "UTC", _Search())
+        row_condition(transaction.snapshot, "5 / n > 1", "UTC").find(transaction, "UTC", _Search())
 
 
 @pytest.mark.parametrize(

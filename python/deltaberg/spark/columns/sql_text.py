@@ -21,7 +21,9 @@ def is_column(given: object) -> bool:
 
 
 def _is_remote(given: object) -> bool:
-    return type(given).__module__.startswith("pyspark.sql.connect.")
+    # PySpark 3.5 has no common class of both.
+    kind = type(given)
+    return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql.connect.")
 
 
 def column_text(given: Any, facts: SessionFacts) -> str:
