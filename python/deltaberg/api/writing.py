@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from deltaberg.api.opening import MARKS, checked_format
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.storage import Location, StoreOptions, parse_location
+from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deltaberg.delta.operations.create import NewTable
     from deltaberg.expressions import Filter
     from deltaberg.iceberg import IcebergTable
+    from deltaberg.iceberg.catalogs.base import Catalog, Identifier
     from deltaberg.schema import ColumnName, Struct
 
 __all__ = ["create_table", "find_commit", "write_table"]
@@ -29,6 +30,7 @@ def create_table(
     schema: Struct | Any,
     *,
     format: Literal["iceberg"],
+    catalog: Catalog | None = ...,
     partition_by: ColumnName | Sequence[ColumnName] | None = ...,
     sort_by: ColumnName | Sequence[ColumnName] | None = ...,
     properties: Mapping[str, Any] | None = ...,
@@ -36,6 +38,21 @@ def create_table(
     if_exists: Literal["error", "ignore", "replace"] = ...,
     storage_options: StoreOptions | None = ...,
     unsafe_single_writer: bool = ...,
+) -> IcebergTable: ...
+
+
+@overload
+def create_table(
+    target: Identifier,
+    schema: Struct | Any,
+    *,
+    catalog: Catalog,
+    format: Literal["iceberg"] | None = ...,
+    partition_by: ColumnName | Sequence[ColumnName] | None = ...,
+    sort_by: ColumnName | Sequence[ColumnName] | None = ...,
+    properties: Mapping[str, Any] | None = ...,
+    description: str | None = ...,
+    if_exists: Literal["error", "ignore", "replace"] = ...,
 ) -> IcebergTable: ...
 
 
@@ -58,10 +75,11 @@ def create_table(
 
 
 def create_table(  # noqa: PLR0913
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | Identifier,
     schema: Struct | Any,
     *,
     format: str | None = None,
+    catalog: Catalog | None = None,
     partition_by: ColumnName | Sequence[ColumnName] | None = None,
     sort_by: ColumnName | Sequence[ColumnName] | None = None,
     cluster_by: ColumnName | Sequence[ColumnName] | None = None,
@@ -85,7 +103,10 @@ def create_table(  # noqa: PLR0913
         The columns: an Arrow schema, anything with ``__arrow_c_schema__``, a mapping of names to Arrow types, or the
         ``schema`` of a table. Of the metadata of fields only comments are kept.
     format
-        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``.
+        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``; with ``catalog``,
+        ``iceberg``.
+    catalog
+        The catalog of the table, from `load_catalog`. Then ``target`` is the name of the table in it.
     partition_by
         The names of the columns whose values keep rows in files of their own. In Iceberg tables also transforms of
         columns, such as ``day(at)``, ``bucket(16, id)`` and ``truncate(4, name)``.
@@ -136,20 +157,24 @@ def create_table(  # noqa: PLR0913
     ('day_month', 2)
     """
     options = OpenOptions(storage_options=storage_options)
-    found, root = _format_to_write(target, format, options)
-    if found == "iceberg":
+    place = _place_to_write(target, format, catalog, options)
+    if place.pointer is not None:
         from deltaberg.iceberg import create as iceberg
-        from deltaberg.iceberg.location.pointer import FilePointer
         from deltaberg.iceberg.operations.create import NewTable as NewIcebergTable
         from deltaberg.schema.from_arrow import as_table_schema
 
-        _refuse_for_iceberg(root, name=name, cluster_by=cluster_by)
+        _refuse_for_iceberg(place.location, name=name, cluster_by=cluster_by)
         own = _with_comment(properties, description)
         table = NewIcebergTable(as_table_schema(schema), _names(partition_by), _names(sort_by), own)
-        pointer = FilePointer(root, options.store)
         return iceberg.create_table(
-            pointer, str(root), table, options, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer
+            place.pointer,
+            place.location,
+            table,
+            options,
+            if_exists=if_exists,
+            unsafe_single_writer=unsafe_single_writer,
         )
+    root = parse_location(place.location)
     from deltaberg.delta.operations import create
     from deltaberg.delta.table import open_delta_table
 
@@ -161,14 +186,15 @@ def create_table(  # noqa: PLR0913
     create.create_table(
         create.log_of(root, options), new, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer
     )
-    return open_delta_table(target, options)
+    return open_delta_table(str(root), options)
 
 
 def write_table(  # noqa: PLR0913
-    target: str | os.PathLike[str] | DeltaTable | IcebergTable,
+    target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
     data: Any,
     *,
     format: str | None = None,
+    catalog: Catalog | None = None,
     mode: Literal["error", "append", "overwrite", "ignore"] = "error",
     predicate: Filter | None = None,
     partition_by: ColumnName | Sequence[ColumnName] | None = None,
@@ -201,7 +227,10 @@ def write_table(  # noqa: PLR0913
         Anything with ``__arrow_c_stream__``, a table, batch, reader or dataset of pyarrow, a pandas or Polars data
         frame, or a scan. A Spark DataFrame is written by Spark.
     format
-        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``.
+        ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``; with ``catalog``,
+        ``iceberg``.
+    catalog
+        The catalog of the table, from `load_catalog`. Then ``target`` is the name of the table in it.
     mode
         What becomes of a table that is there already: ``error`` raises, ``append`` adds the rows, ``overwrite``
         replaces the rows of the table by them, and ``ignore`` writes nothing.
@@ -262,14 +291,12 @@ def write_table(  # noqa: PLR0913
         "writer_properties": writer_properties,
     }
     options = OpenOptions(storage_options=storage_options)
-    found_format, root = _format_to_write(target, format, options)
-    if found_format == "iceberg":
-        from deltaberg.iceberg import IcebergTable
+    place = _place_to_write(target, format, catalog, options)
+    if place.pointer is not None:
         from deltaberg.iceberg import create as iceberg
-        from deltaberg.iceberg.location.pointer import FilePointer
 
         _refuse_for_iceberg(
-            root,
+            place.location,
             name=name,
             txn=txn,
             user_metadata=user_metadata,
@@ -277,8 +304,8 @@ def write_table(  # noqa: PLR0913
             post_commithook_properties=post_commithook_properties,
         )
         return iceberg.write_table(
-            target if isinstance(target, IcebergTable) else FilePointer(root, options.store),
-            str(root),
+            place.pointer,
+            place.location,
             data,
             options,
             mode=mode,
@@ -292,6 +319,7 @@ def write_table(  # noqa: PLR0913
     from deltaberg.delta.operations.commit_words import CommitWords
     from deltaberg.delta.table import DeltaTable, open_delta_table
 
+    root = parse_location(place.location)
     words = CommitWords.of(commit_properties, post_commithook_properties)
     commit: dict[str, Any] = {
         "txn": txn,
@@ -325,41 +353,78 @@ def write_table(  # noqa: PLR0913
     return CommitResult(table.version, "", "WRITE", committed=False)
 
 
-def _format_to_write(
-    target: str | os.PathLike[str] | DeltaTable | IcebergTable, format: str | None, options: OpenOptions
-) -> tuple[str, Location]:
-    """Return the format in which a table is written, and where it is.
+class _Place(NamedTuple):
+    """Where a table is written. Iceberg tables have a pointer, or are open."""
+
+    location: str
+    pointer: Any = None
+
+
+def _place_to_write(
+    target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
+    format: str | None,
+    catalog: Catalog | None,
+    options: OpenOptions,
+) -> _Place:
+    """Return where a table is written.
 
     Raises
     ------
     InvalidArgumentError
-        If the table that is there already is of the other format.
+        If the table that is there already is of the other format, or a catalog does not fit the other arguments.
     """
     chosen = checked_format(format)
+    if catalog is not None:
+        return _place_in_catalog(target, chosen, catalog)
     if isinstance(target, (str, os.PathLike)):
         root = parse_location(target)
         storage = options.store.open(root)
         marks = [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
-    else:
-        root = parse_location(target.location)
-        marks = ["delta" if hasattr(target, "version") else "iceberg"]
-    if chosen is not None and marks and chosen not in marks:
+        found = chosen or (marks[0] if len(marks) == 1 else "delta")
+        _check_format(chosen, marks, str(root))
+        if found == "delta":
+            return _Place(str(root))
+        from deltaberg.iceberg.location.pointer import FilePointer
+
+        return _Place(str(root), FilePointer(root, options.store))
+    from deltaberg.iceberg import IcebergTable
+
+    if isinstance(target, IcebergTable):
+        _check_format(chosen, ["iceberg"], target.location)
+        return _Place(target.location, target)
+    location: str = target.location  # type: ignore[union-attr]
+    _check_format(chosen, ["delta"], location)
+    return _Place(location)
+
+
+def _check_format(chosen: str | None, there: Sequence[str], location: str) -> None:
+    if chosen is not None and there and chosen not in there:
         raise InvalidArgumentError(
-            f"there is a table of the format {marks[0]} already, which is not {chosen}",
+            f"there is a table of the format {there[0]} already, which is not {chosen}",
             hint="leave out format, or choose another directory",
-            table=str(root),
+            table=location,
         )
-    return chosen or (marks[0] if len(marks) == 1 else "delta"), root
 
 
-def _refuse_for_iceberg(root: Location, **arguments: Any) -> None:
+def _place_in_catalog(target: Any, format: str | None, catalog: Catalog) -> _Place:
+    from deltaberg.iceberg.catalogs.base import NamedCatalog
+
+    if not isinstance(catalog, NamedCatalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
+        raise InvalidArgumentError(
+            "catalog is a catalog of Iceberg tables, and target the name of one of them",
+            hint="pass what load_catalog returns, and a name such as 'sales.orders'",
+        )
+    return _Place(catalog.default_location(target), catalog.table_pointer(target))
+
+
+def _refuse_for_iceberg(location: str, **arguments: Any) -> None:
     """Refuse arguments that have no meaning for Iceberg tables."""
     for name, value in arguments.items():
         if value is not None:
             raise UnsupportedFeatureError(
                 f"{name} applies only to Delta tables; this is an Iceberg table",
                 hint="leave it out",
-                table=str(root),
+                table=location,
                 feature=name,
             )
 

@@ -1,0 +1,71 @@
+"""Iceberg tables of a SQL catalog, written in turns with pyiceberg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.types import LongType, NestedField, StringType
+
+from deltaberg import create_table, load_catalog, write_table
+from deltaberg.errors import InvalidArgumentError, TableExistsError
+from tests.support.rows import ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+
+def test_tables_of_a_catalog_are_written_by_both(tmp_path: Path) -> None:
+    uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
+    catalog = load_catalog("shop", type="sql", uri=uri, warehouse=warehouse)
+    theirs = SqlCatalog("shop", uri=uri, warehouse=warehouse)
+    theirs.create_namespace("sales")
+    made = write_table("sales.orders", ids(1, 2), catalog=catalog)
+    assert (made.committed, made.added_rows) == (True, 2)
+    with pytest.raises(TableExistsError):
+        write_table("sales.orders", ids(3), catalog=catalog)
+    write_table(("sales", "orders"), ids(3), catalog=catalog, mode="append")
+    table = catalog.load_table("sales.orders")
+    table.alter().partition_by("bucket(4, id)").commit()
+    table.append(ids(4))
+    peer = theirs.load_table("sales.orders")
+    assert sorted(peer.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    peer.append(ids(5).cast(peer.schema().as_arrow()))
+    table.append(ids(6))
+    peer.refresh()
+    peer.delete("id = 1")
+    assert ids_of(table.refresh()) == [2, 3, 4, 5, 6]
+    assert table.overwrite(ids(7)).removed_files >= 5
+    assert theirs.load_table("sales.orders").scan().to_arrow()["id"].to_pylist() == [7]
+    new = create_table("sales.empty", {"id": pa.int64()}, catalog=catalog, properties={"format-version": "1"})
+    assert (new.format_version, theirs.load_table("sales.empty").format_version) == (1, 1)
+    assert create_table("sales.empty", {"x": pa.int64()}, catalog=catalog, if_exists="ignore").schema.names == ["id"]
+    with pytest.raises(InvalidArgumentError, match="catalog of Iceberg tables"):
+        create_table("sales.delta", {"id": pa.int64()}, catalog=catalog, format="delta")  # type: ignore[call-overload]
+
+
+def test_partitions_of_a_table_of_pyiceberg_are_replaced(tmp_path: Path) -> None:
+    uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
+    theirs = SqlCatalog("shop", uri=uri, warehouse=warehouse)
+    theirs.create_namespace("s")
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
+    spec = PartitionSpec(PartitionField(2, 1000, TruncateTransform(2), "start"))
+    peer = theirs.create_table("s.t", schema, partition_spec=spec)
+    columns = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    peer.append(pa.table({"id": [1, 2], "name": ["abc", "xyz"]}, columns))
+    table = load_catalog("shop", type="sql", uri=uri, warehouse=warehouse).load_table("s.t")
+    table.append(pa.table({"id": [3, 4], "name": ["abd", None]}))
+    done = table.overwrite(pa.table({"id": [5], "name": ["xyy"]}), dynamic=True)
+    assert (done.added_files, done.removed_files) == (1, 1)
+    read = theirs.load_table("s.t")
+    assert sorted(read.scan().to_arrow()["id"].to_pylist()) == [1, 3, 4, 5]
+    # Bounds and partition values lead pyiceberg to the one file that can match.
+    tasks = list(read.scan("name = 'abd'").plan_files())
+    assert len(tasks) == 1
+    assert tasks[0].file.record_count == 1
+    manifests = read.inspect.manifests().to_pylist()
+    assert sum(row["existing_data_files_count"] + row["added_data_files_count"] for row in manifests) == 4
