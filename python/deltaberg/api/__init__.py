@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from deltaberg.api.commits import find_commit
 from deltaberg.api.opening import open_table
-from deltaberg.api.writing import create_table, find_commit, write_table
+from deltaberg.api.writing import create_table, write_table
 
 __all__ = ["create_table", "find_commit", "open_table", "write_table"]

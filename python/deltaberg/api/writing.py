@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.catalogs.base import Catalog, Identifier
     from deltaberg.schema import ColumnName, Struct
 
-__all__ = ["create_table", "find_commit", "write_table"]
+__all__ = ["create_table", "place_to_write", "write_table"]
 
 _MODES = ("error", "append", "overwrite", "ignore")
 
@@ -157,7 +157,7 @@ def create_table(  # noqa: PLR0913
     ('day_month', 2)
     """
     options = OpenOptions(storage_options=storage_options)
-    place = _place_to_write(target, format, catalog, options)
+    place = place_to_write(target, format, catalog, options)
     if place.pointer is not None:
         from deltaberg.iceberg import create as iceberg
         from deltaberg.iceberg.operations.create import NewTable as NewIcebergTable
@@ -291,7 +291,7 @@ def write_table(  # noqa: PLR0913
         "writer_properties": writer_properties,
     }
     options = OpenOptions(storage_options=storage_options)
-    place = _place_to_write(target, format, catalog, options)
+    place = place_to_write(target, format, catalog, options)
     if place.pointer is not None:
         from deltaberg.iceberg import create as iceberg
 
@@ -360,7 +360,7 @@ class _Place(NamedTuple):
     pointer: Any = None
 
 
-def _place_to_write(
+def place_to_write(
     target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
     format: str | None,
     catalog: Catalog | None,
@@ -453,41 +453,3 @@ def _names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnNa
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else given
-
-
-def find_commit(
-    location: str | os.PathLike[str], token: str, *, storage_options: StoreOptions | None = None
-) -> CommitResult | None:
-    """Return what became of a commit for which the store gave no answer.
-
-    Parameters
-    ----------
-    location
-        The directory of the Delta table.
-    token
-        ``context["token"]`` of a `CommitUnknownError`, or ``token`` of a `CommitResult`.
-    storage_options
-        What the store needs, as for `open_table`.
-
-    Returns
-    -------
-    CommitResult or None
-        None if the table has no such commit. While a request is still on its way, it may get one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        The text is not a token.
-    CommitUnknownError
-        Log entries were cleaned up that could be the commit.
-
-    Examples
-    --------
-    >>> find_commit(table_path, "1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11") is None
-    True
-    """
-    from deltaberg.delta.log.directory import LogDirectory
-    from deltaberg.delta.transaction.find import find_commit_of
-
-    log = LogDirectory(parse_location(location), OpenOptions(storage_options=storage_options).store)
-    return find_commit_of(log, token)

@@ -11,7 +11,9 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.alter import Alteration
+from deltaberg.iceberg.operations.publish import publish_snapshot, staged_snapshot
 from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.transaction.target import PUBLISHED
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.write import Progress
 
@@ -49,7 +51,9 @@ class WritableTable:
         branch
             The branch that gets the snapshot; by default the one that the table was opened with, else ``main``.
         properties
-            What the summary of the snapshot says besides the numbers of files and rows.
+            What the summary of the snapshot says besides the numbers of files and rows. With ``wap.id`` the snapshot
+            is staged: it becomes a part of the table by `publish`. With ``wap.branch`` it goes to that branch, which
+            is created if there is none.
         policy
             How long the commit is tried; by default, as the properties ``commit.retry.*`` say.
         progress
@@ -292,4 +296,39 @@ class WritableTable:
         """
         with self.transaction(branch=branch, properties=properties) as transaction:
             transaction.delete(where)
+            return transaction.commit()
+
+    def publish(self, wap_id: str, *, policy: CommitPolicy | None = None) -> CommitResult:
+        """Make a snapshot that was staged under a ``wap.id`` a part of the table.
+
+        If the table has not changed since, the snapshot becomes its newest one. If it has, the files of a staged append
+        are appended by a new snapshot.
+
+        Parameters
+        ----------
+        wap_id
+            The ``wap.id`` that the snapshot was written with.
+        policy
+            As for `transaction`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            No snapshot is staged under that id.
+        CommitConflictError
+            It was published already, or the table has changed, and the snapshot does more than to append.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/audited", {"id": pa.int64()}, format="iceberg")
+        >>> staged = table.append(pa.table({"id": [1]}), properties={"wap.id": "load-7"})
+        >>> table.scan().count(), table.publish("load-7").snapshot_id == staged.snapshot_id, table.scan().count()
+        (0, True, 1)
+        """
+        staged = staged_snapshot(self._loaded.metadata, wap_id)
+        about = {PUBLISHED: wap_id, "source-snapshot-id": str(staged.snapshot_id)}
+        with self.transaction(branch=MAIN, properties=about, policy=policy) as transaction:
+            publish_snapshot(transaction, staged)
             return transaction.commit()

@@ -9,10 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.new_table import check_properties, with_fresh_ids
-from deltaberg.iceberg.metadata.schema_evolution import is_promotion
+from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
+from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.updates import (
     AddSortOrder,
     AddSpec,
@@ -20,10 +23,12 @@ from deltaberg.iceberg.metadata.updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
     SetProperties,
+    Update,
     UpgradeFormatVersion,
 )
-from deltaberg.iceberg.operations.columns import iceberg_columns, set_columns
+from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
+from deltaberg.iceberg.operations.references import dropped_reference, moved_branch, new_reference
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
@@ -32,6 +37,7 @@ from deltaberg.table import CommitResult
 __all__ = ["Alteration"]
 
 _FORMAT_VERSION = "format-version"
+_WRITE_DEFAULT = "write-default"
 _Fields = tuple[Field, ...]
 
 
@@ -72,10 +78,12 @@ class Alteration:
         type: pa.DataType,
         *,
         comment: str | None = None,
+        default: Any = None,
+        required: bool = False,
         after: str | None = None,
         first: bool = False,
     ) -> Alteration:
-        """Add a column, or a field of a struct, that is null in all rows that are there.
+        """Add a column, or a field of a struct. It is null, or has a default value, in all rows that are there.
 
         Parameters
         ----------
@@ -85,6 +93,10 @@ class Alteration:
             Its Arrow type.
         comment
             What the schema says about it.
+        default
+            Its value in the rows that are there, and in new rows that do not name it (format version 3).
+        required
+            Refuse nulls in the column; then it needs a default value.
         after
             The column, or the field of the same struct, that it comes behind; by default it comes last.
         first
@@ -93,17 +105,29 @@ class Alteration:
         Raises
         ------
         SchemaError
-            There is such a column, or the name or the type is not allowed.
+            There is such a column, or the name, the type or the default is not allowed.
         ColumnNotFoundError
             A column that is named does not exist.
+        InvalidArgumentError
+            The default is not a value of the type.
         """
-        return self._step("add column", lambda: self._add(split_name(name), type, comment, after, first))
-
-    def _add(self, path: Sequence[str], type: pa.DataType, comment: str | None, after: str | None, first: bool) -> None:
-        *above, last = path
+        path = split_name(name)
+        if required and default is None:
+            raise SchemaError(
+                "the rows that are there would have no value of a new column that is required",
+                hint="give it a default value, or leave out required",
+                column=join_name(tuple(path)),
+            )
         metadata = {} if comment is None else {b"comment": comment.encode()}
-        new = table_field(pa.field(last, type, metadata=metadata), tuple(path))
-        (new,) = with_fresh_ids(iceberg_columns(Struct((new,))), self._transaction.metadata.last_column_id or 0)[0]
+        given = table_field(pa.field(path[-1], type, not required, metadata), tuple(path))
+        return self._step("add column", lambda: self._add(path, given, default, after, first))
+
+    def _add(self, path: Sequence[str], given: Field, default: Any, after: str | None, first: bool) -> None:
+        *above, last = path
+        (new,) = with_fresh_ids(iceberg_columns(Struct((given,))), self._transaction.metadata.last_column_id or 0)[0]
+        if default is not None:
+            text = _default_json(default, new)
+            new = replace(new, default=value_of_json(text, new.type), metadata={**new.metadata, _WRITE_DEFAULT: text})
 
         def added(fields: _Fields) -> _Fields:
             if any(field.name.lower() == last.lower() for field in fields):
@@ -178,6 +202,44 @@ class Alteration:
         """Let a column be null."""
         return self._step("drop not null", lambda: self._replace(name, lambda old: replace(old, nullable=True)))
 
+    def set_default(self, name: ColumnName, value: Any) -> Alteration:
+        """Set the value that new rows get that do not name a column; None removes it (format version 3).
+
+        Rows that are there keep their values.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not a value of the column's type.
+        SchemaError
+            The format version of the table has no default values, or the type has none.
+        """
+
+        def changed(old: Field) -> Field:
+            kept = {key: value for key, value in old.metadata.items() if key != _WRITE_DEFAULT}
+            more = {} if value is None else {_WRITE_DEFAULT: _default_json(value, old)}
+            return replace(old, metadata=kept | more)
+
+        return self._step("set default", lambda: self._replace(name, changed))
+
+    def identify_by(self, *names: ColumnName) -> Alteration:
+        """Set the columns that identify a row (``identifier-field-ids``); without names there are none.
+
+        Raises
+        ------
+        SchemaError
+            A column may be null, or has a type that identifies nothing.
+        ColumnNotFoundError
+            There is no such column.
+        """
+
+        def change() -> None:
+            columns = self._columns
+            found = [find_column(columns, name)[-1].id or 0 for name in names]
+            set_columns(self._transaction, columns, sorted(set(found)))
+
+        return self._step("identify by", change)
+
     def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
         """Give a column a wider type, as the specification allows it ("Schema Evolution").
 
@@ -191,12 +253,7 @@ class Alteration:
             new: DataType = (
                 iceberg_columns(Struct((table_field(pa.field(old.name, type), (old.name,)),))).fields[0].type
             )
-            if not is_promotion(old.type, new, self._transaction.metadata.format_version):
-                raise SchemaError(
-                    f"a column of the type {old.type} cannot become {new}",
-                    hint="integers become longs, floats become doubles, and decimals gain digits",
-                    column=old.name,
-                )
+            check_promotion(self._transaction.metadata, old, new)
             return replace(old, type=new)
 
         return self._step("widen column", lambda: self._replace(name, changed))
@@ -269,6 +326,68 @@ class Alteration:
 
         return self._step("sort by", change)
 
+    def create_branch(
+        self,
+        name: str,
+        snapshot_id: int | None = None,
+        *,
+        max_ref_age_ms: int | None = None,
+        min_snapshots_to_keep: int | None = None,
+        max_snapshot_age_ms: int | None = None,
+    ) -> Alteration:
+        """Create a branch, which can be read by ``ref=`` and written to by ``branch=``.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        snapshot_id
+            The snapshot that it begins with; by default the newest one of the table.
+        max_ref_age_ms, min_snapshots_to_keep, max_snapshot_age_ms
+            What the branch keeps when old snapshots expire.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is such a branch or tag, or no such snapshot.
+        """
+        ages = (min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
+        return self._reference(
+            "create branch", lambda: new_reference(self._metadata, name, "branch", snapshot_id, ages)
+        )
+
+    def create_tag(self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None) -> Alteration:
+        """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""
+        ages = (None, None, max_ref_age_ms)
+        return self._reference("create tag", lambda: new_reference(self._metadata, name, "tag", snapshot_id, ages))
+
+    def fast_forward(self, name: str, to: str) -> Alteration:
+        """Move a branch forward to the snapshot of another branch, which was made from it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such branch.
+        CommitConflictError
+            The branch has snapshots that the other one does not have.
+        """
+        return self._reference("fast forward", lambda: moved_branch(self._metadata, name, to))
+
+    def drop_branch(self, name: str) -> Alteration:
+        """Drop a branch. Its snapshots stay until they expire."""
+        return self._reference("drop branch", lambda: dropped_reference(self._metadata, name, "branch"))
+
+    def drop_tag(self, name: str) -> Alteration:
+        """Drop a tag. Its snapshot stays until it expires."""
+        return self._reference("drop tag", lambda: dropped_reference(self._metadata, name, "tag"))
+
+    @property
+    def _metadata(self) -> TableMetadata:
+        return self._transaction.metadata
+
+    def _reference(self, name: str, change: Callable[[], Update]) -> Alteration:
+        return self._step(name, lambda: self._transaction.update(change()))
+
     def commit(self) -> CommitResult:
         """Commit the changes.
 
@@ -305,6 +424,13 @@ class Alteration:
         if not isinstance(columns, Struct) or not len(columns):
             raise SchemaError("a table cannot lose its last column")
         set_columns(self._transaction, columns)
+
+
+def _default_json(value: Any, column: Field) -> Any:
+    """Return the JSON of a default value; nested types have none but null."""
+    if isinstance(column.type, (Struct, List, Map)) or str(column.type) in ("variant", "void") or is_shape(column):
+        raise SchemaError(f"columns of the type {column.type} have no default values", column=column.name)
+    return json_of_value(value, column.type)
 
 
 def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField]) -> list[PartitionField]:

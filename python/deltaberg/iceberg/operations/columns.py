@@ -7,44 +7,19 @@ from dataclasses import replace
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.iceberg.metadata.type_names import TYPE
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion
 from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema
+from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["iceberg_columns", "merge_columns", "replace_columns", "set_columns"]
+__all__ = ["check_promotion", "merge_columns", "replace_columns", "set_columns"]
 
-#: Integers that Iceberg does not have, and the one that holds their values.
-_NARROW = {"byte": "integer", "short": "integer"}
-
-
-def iceberg_columns(found: Struct) -> Struct:
-    """Return columns in types that Iceberg has: integers of fewer than 32 bits become integers of 32 bits."""
-    return Struct(tuple(_iceberg_field(child) for child in found))
-
-
-def _iceberg_field(child: Field) -> Field:
-    doc = child.metadata.get("doc", child.metadata.get("comment"))
-    kept = {"doc": doc} if isinstance(doc, str) else {}
-    if isinstance(child.metadata.get(TYPE), str):
-        kept[TYPE] = child.metadata[TYPE]
-    return replace(child, type=_iceberg_type(child.type), physical_name=child.name, metadata=kept)
-
-
-def _iceberg_type(found: DataType) -> DataType:
-    if isinstance(found, Primitive):
-        return Primitive(_NARROW.get(found.name, found.name))
-    if isinstance(found, Struct):
-        return iceberg_columns(found)
-    if isinstance(found, List):
-        return List(replace(found.element, type=_iceberg_type(found.element.type)))
-    if isinstance(found, Map):
-        key, value = found.key, found.value
-        return Map(replace(key, type=_iceberg_type(key.type)), replace(value, type=_iceberg_type(value.type)))
-    return found
+_SAME_OF_DATES = ("year", "month", "day", "void")
 
 
 def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence[int] | None = None) -> None:
@@ -87,57 +62,76 @@ def _check_sources(metadata: TableMetadata, columns: Struct) -> None:
                 )
 
 
+def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:
+    """Refuse a new type of a column that old files cannot be read with.
+
+    Raises
+    ------
+    SchemaError
+        If the specification does not allow it ("Schema Evolution"), or partition values were made from the old type.
+    """
+    if not is_promotion(old.type, new, metadata.format_version):
+        raise SchemaError(
+            f"a column of the type {old.type} cannot become {new}",
+            hint="integers become longs, floats become doubles, and decimals gain digits",
+            column=old.name,
+        )
+    parts = (part for spec in metadata.specs.values() for part in spec.fields if old.id in part.source_ids)
+    if old.type == Primitive("date"):
+        for part in parts:
+            if part.transform not in _SAME_OF_DATES:
+                raise SchemaError(
+                    f"the partition field {part.name!r} would have other values if the type {old.type} became {new}",
+                    hint="only the transforms year, month and day make the same values of dates and timestamps",
+                    column=old.name,
+                )
+
+
 def merge_columns(transaction: Transaction, found: Struct) -> None:
     """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
 
-    New columns come last and may be null. Columns that the table has stay as they are.
+    New columns come last and may be null. A column whose type is narrower than that of the rows is widened, where the
+    specification allows it. Other columns stay as they are.
     """
     metadata = transaction.metadata
-    last = metadata.last_column_id or 0
-    merged, _ = _merged(metadata.current_schema.struct, iceberg_columns(found), last)
-    set_columns(transaction, merged)
+    merge = _Merge(metadata.last_column_id or 0, metadata.format_version)
+    set_columns(transaction, merge.struct(metadata.current_schema.struct, iceberg_columns(found)))
 
 
-def _merged(known: Struct, found: Struct, last: int) -> tuple[Struct, int]:
-    """Return columns with those that are new, and the highest id that is in use."""
-    children = {child.name: child for child in known}
-    folded = {child.name.lower(): child.name for child in known}
-    added = []
-    for field in found:
-        name = field.name if field.name in children else folded.get(field.name.lower())
-        if name is None:
-            added.append(_nullable(field))
-        else:
-            kind, last = _merged_type(children[name].type, field.type, last)
-            children[name] = replace(children[name], type=kind)
-    fresh, _ = with_fresh_ids(Struct(tuple(added)), last)
-    highest = max([last, *_ids(fresh)])
-    return Struct((*children.values(), *fresh)), highest
+class _Merge:
+    """Puts columns together by their names. ``last`` is the highest id that is in use."""
 
+    def __init__(self, last: int, version: int) -> None:
+        self._last = last
+        self._version = version
 
-def _ids(within: DataType) -> list[int]:
-    if isinstance(within, Struct):
-        inside: Sequence[Field] = within.fields
-    elif isinstance(within, List):
-        inside = (within.element,)
-    elif isinstance(within, Map):
-        inside = (within.key, within.value)
-    else:
-        inside = ()
-    return [number for child in inside for number in (child.id or 0, *_ids(child.type))]
+    def struct(self, known: Struct, found: Struct) -> Struct:
+        """Return columns with those that are new."""
+        children = {child.name: child for child in known}
+        folded = {child.name.lower(): child.name for child in known}
+        added = []
+        for field in found:
+            name = field.name if field.name in children else folded.get(field.name.lower())
+            if name is None:
+                added.append(_nullable(field))
+            else:
+                child = children[name]
+                children[name] = replace(child, type=self._type(child.type, field.type))
+        fresh, _ = with_fresh_ids(Struct(tuple(added)), self._last)
+        self._last = max(self._last, highest_field_id(fresh))
+        return Struct((*children.values(), *fresh))
 
-
-def _merged_type(known: DataType, found: DataType, last: int) -> tuple[DataType, int]:
-    if isinstance(known, Struct) and isinstance(found, Struct):
-        return _merged(known, found, last)
-    if isinstance(known, List) and isinstance(found, List):
-        kind, last = _merged_type(known.element.type, found.element.type, last)
-        return List(replace(known.element, type=kind)), last
-    if isinstance(known, Map) and isinstance(found, Map):
-        key, last = _merged_type(known.key.type, found.key.type, last)
-        value, last = _merged_type(known.value.type, found.value.type, last)
-        return Map(replace(known.key, type=key), replace(known.value, type=value)), last
-    return known, last
+    def _type(self, known: DataType, found: DataType) -> DataType:
+        if isinstance(known, Struct) and isinstance(found, Struct):
+            return self.struct(known, found)
+        if isinstance(known, List) and isinstance(found, List):
+            return List(replace(known.element, type=self._type(known.element.type, found.element.type)))
+        if isinstance(known, Map) and isinstance(found, Map):
+            # The keys of a map do not change.
+            return Map(known.key, replace(known.value, type=self._type(known.value.type, found.value.type)))
+        # A date that becomes a timestamp looks different to whoever reads it.
+        is_wider = known != Primitive("date") and is_promotion(known, found, self._version)
+        return found if is_wider else known
 
 
 def _nullable(field: Field) -> Field:

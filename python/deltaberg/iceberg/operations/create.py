@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
-from deltaberg.iceberg.operations.columns import iceberg_columns
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
 from deltaberg.schema import ColumnName, Field, Struct, find_column
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -21,16 +20,17 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
-from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.metadata.updates import AddSnapshot, SetSnapshotRef, Update, apply_updates
+from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
 from deltaberg.iceberg.metadata.write import version_of
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
 from deltaberg.iceberg.transaction.pending import AddedFiles, PendingFiles
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
+from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult
@@ -57,7 +57,8 @@ class Transaction:
     committer
         What sends the changes to where the table is recorded.
     branch
-        The branch that gets the new snapshot.
+        The branch that gets the new snapshot. What the summary says of write, audit, publish goes before it: with
+        ``wap.branch`` the snapshot goes to that branch, which is created if there is none, and with ``wap.id`` to none.
     creates
         Whether the table is staged, and comes into being by the commit.
     timezone
@@ -96,15 +97,10 @@ class Transaction:
         self.store = loaded.store
         self.resolver = PathResolver(loaded.root, None, encoded=False)
         check_writable(loaded.metadata, loaded.root, self.resolver)
-        ref = loaded.metadata.all_refs.get(branch)
-        if (ref is None and branch != MAIN) or (ref is not None and ref.type != "branch"):
-            raise InvalidArgumentError(
-                f"the table has no branch {branch!r}", hint="create it first", table=str(loaded.root)
-            )
+        self._target = SnapshotTarget.of(loaded.metadata, branch, summary or {})
         self._loaded = loaded
         self._creates = creates
         self._committer = committer
-        self._branch = branch
         self.timezone = timezone
         self._policy = policy
         self._now = (policy or CommitPolicy()).now
@@ -126,7 +122,8 @@ class Transaction:
         #: What finds the commit later, whatever became of it.
         self.token = str(number)
         write_id = f"{number:016x}"
-        self._production = Production(self.store, self.resolver, number, write_id, self.pending, dict(summary or {}))
+        extra = self._target.summary
+        self._production = Production(self.store, self.resolver, number, write_id, self.pending, extra)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -136,12 +133,16 @@ class Transaction:
     @property
     def planned(self) -> Snapshot | None:
         """The snapshot of the branch that the transaction is planned on."""
-        return self._loaded.metadata.snapshot_of_ref(self._branch)
+        return self._target.parent(self._loaded.metadata)
 
     @property
     def source(self) -> IcebergSource:
         """The rows of the snapshot that the transaction is planned on, in the columns that the table will have."""
         return self._source(self._view, self.planned)
+
+    def source_of(self, snapshot: Snapshot) -> IcebergSource:
+        """Return the rows of another snapshot of the table."""
+        return self._source(self._view, snapshot)
 
     def _source(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IcebergSource:
         columns = metadata.current_schema.struct
@@ -255,14 +256,10 @@ class Transaction:
         if updates:
             after = metadata_of_json(apply_updates(base.raw, updates, now_ms=self._now()))
         if not self.pending.is_empty:
-            source = self._source(after, after.snapshot_of_ref(self._branch))
+            source = self._source(after, self._target.parent(after))
             check_conflicts(self.claims, self.planned, source)
             snapshot = self._production.produce(source, self._now())
-            ref = base.all_refs.get(self._branch) or SnapshotRef(snapshot.snapshot_id, "branch")
-            moved: list[Update] = [
-                AddSnapshot(snapshot),
-                SetSnapshotRef(self._branch, replace(ref, snapshot_id=snapshot.snapshot_id)),
-            ]
+            moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(base, snapshot.snapshot_id)]
             updates += moved
             held += requirements_of(base, moved)
         self._is_made = True
@@ -272,7 +269,7 @@ class Transaction:
         loaded = self._loaded if found is None else found.loaded
         tally = self._production.tally
         has_snapshot = found is not None and not self.pending.is_empty
-        snapshot = loaded.metadata.snapshot_of_ref(self._branch)
+        snapshot_id = int(self.token) if has_snapshot else self._target.newest(loaded.metadata)
         operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
         self.result = CommitResult(
             version_of(loaded.file.path.rpartition("/")[2]) or 0,
@@ -288,7 +285,7 @@ class Transaction:
             seconds=0.0 if found is None else found.seconds,
             warnings=() if found is None else tuple(found.warnings),
             road=", ".join(sorted(self._roads)),
-            snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            snapshot_id=snapshot_id,
         )
         if self._committed is not None and found is not None:
             self._committed(loaded)

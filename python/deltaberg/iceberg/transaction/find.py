@@ -1,0 +1,46 @@
+"""Finding a commit of our own by its token, after it was not known what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaberg.iceberg.location.committer import Committer
+from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.transaction.table_commit import find_commit
+from deltaberg.table import CommitResult
+
+__all__ = ["find_commit_of"]
+
+#: What summaries call the numbers of a result.
+_COUNTS = {
+    "added_files": "added-data-files",
+    "removed_files": "deleted-data-files",
+    "added_bytes": "added-files-size",
+    "removed_bytes": "removed-files-size",
+    "added_rows": "added-records",
+}
+
+
+def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
+    """Return what a commit did that has a token; None where the newest metadata does not show it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The text is not a token.
+    """
+    loaded = find_commit(committer, token)
+    if loaded is None:
+        return None
+    snapshot = loaded.metadata.snapshots.get(int(token)) if token.isdigit() else None
+    summary = {} if snapshot is None else dict(snapshot.summary or {})
+    counts: dict[str, Any] = {
+        name: int(summary[key]) for name, key in _COUNTS.items() if summary.get(key, "").isdigit()
+    }
+    return CommitResult(
+        version_of(loaded.file.path.rpartition("/")[2]) or 0,
+        token,
+        summary.get("operation", "commit"),
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        **counts,
+    )

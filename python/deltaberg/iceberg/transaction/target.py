@@ -1,0 +1,84 @@
+"""Where the snapshot of a transaction goes: to a branch, or to none until it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.metadata.updates import SetSnapshotRef
+
+__all__ = ["PUBLISHED", "WAP_ID", "SnapshotTarget"]
+
+#: What summaries of snapshots call the id under which one is staged, and under which one was published.
+WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
+_WAP_BRANCH = "wap.branch"
+
+
+@dataclass(frozen=True)
+class SnapshotTarget:
+    """The branch that gets the snapshot of a transaction, and what its summary says besides numbers.
+
+    Parameters
+    ----------
+    branch
+        The branch that the snapshot follows on.
+    summary
+        What the caller adds to the summary.
+    is_staged
+        Whether no branch gets the snapshot.
+    is_created
+        Whether the branch may be new; then it begins with the newest snapshot of the table.
+    """
+
+    branch: str
+    summary: Mapping[str, str]
+    is_staged: bool = False
+    is_created: bool = False
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, branch: str, summary: Mapping[str, str]) -> SnapshotTarget:
+        """Return the target that a caller asks for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no such branch, or what is asked for contradicts itself.
+        """
+        kept = {name: value for name, value in summary.items() if name != _WAP_BRANCH}
+        wanted = summary.get(_WAP_BRANCH)
+        if wanted is not None:
+            if not wanted or WAP_ID in kept or branch not in (MAIN, wanted):
+                raise InvalidArgumentError(
+                    f"{_WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID} or another branch",
+                    hint="choose one place for the new rows",
+                )
+            branch = wanted
+        ref = metadata.all_refs.get(branch)
+        if (ref is None and branch != MAIN and wanted is None) or (ref is not None and ref.type != "branch"):
+            raise InvalidArgumentError(
+                f"the table has no branch {branch!r}",
+                hint="create it first, with alter().create_branch(name)",
+                table=metadata.location,
+            )
+        return cls(branch, kept, WAP_ID in kept, wanted is not None)
+
+    def parent(self, metadata: TableMetadata) -> Snapshot | None:
+        """Return the snapshot that the new one follows on; None if there is none."""
+        is_new = self.is_created and self.branch not in metadata.all_refs
+        return metadata.snapshot_of_ref(MAIN if is_new else self.branch)
+
+    def newest(self, metadata: TableMetadata) -> int | None:
+        """Return the id of the snapshot that the branch is at; None if there is none."""
+        found = self.parent(metadata)
+        return None if found is None else found.snapshot_id
+
+    def moves(self, base: TableMetadata, snapshot_id: int) -> list[SetSnapshotRef]:
+        """Return the change of the branch that makes a snapshot its newest; none if the snapshot is staged."""
+        if self.is_staged:
+            return []
+        ref = base.all_refs.get(self.branch) or SnapshotRef(snapshot_id, "branch")
+        return [SetSnapshotRef(self.branch, replace(ref, snapshot_id=snapshot_id))]
