@@ -19,7 +19,8 @@ class WritableServer(RestServer):
     peer: Any = None
     #: What happens to the next commits: ``lost`` ones are carried out and answered by 504, ``cut`` ones are carried
     #: out and answered in part, ``never`` ones are answered by 504 and not carried out, ``busy`` ones by 503,
-    #: ``doubled`` ones are carried out twice, so that the second time answers 409, and ``refused`` ones by 409.
+    #: ``doubled`` ones are carried out twice, so that the second time answers 409, ``garbled`` ones are carried out and
+    #: confirmed by an answer that is not JSON, and ``refused`` ones are answered by 409.
     faults: list[str] = field(default_factory=list)
     #: What is called before a commit is carried out.
     before: list[Any] = field(default_factory=list)
@@ -63,6 +64,8 @@ class WritableServer(RestServer):
             return self._carried_out(levels, asked)
         if fault == "lost":
             return unknown
+        if fault == "garbled":
+            return 200, {}, b"<html>done</html>"
         return (answer[0], {"Content-Length": "999999"}, answer[2]) if fault == "cut" else answer
 
     def _carried_out(self, levels: tuple[str, ...], asked: Asked) -> Answer:

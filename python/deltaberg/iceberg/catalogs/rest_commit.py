@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from deltaberg.errors import CommitUnknownError, StorageError, TableNotFoundError
+from deltaberg.errors import CommitUnknownError, DeltabergError, StorageError, TableNotFoundError
 from deltaberg.iceberg.catalogs.base import Levels
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, may_have_effect
@@ -148,7 +148,7 @@ class RestAttempt:
     proposal: Proposal
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    _answer: Mapping[str, Any] | None = field(default=None, init=False)
+    _answer: Answer | None = field(default=None, init=False)
 
     @property
     def trace(self) -> Trace:
@@ -170,8 +170,7 @@ class RestAttempt:
         if may_have_effect(answer.status):
             cause = StorageError(f"the catalog failed with the status {answer.status}", path=path)
             return PutResult(PutOutcome.UNKNOWN, cause)
-        if answer.body:
-            self._answer = _document(answer)
+        self._answer = answer
         return PutResult(PutOutcome.WRITTEN)
 
     def confirm(self) -> Fate:
@@ -202,9 +201,20 @@ class RestAttempt:
         """Do nothing: the server keeps its own files."""
 
     def finish(self) -> tuple[LoadedTable, list[str]]:
-        """Return the table in the answer, or ask for it where there was none."""
-        committer, store = self.committer, self.proposal.base.store
-        if self._answer is not None and self._answer.get("metadata") is not None:
-            return committer.loaded(self._answer, store), []
-        found = committer.load()
-        return (found, []) if found is not None else (self.proposal.base, ["the table was dropped after the commit"])
+        """Return the table after the commit. If neither the answer nor the catalog shows it, return it as it was."""
+        failure = "it was dropped"
+        for show in (self._answered, self.committer.load):
+            try:
+                found = show()
+            except DeltabergError as error:
+                failure = error.message
+            else:
+                if found is not None:
+                    return found, []
+        return self.proposal.base, [f"the table could not be loaded after the commit: {failure}"]
+
+    def _answered(self) -> LoadedTable | None:
+        if self._answer is None:
+            return None
+        found = _document(self._answer)
+        return self.committer.loaded(found, self.proposal.base.store) if "metadata" in found else None
