@@ -68,7 +68,12 @@ def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
             text=True,
             check=False,
         )
-        found = json.loads(ended.stdout.splitlines()[-1])
+        lines = ended.stdout.splitlines()
+        if ended.returncode < 0 or not lines:
+            tally.wrong.append(f"{' '.join(command[1:])} ended with {ended.returncode} and told nothing")
+            yield tally
+            continue
+        found = json.loads(lines[-1])
         tally.note, tally.seconds = f"{found['steps']} steps", found["seconds"]
         if found["fault"]:
             tally.wrong.append(f"repeat with {' '.join(command[1:])} --steps 50\n{ended.stdout}")
@@ -85,7 +90,7 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             if more:
                 bad_network(proxy, options.seed)
             bucket = VersionedBucket(endpoint)
-            race = Race(options.turns // share, options.seed)
+            race = Race(max(1, options.turns // share), options.seed)
             access = {**moto_s3.options(proxy.endpoint), **more}
             yield race_in_bucket(_made(folder / bucket.name), bucket, access, race, name)
             bucket.close()
@@ -111,7 +116,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"what runs, by default all: {', '.join(PARTS)}")
     parser.add_argument("--only", default="", metavar="TEXT", help="only scenarios with this text in their names")
-    parser.add_argument("--seconds", type=float, metavar="S", help="stop each scenario after S seconds")
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help="stop each scenario of crashes, refusals and faults after S seconds"
+    )
     parser.add_argument("--turns", type=int, default=500, metavar="N", help="how often each process of a race acts")
     parser.add_argument("--runs", type=int, default=100, metavar="N", help="how many tables the model makes")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
@@ -130,6 +137,8 @@ def main() -> int:
                 for sentence in tally.faults:
                     print(f"    {sentence}", flush=True)
                 tallies.append(tally)
+    if not tallies:
+        parser.error(f"no scenario of these parts has {options.only!r} in its name")
     print(f"\n{table_of(tallies)}")
     return 1 if any(tally.faults for tally in tallies) else 0
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
+from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
     CorruptLogError,
     InvalidArgumentError,
@@ -284,6 +285,8 @@ def test_row_tracking_gets_names_for_its_hidden_columns(tmp_path: Path) -> None:
         ({"delta.logRetentionDuration": "2 months"}, "'2 months'"),
         ({"delta.feature.deletionVectors": "maybe"}, "'maybe'"),
         ({"delta.minWriterVersion": "8"}, "'8'"),
+        ({"delta.targetFileSize": "large"}, "'large'"),
+        ({"delta.universalFormat.enabledFormats": "hoodie"}, "'hoodie'"),
         ({"owner": None}, "None"),
         ({3: "x"}, "the name of a property must be text, not 3"),
     ],
@@ -365,6 +368,21 @@ def test_a_table_is_replaced(tmp_path: Path, mapped: bool) -> None:
     if mapped:
         assert {field.id for field in new.schema} == {2, 3, 4}
         assert new.properties["delta.columnMapping.maxColumnId"] == "4"
+
+
+def test_a_table_is_replaced_that_others_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_table(tmp_path / "t", ID)
+    commit, others = Transaction.commit, ["a", "b"]
+
+    def late(transaction: Transaction, *arguments: Any) -> Any:
+        if others:
+            name = others.pop()
+            DeltaTable(tmp_path / "t").alter().add(name, pa.int64()).commit()
+        return commit(transaction, *arguments)
+
+    monkeypatch.setattr(Transaction, "commit", late)
+    new = create_table(tmp_path / "t", _COLUMNS, if_exists="replace")
+    assert (new.version, new.schema.names, others) == (3, ["id", "region", "score"], [])
 
 
 def test_a_clustered_table_is_replaced_by_one_that_is_not(tmp_path: Path) -> None:

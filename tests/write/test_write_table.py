@@ -9,7 +9,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, open_table, write_table
+from deltaberg import DeltaTable, create_table, open_table, write_table
+from deltaberg.delta.transaction.transaction import Transaction as DeltaTransaction
 from deltaberg.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -17,6 +18,7 @@ from deltaberg.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.transaction.transaction import Transaction as IcebergTransaction
 from tests.support.canon import canonical_lines
 from tests.support.rows import ids, ids_of
 
@@ -122,3 +124,58 @@ def test_the_same_calls_as_deltalake(tmp_path: Path, partition_by: Any) -> None:
         theirs = pa.table(deltalake.DeltaTable(tmp_path / "theirs", version=version).to_pyarrow_table())
         assert ours.schema.names == theirs.schema.names
         assert canonical_lines(ours) == canonical_lines(theirs)
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def rival(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Rival:
+    """Another writer, who creates the table just before the next commit."""
+    return Rival(request.param, monkeypatch)
+
+
+class Rival:
+    def __init__(self, form: Any, patches: pytest.MonkeyPatch) -> None:
+        self.form = form
+        transaction = DeltaTransaction if form == "delta" else IcebergTransaction
+        commit: Any = transaction.commit
+        self.creates: list[Path] = []
+
+        def late(*arguments: Any) -> Any:
+            if self.creates:
+                write_table(self.creates.pop(), ids(1), format=form)
+            return commit(*arguments)
+
+        patches.setattr(transaction, "commit", late)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "ignore"])
+def test_others_create_the_table_first(mode: Any, rival: Rival, tmp_path: Path) -> None:
+    rival.creates.append(tmp_path)
+    result = write_table(tmp_path, ids(2), mode=mode, format=rival.form)
+    assert result.committed is (mode != "ignore")
+    expected = {"append": [1, 2], "overwrite": [2], "ignore": [1]}[mode]
+    assert sorted(open_table(tmp_path).scan().to_arrow()["id"].to_pylist()) == expected
+
+
+def test_the_rows_of_a_stream_are_gone_by_then(rival: Rival, tmp_path: Path) -> None:
+    rival.creates.append(tmp_path)
+    with pytest.raises(TableExistsError):
+        write_table(tmp_path, ids(2).to_reader(), mode="append", format=rival.form)
+    assert open_table(tmp_path).scan().to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("target", [None, 5, b"t"])
+def test_targets_that_are_no_place(target: Any) -> None:
+    for write in (lambda: write_table(target, ids(1)), lambda: create_table(target, ids(1).schema)):
+        with pytest.raises(InvalidArgumentError, match="the target is of the type builtins"):
+            write()
+
+
+def test_tables_of_deltalake(tmp_path: Path) -> None:
+    deltalake.write_deltalake(tmp_path, ids(1))
+    with pytest.raises(InvalidArgumentError, match=r"the target is of the type deltalake.*DeltaTable"):
+        write_table(deltalake.DeltaTable(tmp_path), ids(1))  # type: ignore[arg-type]
+
+
+def test_properties_that_are_none(tmp_path: Path) -> None:
+    write_table(tmp_path, ids(1), configuration={"a": None, "b": "c"})
+    assert DeltaTable(tmp_path).properties == {"b": "c"}

@@ -243,6 +243,7 @@ def write_table(  # noqa: PLR0913
         ``merge`` adds columns that the table lacks, and ``overwrite`` replaces its columns by those of the rows.
     name, description, configuration
         What the metadata of a new table says, and its properties. They do not change a table that is there already.
+        Properties that are None are left out.
     storage_options
         Options of the store, as for `open_table`.
     txn, timezone, allow_truncation, target_file_size, compression, user_metadata, unsafe_single_writer
@@ -311,13 +312,14 @@ def write_table(  # noqa: PLR0913
             mode=mode,
             where=predicate,
             partition_by=None if partition_by is None else _names(partition_by),
-            properties=_with_comment(configuration, description),
+            properties=_with_comment(_given(configuration), description),
             unsafe_single_writer=unsafe_single_writer,
             **rows,
         )
     from deltaberg.delta.operations import create
     from deltaberg.delta.operations.commit_words import CommitWords
     from deltaberg.delta.table import DeltaTable, open_delta_table
+    from deltaberg.table.write import can_be_read_again
 
     root = parse_location(place.location)
     words = CommitWords.of(commit_properties, post_commithook_properties)
@@ -333,11 +335,17 @@ def write_table(  # noqa: PLR0913
             table = open_delta_table(str(root), options)
         except TableNotFoundError:
             found = create.open_rows(data)
-            new = _new_table(found.schema, partition_by, None, configuration, name, description)
+            new = _new_table(found.schema, partition_by, None, _given(configuration), name, description)
             log = create.log_of(root, options)
-            return create.create_with_rows(
-                log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, words=words, **commit
-            )
+            try:
+                return create.create_with_rows(
+                    log, new, found, create.RowOptions(**rows), mode=mode, where=predicate, words=words, **commit
+                )
+            except TableExistsError:
+                # Somebody else was faster.
+                if not (mode == "ignore" or (mode != "error" and can_be_read_again(data))):
+                    raise
+                table = open_delta_table(str(root), options)
     if mode in ("append", "overwrite"):
         with table.transaction(policy=words.policy, **commit) as transaction:
             words.apply(transaction)
@@ -392,9 +400,15 @@ def place_to_write(
     if isinstance(target, IcebergTable):
         _check_format(chosen, ["iceberg"], target.location)
         return _Place(target.location, target)
-    location: str = target.location  # type: ignore[union-attr]
-    _check_format(chosen, ["delta"], location)
-    return _Place(location)
+    from deltaberg.delta.table import DeltaTable
+
+    if not isinstance(target, DeltaTable):
+        raise InvalidArgumentError(
+            f"the target is of the type {type(target).__module__}.{type(target).__name__}",
+            hint="pass the directory of a table, an open table of deltaberg, or the name of a table with its catalog",
+        )
+    _check_format(chosen, ["delta"], target.location)
+    return _Place(target.location)
 
 
 def _check_format(chosen: str | None, there: Sequence[str], location: str) -> None:
@@ -427,6 +441,13 @@ def _refuse_for_iceberg(location: str, **arguments: Any) -> None:
                 table=location,
                 feature=name,
             )
+
+
+def _given(configuration: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return properties without those that are None, as deltalake takes them."""
+    if not isinstance(configuration, Mapping):
+        return configuration
+    return {name: value for name, value in configuration.items() if value is not None}
 
 
 def _with_comment(properties: Mapping[str, Any] | None, description: str | None) -> Mapping[str, Any]:

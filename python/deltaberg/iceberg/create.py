@@ -28,7 +28,7 @@ from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import CommitResult, OpenOptions
-from deltaberg.table.write import Rows, open_rows
+from deltaberg.table.write import Rows, can_be_read_again, open_rows
 
 __all__ = ["create_table", "write_table"]
 
@@ -160,7 +160,13 @@ def write_table(  # noqa: PLR0913
             found = open_rows(data)
             new = NewTable(table_schema(found.schema), partition_by or (), (), properties or {})
             committer = pointer.committer(unsafe_single_writer=unsafe_single_writer)
-            return _created(committer, committer.stage(new.metadata(location)), found, where, rows)
+            try:
+                return _created(committer, committer.stage(new.metadata(location)), found, where, rows)
+            except TableExistsError:
+                # Somebody else was faster.
+                if not (mode == "ignore" or (mode != "error" and can_be_read_again(data))):
+                    raise
+                opened = open_iceberg_table(pointer, options)
         table = opened
     if mode == "error":
         raise TableExistsError(

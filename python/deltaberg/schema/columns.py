@@ -223,7 +223,7 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     if extra:
         raise SchemaError(
             f"the rows have columns that the table does not have: {', '.join(extra)}",
-            hint="leave them out, or let the schema of the table grow",
+            hint='leave them out, or pass schema_mode="merge" to add columns to the table',
             column=extra[0],
         )
     for child in want:

@@ -101,7 +101,9 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     assert found.loaded.metadata.table_uuid == staged.metadata.table_uuid
 
 
-@pytest.mark.parametrize("faults", [["lost"], ["cut"], ["never", "busy"], ["doubled"], ["garbled"], ["refused"], ["never", "lost"]])
+@pytest.mark.parametrize(
+    "faults", [["lost"], ["cut"], ["never", "busy"], ["doubled"], ["garbled"], ["refused"], ["never", "lost"]]
+)
 @pytest.mark.parametrize("adds", [True, False])
 def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: list[str], adds: bool) -> None:
     server.faults += faults
@@ -118,7 +120,7 @@ def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: li
 def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any) -> None:
     """The commit stands, and so do its files."""
     table = catalog.load_table("sales.orders")
-    failure = 503, {}, error_body(503, "ServiceUnavailableException", "down for a while")
+    failure: Any = 503, {}, error_body(503, "ServiceUnavailableException", "down for a while")
     server.faults.append("garbled")
     server.before.append(lambda: server.scripted[_PATH].extend([failure] * 20))
     result = table.append(FIRST)

@@ -110,6 +110,10 @@ class Alteration(PropertyAlteration):
                 hint="commit, and call set_default then",
                 column=join_name((*above, last)),
             )
+        if not isinstance(type, pa.DataType):
+            raise InvalidArgumentError(
+                f"the type of the column {last!r} is {type!r:.80}", hint="pass an Arrow type, such as pa.int64()"
+            )
         table = self.snapshot
         parent = nested_column(table.schema, tuple(above)) if above else ()
         siblings = table.schema if not parent else parent[-1].type

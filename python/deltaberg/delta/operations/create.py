@@ -27,7 +27,7 @@ from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, find_column
 from deltaberg.storage import Location
@@ -79,7 +79,12 @@ def log_of(root: Location, options: OpenOptions) -> LogDirectory:
 
 
 def create_table(
-    log: LogDirectory, table: NewTable, *, if_exists: str = "error", unsafe_single_writer: bool = False
+    log: LogDirectory,
+    table: NewTable,
+    *,
+    if_exists: str = "error",
+    unsafe_single_writer: bool = False,
+    replacements: int = 20,
 ) -> CommitResult | None:
     """Create a table without rows; return None where there is one that stays.
 
@@ -88,6 +93,8 @@ def create_table(
     if_exists
         What becomes of a table that is there already: ``error`` raises, ``ignore`` leaves it as it is, and ``replace``
         removes its rows and gives it the new columns and properties.
+    replacements
+        How often a table is replaced again that others change meanwhile.
 
     Raises
     ------
@@ -110,10 +117,18 @@ def create_table(
     operation = "CREATE TABLE" if before is None else "REPLACE TABLE"
     try:
         return transaction.commit(operation, _parameters(transaction))
-    except TableExistsError:
-        # Somebody else was faster. A table to be replaced has to be read first.
-        if if_exists == "replace":
-            return create_table(log, table, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer)
+    except (TableExistsError, CommitConflictError):
+        # Somebody else was faster. A table to be replaced has to be read first; whatever it is by then is replaced.
+        if if_exists == "replace" and replacements:
+            return create_table(
+                log,
+                table,
+                if_exists=if_exists,
+                unsafe_single_writer=unsafe_single_writer,
+                replacements=replacements - 1,
+            )
+        if before is not None:
+            raise
         _refuse_existing(log, if_exists)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,9 +13,11 @@ from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
 
-__all__ = ["INTERNAL_PROPERTIES", "checked_properties"]
+__all__ = ["INTERNAL_PROPERTIES", "checked_properties", "parse_size"]
 
 _RESERVED = "delta."
+_SIZE = re.compile(r"([0-9]{1,18})\s*(b|[kmgt]b?|)")
+_SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 #: Properties that only the library itself writes.
 INTERNAL_PROPERTIES = frozenset({MAX_COLUMN_ID, SINCE_VERSION, SINCE_TIMESTAMP, *MATERIALIZED_ROW_COLUMNS})
 
@@ -41,8 +44,24 @@ def _is_interval(text: str) -> bool:
     return True
 
 
+def parse_size(text: str) -> int | None:
+    """Return the bytes of a size; None if it is not one.
+
+    Examples
+    --------
+    >>> parse_size("134217728"), parse_size("128mb"), parse_size("large")
+    (134217728, 134217728, None)
+    """
+    found = _SIZE.fullmatch(text.strip().lower())
+    return (int(found[1]) << _SHIFTS[found[2][:1]]) or None if found else None
+
+
 def _is_one_of(*words: str) -> Callable[[str], bool]:
     return lambda text: text.strip().lower() in words
+
+
+def _are_formats(text: str) -> bool:
+    return all(part.strip().lower() in ("", "hudi", "iceberg") for part in text.split(","))
 
 
 def _is_anything(_text: str) -> bool:
@@ -89,9 +108,9 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.randomPrefixLength": (_is_number(1), "a number of at least 1"),
     "delta.sampleRetentionDuration": (_is_interval, "an interval, such as interval 7 days"),
     "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
-    "delta.targetFileSize": (_is_anything, "a size in bytes"),
+    "delta.targetFileSize": (lambda text: parse_size(text) is not None, "a size, such as 134217728 or 128mb"),
     "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
-    "delta.universalFormat.enabledFormats": (_is_anything, "names of formats"),
+    "delta.universalFormat.enabledFormats": (_are_formats, "hudi or iceberg, or both, with commas"),
 }
 #: Requests to the operation that sets them; `features_of_properties` reads them.
 _REQUESTS = ("delta.feature.", "delta.constraints.", "delta.minReaderVersion", "delta.minWriterVersion")

@@ -73,6 +73,6 @@ def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.T
     if wrong:
         raise ConstraintViolationError(
             f"{wrong} of {rows} new rows do not match {condition.text}",
-            hint="write only rows that match where, or pass check=False",
+            hint="write only rows that match it, or call overwrite() of the table with check=False",
             table=str(transaction.snapshot.log.root),
         )

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
+from deltaberg.delta.operations.properties import parse_size
 from deltaberg.delta.operations.writer_properties import parquet_options
 from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.indexed_columns import indexed_columns
@@ -58,7 +59,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         A property is not valid.
     """
     configuration = table.metadata.configuration
-    target = options.target_file_size or _size(configuration.get(_TARGET))
+    target = options.target_file_size or parse_size(configuration.get(_TARGET, ""))
     spec = WriteSpec(
         table.schema,
         partition_columns(table.schema, [(field.name,) for field in table.partition_fields]),
@@ -81,16 +82,6 @@ def _prefix_length(table: Snapshot) -> int:
     if not text.isdigit() or not int(text):
         raise SchemaError(f"the property {_PREFIX_LENGTH} must be a number of at least 1, not {text!r}")
     return int(text)
-
-
-def _size(text: str | None) -> int | None:
-    """Return a size such as ``134217728`` or ``128mb``; None for what is none."""
-    units = {"kb": 10, "mb": 20, "gb": 30, "k": 10, "m": 20, "g": 30, "b": 0}
-    wanted = (text or "").strip().lower()
-    for unit, shift in units.items():
-        if wanted.endswith(unit) and wanted.removesuffix(unit).strip().isdigit():
-            return (int(wanted.removesuffix(unit)) << shift) or None
-    return int(wanted) or None if wanted.isdigit() else None
 
 
 def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:

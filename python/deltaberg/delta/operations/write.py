@@ -303,7 +303,7 @@ def _check_where(written: pa.Table, bound: Bound, condition: Any, table: Snapsho
         place = f" is in the partition {values}, which" if values else ""
         raise ConstraintViolationError(
             f"a new row{place} does not match {condition}",
-            hint="write only rows that match where, or pass check=False",
+            hint="write only rows that match it, or call overwrite() of the table with check=False",
             table=str(table.log.root),
         )
 

@@ -6,7 +6,7 @@ from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
-from deltaberg.table.write.stream import open_stream
+from deltaberg.table.write.stream import can_be_read_again, open_stream
 from deltaberg.table.write.write import Progress, WriteProgress, write_files
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Rows",
     "WriteProgress",
     "WriteSpec",
+    "can_be_read_again",
     "empty_to_null",
     "open_rows",
     "open_stream",

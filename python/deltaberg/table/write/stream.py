@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["open_stream", "small_batches"]
+__all__ = ["can_be_read_again", "open_stream", "small_batches"]
 
 #: Rows and bytes of a batch at most. Arrow's texts of a batch must stay below 2 GiB, and memory is counted by batches.
 _ROWS = 131_072
@@ -45,10 +45,10 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
         return pa.RecordBatchReader.from_batches(data[0].schema, data)
-    frame = _rows_of_frame(data)
-    if frame is not None:
-        return frame.to_reader(max_chunksize=_ROWS)
     try:
+        frame = _rows_of_frame(data)
+        if frame is not None:
+            return frame.to_reader(max_chunksize=_ROWS)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
         if hasattr(data, "__arrow_c_array__"):
@@ -59,6 +59,21 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     if type(data).__module__.startswith("pyarrow.") and hasattr(data, "scanner"):
         return data.scanner().to_reader()
     raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be written", hint=_HINT)
+
+
+def can_be_read_again(data: Any) -> bool:
+    """Return whether the rows of some data can be read a second time, unlike those of a stream.
+
+    Examples
+    --------
+    >>> table = pa.table({"x": [1]})
+    >>> can_be_read_again(table), can_be_read_again(table.to_reader())
+    (True, False)
+    """
+    if isinstance(data, (pa.Table, pa.RecordBatch, list, tuple)):
+        return True
+    library = type(data).__module__.partition(".")[0]
+    return library in ("pandas", "polars", "pyspark", "deltaberg") or hasattr(data, "scanner")
 
 
 def _rows_of_frame(data: Any) -> pa.Table | None:
