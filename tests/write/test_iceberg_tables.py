@@ -144,8 +144,6 @@ def test_the_partitioning_changes_for_new_files(tmp_path: Path, version: str) ->
     ids = [[part.field_id for part in spec.fields] for spec in table.metadata.specs.values()]
     assert ids == ([[1000], [1000, 1001]] if version == "1" else [[1000], [1001]])
     assert _as_pyiceberg_reads(tmp_path) == [1, 2]
-    with pytest.raises(UnsupportedFeatureError, match="another partition spec"):
-        table.overwrite(_rows(3), dynamic=True)
     table.alter().partition_by().commit()
     table.append(_rows(3))
     assert _as_pyiceberg_reads(tmp_path) == [1, 2, 3]

@@ -11,11 +11,13 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.alter import Alteration
+from deltaberg.iceberg.operations.compact import Compaction, compact_table
 from deltaberg.iceberg.operations.publish import publish_snapshot, staged_snapshot
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.iceberg.transaction.target import PUBLISHED
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
-from deltaberg.table.write import Progress
+from deltaberg.table.compact import CompactResult, Packing
+from deltaberg.table.write import Progress, RowOptions
 
 __all__ = ["WritableTable"]
 
@@ -297,6 +299,82 @@ class WritableTable:
         with self.transaction(branch=branch, properties=properties) as transaction:
             transaction.delete(where)
             return transaction.commit()
+
+    def compact(  # noqa: PLR0913
+        self,
+        where: Filter | None = None,
+        *,
+        target_size: int | None = None,
+        min_files: int = 2,
+        max_deleted: float = 0.05,
+        group_size: int = 16 << 30,
+        max_concurrent: int | None = None,
+        compression: str | None = None,
+        branch: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CompactResult:
+        """Put small files together, and drop deleted rows from files, without any change of the rows.
+
+        Files of a partition that are smaller than three quarters of the target size are put together in the order in
+        which they were written, and their rows stay in order. Rows of files of an older partitioning go to the
+        partitions that new rows go to. From format version 3 on, rows keep their ids. The work is divided into groups,
+        each of which is one snapshot of the operation ``replace``. A group is left as it is if another commit removed
+        one of its files, or deleted rows of them, meanwhile; appends do not matter.
+
+        The old files stay in the store, so that older snapshots can still be read.
+
+        Parameters
+        ----------
+        where
+            Only files in which rows can match this filter are rewritten.
+        target_size
+            Bytes of a new file at most, approximately; by default the property ``write.target-file-size-bytes``.
+        min_files
+            How many files are put into a new one at least.
+        max_deleted
+            Files with a larger share of deleted rows are rewritten whatever their size, and so are files to which
+            delete files apply that are no deletion vectors.
+        group_size
+            Bytes of the files that one commit replaces.
+        max_concurrent
+            How many new files are written at a time; by default the number of processors.
+        compression
+            The codec of the new files, as for `append`.
+        branch, properties
+            As for `transaction`.
+
+        Returns
+        -------
+        CompactResult
+            What became of each group: its commit, or the conflict because of which its files stay.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An argument is not valid.
+        UnsupportedFeatureError
+            The table needs what is not written, or has ids of rows that cannot be kept.
+        CommitUnknownError
+            It is not known whether the commit of a group took effect. Groups before it are committed.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(f"{new_path}/small", {"id": pa.int64()}, format="iceberg")
+        >>> for number in (1, 2):
+        ...     _ = table.append(pa.table({"id": [number]}))
+        >>> done = table.compact()
+        >>> done.removed_files, done.added_files, table.scan().to_arrow()["id"].to_pylist()
+        (2, 1, [1, 2])
+        """
+        packing = Packing(target_size or 1, min_files, max_deleted, group_size)
+        rows = RowOptions(target_file_size=target_size, compression=compression)
+        return compact_table(
+            lambda: self.transaction(branch=branch, properties=properties),
+            lambda: self._set(self._pointer.load(self._loaded), None, None),
+            Compaction(where, packing, rows, max_concurrent),
+        )
 
     def publish(self, wap_id: str, *, policy: CommitPolicy | None = None) -> CommitResult:
         """Make a snapshot that was staged under a ``wap.id`` a part of the table.

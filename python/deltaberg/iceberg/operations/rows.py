@@ -26,7 +26,7 @@ from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, WriteSpec
 
-__all__ = ["check_types", "parquet_options", "row_spec", "write_rows"]
+__all__ = ["check_types", "entries_of", "parquet_options", "row_spec", "write_rows"]
 
 _FORMAT = "write.format.default"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
@@ -75,10 +75,26 @@ def write_rows(
     road = rows.road(spec.is_partitioned)
     files = rows.write(wanted, transaction.store, place)
     transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
+    return entries_of(metadata, files, schema)
+
+
+def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> AddedFiles:
+    """Return the entries of files that were written as `row_spec` says.
+
+    Parameters
+    ----------
+    files
+        The rows that describe the files.
+    columns
+        Their columns: those of the table, and others behind them.
+    """
+    schema, properties = metadata.current_schema.struct, metadata.properties
+    spec = metadata.specs[metadata.default_spec_id]
     partition = partition_struct(spec, [schema])
     modes = metrics_modes(schema, properties)
+    location = data_location(metadata.location, properties)
     # The rows are in no order that the table knows.
-    entries = added_entries(files, location, schema, partition, modes, sort_order_id=0)
+    entries = added_entries(files, location, columns, partition, modes, sort_order_id=0)
     return AddedFiles(spec, partition, entries)
 
 

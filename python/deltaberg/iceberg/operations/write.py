@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
@@ -12,17 +13,26 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE, Bound, Filter, as_expression, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
+from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.rows import write_rows
+from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table import ScanOptions
 from deltaberg.table.read.plan import file_numbers, make_plan
 from deltaberg.table.write import RowOptions, Rows, open_rows
+from deltaberg.table.write.partition import split_by_partition
 
 __all__ = ["append_rows", "delete_rows", "overwrite_rows"]
+
+#: Bytes of rows that wait to be written to other files.
+_MOVING = 256 << 20
 
 
 def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> None:
@@ -146,42 +156,92 @@ def _remove(transaction: Transaction, condition: Bound, shown: str) -> None:
 
 
 def _remove_partitions(transaction: Transaction, files: AddedFiles) -> None:
-    """Remove the files of the partitions that new files are in, those of other specs by what their rows show."""
-    source = transaction.source
-    data = source.manifests.filter(pc.equal(source.manifests.column("content"), DATA))
+    """Remove the rows of the partitions that new files are in.
+
+    Files of other specs are removed as a whole, if their partition values prove that this is right, else read, and
+    their other rows are written to new files.
+    """
     new = set(partition_keys(as_array(files.entries.column("partition")), files.partition))
     transaction.claims.partitions.update((files.spec.spec_id, key) for key in new)
-    paths: list[str] = []
-    manifests: set[int] = set()
-    for found in source.reader.read(data.to_pylist(), ManifestPart()) if len(data) else []:
-        if found.spec.spec_id != files.spec.spec_id and len(found.table):
-            raise UnsupportedFeatureError(
-                "partitions cannot be replaced while the table has files of another partition spec",
-                hint="overwrite the table, or rewrite its older files",
-                table=source.table,
-                feature="partition evolution",
-            )
-        keys = partition_keys(as_array(found.table.column("partition")), found.partition)
-        columns = zip(
-            keys,
-            found.table.column("file_path").to_pylist(),
-            found.table.column("manifest").to_pylist(),
-            strict=True,
-        )
-        for key, path, manifest in columns:
-            if key in new:
-                paths.append(path)
-                manifests.add(manifest)
     _drop_pending(transaction, files.spec.spec_id, new)
+    source = transaction.source
+    data = source.manifests.filter(pc.equal(source.manifests.column("content"), DATA))
+    chosen = _Replaced(files.spec, new)
+    for found in source.reader.read(data.to_pylist(), ManifestPart()) if len(data) else []:
+        chosen.look(found)
+    if chosen.divided:
+        _move_others(transaction, files, new, chosen.divided)
+    paths = [*chosen.whole, *chosen.divided]
     if paths:
-        chosen = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(manifests), pa.int32()))
-        transaction.remove_files(paths, source.manifests.filter(chosen))
+        held = pc.is_in(source.manifests.column("number"), value_set=pa.array(sorted(chosen.manifests), pa.int32()))
+        transaction.remove_files(paths, source.manifests.filter(held))
+
+
+class _Replaced:
+    """The files that hold rows of partitions: those that hold no others (``whole``), and those that may.
+
+    Parameters
+    ----------
+    spec
+        The spec of the partitions.
+    keys
+        Their values, as `partition_keys` returns them.
+    """
+
+    def __init__(self, spec: PartitionSpec, keys: AbstractSet[Hashable]) -> None:
+        self._spec = spec
+        self._keys = [key for key in keys if isinstance(key, tuple)]
+        self.whole: list[str] = []
+        self.divided: list[str] = []
+        self.manifests: set[int] = set()
+
+    def look(self, found: Entries) -> None:
+        """Sort the files of a manifest."""
+        places = {(part.source_ids, part.transform): at for at, part in enumerate(found.spec.fields)}
+        terms = [(at, (part.source_ids, part.transform)) for at, part in enumerate(self._spec.fields)]
+        terms = [(at, term) for at, term in terms if term[1] != "void"]
+        shared = [(at, places[term]) for at, term in terms if term in places]
+        wanted = {tuple(key[at] for at, _ in shared) for key in self._keys}
+        keys = partition_keys(as_array(found.table.column("partition")), found.partition)
+        target = self.whole if len(shared) == len(terms) else self.divided
+        paths, numbers = (found.table.column(name).to_pylist() for name in ("file_path", "manifest"))
+        for key, path, number in zip(keys, paths, numbers, strict=True):
+            if isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
+                target.append(path)
+                self.manifests.add(number)
+
+
+def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[Hashable], paths: Sequence[str]) -> None:
+    """Write the rows of files that are in none of the partitions to new files."""
+    metadata = transaction.metadata
+    parts = partition_rows_by(files.spec, metadata.current_schema.struct)
+
+    def others(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        for part in split_by_partition(batch, parts).parts:
+            values = [pa.repeat(value, 1) for value in part.values.values()]
+            own = pa.StructArray.from_arrays(values, names=list(part.values))
+            if partition_keys(own, files.partition)[0] not in new:
+                yield part.rows
+
+    known = transaction.source.select_files(TRUE).files
+    chosen = known.filter(pc.is_in(known.column("path"), value_set=pa.array(paths, pa.string())))
+    moved = MovedRows(transaction, RowOptions())
+    written = moved.write(chosen, ScanOptions(timezone=transaction.timezone), others, memory=_MOVING)
+    moved.note(transaction, written)
+    transaction.claims.moved.update(paths)
+    transaction.add_files(moved.entries(written))
 
 
 def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hashable]) -> None:
     """Leave out files that the transaction has added to these partitions before."""
     for files in list(transaction.pending.added):
-        if files.spec.spec_id == spec_id:
-            own = partition_keys(as_array(files.entries.column("partition")), files.partition)
-            paths = files.entries.column("file_path").to_pylist()
-            transaction.pending.drop_added([path for path, key in zip(paths, own, strict=True) if key in keys])
+        if files.spec.spec_id != spec_id:
+            raise UnsupportedFeatureError(
+                "the transaction has added files of another partitioning before, whose partitions cannot be replaced",
+                hint="commit the change of the partitioning first",
+                table=transaction.source.table,
+                feature="partition evolution",
+            )
+        own = partition_keys(as_array(files.entries.column("partition")), files.partition)
+        paths = files.entries.column("file_path").to_pylist()
+        transaction.pending.drop_added([path for path, key in zip(paths, own, strict=True) if key in keys])

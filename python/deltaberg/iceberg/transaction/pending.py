@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +37,8 @@ class PendingFiles:
         The recorded paths of the manifests that hold them, and of all manifests that were looked at to find them.
     removes_deletes
         Whether all delete files go, because all of the data files go that they are about.
+    keeps_rows
+        Whether files are replaced by others that hold the same rows.
     """
 
     added: list[AddedFiles] = field(default_factory=list)
@@ -44,6 +46,7 @@ class PendingFiles:
     removed_in: set[str] = field(default_factory=set)
     planned_on: set[str] = field(default_factory=set)
     removes_deletes: bool = False
+    keeps_rows: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -52,8 +55,12 @@ class PendingFiles:
 
     def copy(self) -> PendingFiles:
         """Return a copy that does not change with this one."""
-        return PendingFiles(
-            list(self.added), set(self.removed), set(self.removed_in), set(self.planned_on), self.removes_deletes
+        return replace(
+            self,
+            added=list(self.added),
+            removed=set(self.removed),
+            removed_in=set(self.removed_in),
+            planned_on=set(self.planned_on),
         )
 
     def drop_added(self, paths: Collection[str]) -> None:

@@ -109,7 +109,7 @@ class Production:
             If the store fails.
         """
         metadata, parent = source.metadata, source.snapshot
-        self.tally = Tally()
+        self.tally = Tally(keeps_rows=self.pending.keeps_rows)
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
         rows = [*self._added_rows(metadata), *self._merged(source, self._kept_rows(source))]

@@ -27,6 +27,11 @@ _VECTORS = "dvs"
 class Tally:
     """Counts the files that a snapshot adds and removes.
 
+    Parameters
+    ----------
+    keeps_rows
+        Whether the added files hold the rows of the removed ones.
+
     Examples
     --------
     >>> tally = Tally()
@@ -34,7 +39,8 @@ class Tally:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_rows: bool = False) -> None:
+        self._keeps_rows = keeps_rows
         self.added: Counter[str] = Counter()
         self.removed: Counter[str] = Counter()
         self._partitions: set[Hashable] = set()
@@ -73,6 +79,8 @@ class Tally:
     @property
     def operation(self) -> str:
         """What a snapshot is called that does just this."""
+        if self._keeps_rows:
+            return "replace"
         if not self.removed and not self.added["delete-files"]:
             return "append"
         return "overwrite" if self.added["data-files"] else "delete"

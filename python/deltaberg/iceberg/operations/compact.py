@@ -1,0 +1,171 @@
+"""Compaction: small files are put together, and deleted rows dropped, without any change of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError
+from deltaberg.expressions import TRUE, Filter
+from deltaberg.files import constant_column
+from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.operations.moved_rows import MovedRows
+from deltaberg.iceberg.operations.rows import row_spec
+from deltaberg.iceberg.partition.structs import partition_keys
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import as_array
+from deltaberg.table import FILE_NUMBER, CommitResult, Scan, ScanOptions, checked_number, processors, scan_options
+from deltaberg.table.compact import CompactedGroup, CompactResult, PackedFile, Packing, group_bins, pack_files
+from deltaberg.table.write import RowOptions
+
+__all__ = ["Compaction", "compact_table"]
+
+#: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
+_WRITING = 512 << 20
+_READING = 256 << 20
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """The request for a compaction.
+
+    Parameters
+    ----------
+    where
+        Only files in which rows can match this filter are rewritten; None for all.
+    packing
+        Which files are put together. Its target size is that of ``rows``, else what the table says.
+    rows
+        How rows are written.
+    concurrency
+        How many new files are written at a time; None for the number of processors.
+    """
+
+    where: Filter | None = None
+    packing: Packing = field(default_factory=lambda: Packing(1))
+    rows: RowOptions = field(default_factory=RowOptions)
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency is not None:
+            checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+
+
+def compact_table(
+    begin: Callable[[], Transaction], refresh: Callable[[], object], compaction: Compaction
+) -> CompactResult:
+    """Put small files of a table together, in groups of which each is one commit.
+
+    Parameters
+    ----------
+    begin
+        What begins a transaction on the newest snapshot that is known. Its commit makes its snapshot known.
+    refresh
+        What looks for newer snapshots.
+    compaction
+        What is asked for.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Rows have ids that cannot be kept, or the table needs what is not written.
+    CommitUnknownError
+        It is not known whether the commit of a group took effect. Groups before it are committed, and those after it
+        are left.
+    """
+    transaction = begin()
+    source = transaction.source
+    packing = replace(compaction.packing, target_size=row_spec(transaction.metadata, compaction.rows).target_size)
+    files, packed = _candidates(source, compaction, transaction.timezone)
+    paths = as_array(files.column("path"))
+    groups = group_bins(pack_files(packed, packing), packing.group_size)
+    outcomes = []
+    for number, group in enumerate(groups):
+        bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
+        outcome = CompactedGroup(sum(map(len, bins)), sum(file.size for one in group for file in one))
+        try:
+            commit = _rewrite(begin() if number else transaction, bins, packing, compaction)
+        except CommitConflictError as error:
+            refresh()
+            outcomes.append(replace(outcome, conflict=error))
+        else:
+            outcomes.append(replace(outcome, commit=commit))
+    return CompactResult(tuple(outcomes))
+
+
+def _candidates(source: IcebergSource, compaction: Compaction, timezone: str) -> tuple[pa.Table, list[PackedFile]]:
+    """Return the files in which rows can match, and what packing knows of them, oldest first.
+
+    Rows of files of different specs are not put together, since they may go to different partitions.
+    """
+    plan = Scan(source, filter=compaction.where, options=scan_options(None, {}, timezone)).plan
+    files = plan.files
+    keys = partition_keys(source.partition_values(files), source.partition)
+    specs = files.column(constant_column("_spec_id")).to_pylist()
+    counts, deleted = plan.record_counts.cast(pa.float64()), plan.deleted_counts.cast(pa.float64())
+    # Planning does not read delete files. A file that they apply to is rewritten, so that they are needed no more.
+    shares = pc.fill_null(pc.divide(deleted, pc.max_element_wise(counts, 1.0)), 1.0).to_pylist()
+    sizes = files.column("size").to_pylist()
+    order = pc.sort_indices(files, [("row_commit_version", "ascending"), ("path", "ascending")]).to_pylist()
+    return files, [PackedFile(row, (specs[row], keys[row]), sizes[row], shares[row]) for row in order]
+
+
+def _rewrite(
+    transaction: Transaction, bins: Sequence[pa.StringArray], packing: Packing, compaction: Compaction
+) -> CommitResult:
+    """Replace the files of each bin by new ones, in one commit.
+
+    Raises
+    ------
+    ConcurrentDeleteDeleteError
+        A file is not there any more.
+    """
+    with transaction:
+        with transaction.operation("compact"):
+            source = transaction.source
+            known = source.select_files(TRUE).files
+            paths = pa.concat_arrays(bins)
+            live = pc.is_in(paths, value_set=as_array(known.column("path")))
+            if not pc.all(live).as_py():
+                raise ConcurrentDeleteDeleteError(
+                    "a file that was to be compacted was removed meanwhile",
+                    hint="compact again",
+                    table=source.table,
+                    file=paths.filter(pc.invert(live))[0].as_py(),
+                )
+            chosen = [known.take(pc.index_in(one, value_set=as_array(known.column("path")))) for one in bins]
+            # The sizes of old files tell little of the new one's if another codec is used: it may become larger.
+            rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
+            _move(transaction, MovedRows(transaction, rows), chosen, compaction)
+            numbers = as_array(pa.concat_tables(chosen).column(FILE_NUMBER))
+            transaction.pending.keeps_rows = True
+            transaction.claims.moved.update(paths.to_pylist())
+            transaction.remove_files(paths.to_pylist(), manifests_of(source.manifests, numbers))
+        return transaction.commit()
+
+
+def _move(transaction: Transaction, moved: MovedRows, bins: Sequence[pa.Table], compaction: Compaction) -> None:
+    """Write the rows of each bin to a new file, several at a time, and leave the files to the transaction."""
+    together = min(compaction.concurrency or processors(), len(bins))
+    options = ScanOptions(
+        threads=max(processors() // together, 1),
+        memory=max(_READING // together, 1),
+        timezone=transaction.timezone,
+    )
+    written: list[Future[pa.Table]] = []
+    with ThreadPoolExecutor(together, thread_name_prefix="deltaberg-compact") as pool:
+        try:
+            memory = max(_WRITING // together, 1)
+            written = [pool.submit(moved.write, files, options, memory=memory) for files in bins]
+            new = pa.concat_tables([future.result() for future in written])
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            for future in written:
+                if not future.cancelled() and future.exception() is None:
+                    moved.note(transaction, future.result())
+    transaction.add_files(moved.entries(new))

@@ -1,0 +1,108 @@
+"""Rows that move to other files without being changed, and keep their ids (Iceberg spec, "Row Lineage")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow as pa
+
+from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.expressions import TRUE
+from deltaberg.files import LINEAGE_COLUMNS
+from deltaberg.iceberg.location.new_files import data_location
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.iceberg.operations.rows import entries_of, row_spec
+from deltaberg.iceberg.transaction.pending import AddedFiles
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import Struct, arrow_schema, select_columns
+from deltaberg.table import ScanOptions
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.plan import Plan
+from deltaberg.table.write import RowOptions, write_files
+
+__all__ = ["MovedRows"]
+
+#: Which rows of a batch are written.
+Choice = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+
+
+class MovedRows:
+    """Writes rows of the snapshot that a transaction is planned on to new files, in the newest partitioning.
+
+    Parameters
+    ----------
+    transaction
+        The transaction. It does not learn of the files by itself.
+    options
+        How rows are written.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Rows have ids that cannot be kept, because columns of the table have the names of those that hold them.
+    """
+
+    def __init__(self, transaction: Transaction, options: RowOptions) -> None:
+        self._metadata = transaction.metadata
+        self._source = transaction.source
+        self._store, self._resolver = transaction.store, transaction.resolver
+        self._options = options
+        lineage = LINEAGE_COLUMNS if self._metadata.format_version >= ROW_LINEAGE else ()
+        for child in lineage:
+            if self._source.hidden.get(child.name) is None:
+                raise UnsupportedFeatureError(
+                    f"the table has a column {child.name}, so that rows that move cannot keep their ids",
+                    hint="rename the column",
+                    column=child.name,
+                    table=self._source.table,
+                    feature="row lineage",
+                )
+        #: The columns of the new files.
+        self.stored = Struct((*self._source.schema, *lineage))
+
+    def write(self, files: pa.Table, options: ScanOptions, choose: Choice | None = None, *, memory: int) -> pa.Table:
+        """Write rows of some files, and return a row for each new file.
+
+        Parameters
+        ----------
+        files
+            Rows of the file table.
+        options
+            How the rows are read, and how many threads write.
+        choose
+            Returns the rows of a batch that are written; None for all. Deleted rows are left out in any case.
+        memory
+            Bytes of rows that wait to be written.
+        """
+        spec = replace(row_spec(self._metadata, self._options), schema=self.stored, memory=memory)
+        plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
+        known = Struct((*self._source.schema, *self._source.hidden))
+        columns = select_columns(known, [(child.name,) for child in self.stored])
+        bound = BoundScan(self._source, TRUE, columns, None, options, given=plan)
+        place = self._resolver.resolve(self.location)
+        with closing(bound.batches()) as batches:  # type: ignore[type-var]
+            kept = batches if choose is None else (part for batch in batches for part in choose(batch))
+            reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), _as_stored(kept, self.stored))
+            return write_files(reader, spec, self._store.open(place), place.path, threads=options.threads)
+
+    @property
+    def location(self) -> str:
+        """The recorded location that the paths of new files are relative to."""
+        return data_location(self._metadata.location, self._metadata.properties)
+
+    def note(self, transaction: Transaction, files: pa.Table) -> None:
+        """Leave new files to a transaction, which deletes them if it does not commit."""
+        place = self._resolver.resolve(self.location)
+        transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), "local")
+
+    def entries(self, files: pa.Table) -> AddedFiles:
+        """Return the entries of new files."""
+        return entries_of(self._metadata, files, self.stored)
+
+
+def _as_stored(batches: Iterator[pa.RecordBatch], columns: Struct) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(columns)
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)

@@ -1,0 +1,235 @@
+"""Rows of Iceberg tables that move to other files: compaction, and partitions replaced in files of older specs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyiceberg.table import StaticTable
+
+from deltaberg import create_table, open_table
+from deltaberg.errors import (
+    CommitConflictError,
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    UnsupportedFeatureError,
+)
+from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.operations.compact import Compaction, compact_table
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.table.compact import Packing
+from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+
+pytestmark = pytest.mark.one_backend
+
+_VERSIONS = pytest.mark.parametrize("version", ["1", "2", "3"])
+_COLUMNS = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("d", pa.date32())])
+_DAYS = [dt.date(2020, 1, 7), dt.date(2020, 2, 2), None]
+
+
+def _rows(*ids: int) -> pa.Table:
+    kinds = [None if number % 5 == 4 else "ab"[number % 2] for number in ids]
+    return pa.table({"id": ids, "kind": kinds, "d": pa.array([_DAYS[number % 3] for number in ids], pa.date32())})
+
+
+def _new(root: Path, version: str, **more: Any) -> IcebergTable:
+    table: IcebergTable = create_table(
+        root / "t", _COLUMNS, format="iceberg", properties={"format-version": version}, **more
+    )
+    return table
+
+
+def _content(table: IcebergTable) -> list[dict[str, Any]]:
+    """Return all rows, with their ids where the table has them, as two readers see them."""
+    lineage = ["_row_id", "_last_updated_sequence_number"] if table.format_version > 2 else []
+    got = table.scan(columns=[*table.schema.names, *lineage]).to_arrow().sort_by("id")
+    theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow().sort_by("id")
+    assert theirs.to_pylist() == got.select(theirs.column_names).to_pylist()
+    assert open_table(table.location, "iceberg", validate=True).scan().count() == len(got)
+    found: list[dict[str, Any]] = got.to_pylist()
+    return found
+
+
+@_VERSIONS
+def test_small_files_are_put_together(tmp_path: Path, version: str) -> None:
+    table = _new(tmp_path, version, partition_by="kind")
+    for start in range(0, 9, 3):
+        table.append(_rows(*range(start, start + 3)))
+    table.alter().partition_by("month(d)").commit()
+    for start in range(9, 18, 3):
+        table.append(_rows(*range(start, start + 3)))
+    before = _content(table)
+    other = open_table(tmp_path / "t", "iceberg")
+    done = table.compact(properties={"job": "nightly"})
+    assert (done.conflicts, len(done.commits)) == ([], 1)
+    assert _content(table) == before
+    snapshot = table.snapshot
+    assert snapshot is not None
+    assert (snapshot.operation, snapshot.summary and snapshot.summary["total-records"]) == ("replace", "18")
+    assert done.commits[0].operation == "replace"
+    assert done.added_files < done.removed_files
+    # The only file of its partition stays.
+    assert [row["spec_id"] for row in table.inspect("files").to_pylist()].count(0) == 1
+    assert table.changes(other.snapshot_id).count() == 0
+    assert table.compact("id > 99").groups == ()
+    table.compact()
+    assert table.compact().groups == ()
+    assert _content(table) == before
+    # Rows that were added since do not matter; files that are gone do.
+    late = other.compact()
+    assert (late.commits, [type(found).__name__ for found in late.conflicts]) == ([], ["CommitConflictError"])
+    assert _content(table.refresh()) == before
+
+
+@_VERSIONS
+def test_appends_do_not_disturb_a_compaction(tmp_path: Path, version: str) -> None:
+    table = _new(tmp_path, version)
+    table.append(_rows(1))
+    table.append(_rows(2))
+    other = open_table(tmp_path / "t", "iceberg")
+    other.append(_rows(3))
+    done = table.compact(group_size=1)
+    assert [(commit.retries, commit.removed_files) for commit in done.commits] == [(0, 2)]
+    assert [row["id"] for row in _content(table)] == [1, 2, 3]
+    assert {path.name for path in (tmp_path / "t/data").rglob("*.parquet")} >= {
+        Path(row["file_path"]).name for row in table.inspect("files").to_pylist()
+    }
+
+
+@_VERSIONS
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((), ("kind",)),
+        (("kind",), ("month(d)", "kind")),
+        (("kind", "bucket(4, id)"), ("kind",)),
+        (("day(d)",), ("truncate(1, kind)", "month(d)")),
+        (("bucket(3, id)",), ("bucket(2, id)",)),
+    ],
+    ids=["none", "more", "fewer", "wider", "other"],
+)
+def test_partitions_are_replaced_in_files_of_older_specs(
+    tmp_path: Path, version: str, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """What a dynamic overwrite leaves is what the rows say, whatever files they are in."""
+    table = _new(tmp_path, version, partition_by=list(before))
+    table.append(_rows(*range(12)))
+    table.alter().partition_by(*after).commit()
+    table.append(_rows(*range(12, 18)))
+    old = _content(table)
+    by_id = {row["id"]: row for row in old}
+    # The new partitioning says which rows go; a table that never had another tells the same.
+    model = create_table(tmp_path / "m", _COLUMNS, format="iceberg", partition_by=list(after))
+    model.append(_rows(*range(18)))
+    new = _rows(100, 103)
+    model.overwrite(new, dynamic=True)
+    done = table.overwrite(new, dynamic=True)
+    assert done.operation == "overwrite"
+    got = _content(table)
+    expected = model.scan().to_arrow().sort_by("id").to_pylist()
+    assert [row["id"] for row in got] == [row["id"] for row in expected]
+    assert [row for row in got if row["id"] < 100] == [by_id[row["id"]] for row in expected if row["id"] < 100]
+    if version == "3":
+        ids = [row["_row_id"] for row in got]
+        assert len(set(ids)) == len(ids)
+
+
+def test_conflicts_of_partitions_that_are_replaced(tmp_path: Path) -> None:
+    table = _new(tmp_path, "2", partition_by="kind")
+    table.append(_rows(0, 1, 2, 3))
+    table.alter().partition_by("kind", "month(d)").commit()
+    other = open_table(tmp_path / "t", "iceberg")
+    with other.transaction() as fits:
+        fits.overwrite(_rows(6), dynamic=True)
+        table.append(_rows(7))
+    assert [row["id"] for row in _content(table.refresh())] == [1, 2, 3, 6, 7]
+    late = other.refresh().transaction()
+    late.overwrite(_rows(12), dynamic=True)
+    table.append(_rows(18))
+    with pytest.raises(ConcurrentAppendError):
+        late.commit()
+    gone = other.refresh().transaction()
+    gone.overwrite(_rows(12), dynamic=True)
+    table.delete("kind = 'a'")
+    with pytest.raises(CommitConflictError, match="another commit removed"):
+        gone.commit()
+    with table.refresh().transaction() as mixed:
+        mixed.append(_rows(1))
+        mixed.alter().partition_by("id")
+        with pytest.raises(UnsupportedFeatureError, match="files of another partitioning before"):
+            mixed.overwrite(_rows(1), dynamic=True)
+
+
+@pytest.mark.parametrize("kind", ["position", "equality", "vector"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind: str, version: int) -> None:
+    if kind == "vector" and version == 2:
+        kind = "one file"
+    spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "long"}, format_version=version, specs=[spec])
+
+    def rows(*ids: int, p: int) -> IcebergFile:
+        return builder.data([{"id": number, "p": p} for number in ids], partition={"p": p})
+
+    def delete(file: IcebergFile, at: int, number: int) -> list[IcebergFile]:
+        if kind == "vector":
+            return builder.deletion_vectors({file.path: [at]}, file.partition)
+        if kind == "equality":
+            return [builder.equality_deletes([1], [{"id": number}], partition=file.partition)]
+        more = {"referenced_data_file": file.path} if kind == "one file" else {}
+        return [builder.position_deletes([(file, at)], **more)]
+
+    first, second, other = rows(1, 2, 3, p=1), rows(4, 5, p=1), rows(6, 7, p=2)
+    builder.commit(first, second, other)
+    builder.commit(*delete(first, 1, 2))
+    table: IcebergTable = open_table(builder.root, "iceberg")
+    lineage = ["_row_id", "_last_updated_sequence_number"] if version == 3 else []
+    columns = ["id", "p", *lineage]
+    before = table.scan(columns=columns).to_arrow().sort_by("id")
+    assert before["id"].to_pylist() == [1, 3, 4, 5, 6, 7]
+    with table.transaction() as late:
+        compaction = Compaction("p = 1", Packing(1 << 20))
+        outcomes = []
+
+        def begin() -> Transaction:
+            builder.commit(*delete(other, 0, 6))
+            return late
+
+        def refresh() -> None:
+            outcomes.append(table.refresh())
+
+        # Deletes of another partition do not matter.
+        done = compact_table(begin, refresh, compaction)
+    assert (len(done.commits), outcomes) == (1, [])
+    table.refresh()
+    after = table.scan(columns=columns).to_arrow().sort_by("id")
+    assert after["id"].to_pylist() == [1, 3, 4, 5, 7]
+    assert after.filter(pc.less(after["id"], 6)) == before.filter(pc.less(before["id"], 6))
+    # The rest of the deletes is of no use any more.
+    left = table.inspect("delete_files").num_rows
+    assert left == (1 if kind in ("vector", "one file") else 2)
+
+
+@pytest.mark.parametrize("kind", ["position", "one file"])
+def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    first, second = builder.data([{"id": 1}, {"id": 2}]), builder.data([{"id": 3}])
+    builder.commit(first, second)
+    table = open_table(builder.root, "iceberg")
+    late = table.transaction()
+
+    def begin() -> Transaction:
+        more = {"referenced_data_file": first.path} if kind == "one file" else {}
+        builder.commit(builder.position_deletes([(first, 0)], **more))
+        return late
+
+    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
+    assert [type(found) for found in done.conflicts] == [ConcurrentDeleteReadError]
+    # What was written for the commit is deleted.
+    assert all(path.stem.isdigit() for path in (builder.root / "data").iterdir())
+    assert table.compact().removed_files == 2
+    assert table.scan().to_arrow()["id"].to_pylist() == [2, 3]
