@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -46,13 +46,14 @@ class DataPaths:
     properties
         The properties of the table.
     write_id
-        What the files of one write have in common in their names.
+        What the names of files have in common; empty if each has an id of its own. Where several tasks write, whose
+        numbers all begin with 0, it must be empty.
     suffix
         The extension of the names.
     """
 
     properties: Mapping[str, str]
-    write_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    write_id: str = ""
     suffix: str = ".parquet"
 
     def path(self, partition: str, number: int) -> str:
@@ -72,7 +73,7 @@ class DataPaths:
         >>> DataPaths({"write.object-storage.enabled": "true"}, "id").path("", 0)
         '0111/0111/0111/10000001/00000-0-id-00001.parquet'
         """
-        name = f"{number:05d}-0-{self.write_id}-00001{self.suffix}"
+        name = f"{number:05d}-0-{self.write_id or uuid.uuid4()}-00001{self.suffix}"
         if not _is_spread(self.properties):
             return f"{partition}/{name}" if partition else name
         if self.properties.get(_PARTITIONED_PATHS, "true").lower() == "false":

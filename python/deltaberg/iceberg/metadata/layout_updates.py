@@ -128,7 +128,13 @@ class AddSortOrder(Update):
             return read_sort_order(other).fields == fields
 
         part = encode_sort_order(self.sort_order)
-        draft.add_numbered("sort-orders", "order-id", part, same, first=1 if fields else 0)
+        if fields:
+            draft.add_numbered("sort-orders", "order-id", part, same, first=1)
+        else:
+            # The order without fields has this id whatever other orders there are.
+            draft.keep("sort-orders", lambda other: other.get("order-id") != 0)
+            draft.append("sort-orders", {**part, "order-id": 0})
+            draft.added["sort-orders"] = 0
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.single_values import value_of_json
+from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
+from deltaberg.iceberg.partition.sorting import row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -91,10 +93,14 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
     schema, properties = metadata.current_schema.struct, metadata.properties
     spec = metadata.specs[metadata.default_spec_id]
     partition = partition_struct(spec, [schema])
-    modes = metrics_modes(schema, properties)
+    modes = metrics_modes(schema, properties, _sorted_by(metadata))
     location = data_location(metadata.location, properties)
-    # The rows are in no order that the table knows.
-    entries = added_entries(files, location, columns, partition, modes, sort_order_id=0)
+    order = _order(metadata)
+    is_sorted = row_sorter(order, schema) is not None
+    # Files of the order 0 are in no order that the table knows.
+    entries = added_entries(
+        files, location, columns, partition, modes, sort_order_id=order.order_id if is_sorted else 0
+    )
     return AddedFiles(spec, partition, entries)
 
 
@@ -130,7 +136,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         )
     check_types(schema, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
-    modes = metrics_modes(schema, properties)
+    modes = metrics_modes(schema, properties, _sorted_by(metadata))
     return WriteSpec(
         schema,
         partition_rows_by(spec, schema),
@@ -141,7 +147,23 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         stores_partition_columns=True,
         required=True,
         footers=True,
+        sort=row_sorter(_order(metadata), schema),
         place=_Place(PartitionPaths(spec, schema), DataPaths(dict(properties))),
+    )
+
+
+def _order(metadata: TableMetadata) -> SortOrder:
+    return metadata.sort_orders.get(metadata.default_sort_order_id, SortOrder(0))
+
+
+def _sorted_by(metadata: TableMetadata) -> frozenset[int]:
+    """Return the ids of the columns by which files are sorted."""
+    kept = ("identity", "truncate", "year", "month", "day", "hour")
+    return frozenset(
+        number
+        for part in _order(metadata).fields
+        for number in part.source_ids
+        if part.transform.partition("[")[0] in kept
     )
 
 

@@ -47,10 +47,10 @@ class Sizes:
             self.ratio = max(in_file / in_memory, 1e-6)
             self.is_known = True
 
-    def wanted(self, written: float) -> int:
-        """Return the bytes in memory of the next row group of a file that has so many bytes."""
-        goal = min(self.row_group, max(self.target - written, 1))
-        if not self.is_known:
+    def wanted(self, written: float, *, whole: bool = False) -> int:
+        """Return the bytes in memory of the next row group of a file that has so many bytes, or of a whole file."""
+        goal = max(self.target - written, 1) if whole else min(self.row_group, max(self.target - written, 1))
+        if not self.is_known and not whole:
             # A small first row group shows how well the rows compress.
             goal = min(goal, max(self.target // 8, 1))
         return max(min(int(goal / self.ratio), self.most), 1)
@@ -78,6 +78,9 @@ class PartitionWriter:
         The partition values by name.
     new_file
         Makes a new file of the partition.
+    sort
+        Sorts the rows of a file, which then wait in memory until the file is full, as far as memory allows; None if
+        rows stay in their order.
     """
 
     def __init__(
@@ -86,11 +89,13 @@ class PartitionWriter:
         sizes: Sizes,
         values: Mapping[str, pa.Scalar],
         new_file: Callable[[], DataFile],
+        sort: Callable[[pa.Table], pa.Table] | None = None,
     ) -> None:
         self.values = values
         self._pool = pool
         self._sizes = sizes
         self._new_file = new_file
+        self._sort = sort
         self._open: _OpenFile | None = None
         self._waiting: list[pa.RecordBatch] = []
         #: The columns, by their names in files, in which -0.0 has come.
@@ -114,7 +119,7 @@ class PartitionWriter:
         """Add rows."""
         while batch.num_rows:
             size = batch.nbytes
-            room = self._sizes.wanted(self._size()) - self.held
+            room = self._wanted() - self.held
             if size <= room or batch.num_rows == 1:
                 self._waiting.append(batch)
                 self.held += size
@@ -125,7 +130,7 @@ class PartitionWriter:
                 self._waiting.append(part)
                 self.held += part.nbytes
             batch = batch.slice(taken)
-            if self.held >= self._sizes.wanted(self._size()) or batch.num_rows:
+            if self.held >= self._wanted() or batch.num_rows:
                 self.flush()
 
     def flush(self) -> None:
@@ -134,6 +139,20 @@ class PartitionWriter:
             return
         held = self.held
         rows = pa.Table.from_batches(self.take_waiting())
+        if self._sort is None:
+            self._write(rows, held)
+            return
+        # The whole file is here, since rows that come later may belong before these.
+        rows = self._sort(rows).combine_chunks()
+        groups = max(-(-held // self._sizes.wanted(0)), 1)
+        size = max(-(-rows.num_rows // groups), 1)
+        for start in range(0, rows.num_rows, size):
+            self._write(rows.slice(start, size), held // groups)
+        if self._open is not None:
+            self._finish(self._open)
+
+    def _write(self, rows: pa.Table, held: int) -> None:
+        """Put rows, which have so many bytes, into a row group, and finish the file if that makes it full."""
         if self._open is None:
             self._open = _OpenFile(self._new_file())
         current = self._settled_for(rows, self._open)
@@ -146,7 +165,7 @@ class PartitionWriter:
         if not self._sizes.is_known:
             future.result()
         self._settle(current)
-        if current.size >= _FULL * self._sizes.target:
+        if current.size >= _FULL * self._sizes.target and self._sort is None:
             self._finish(current)
 
     def _settled_for(self, rows: pa.Table, current: _OpenFile) -> _OpenFile:
@@ -165,6 +184,10 @@ class PartitionWriter:
         self.flush()
         if self._open is not None:
             self._finish(self._open)
+
+    def _wanted(self) -> int:
+        """Return the bytes in memory that are written at once: a row group, or a file whose rows are sorted."""
+        return self._sizes.wanted(self._size(), whole=self._sort is not None)
 
     def _size(self) -> float:
         return 0 if self._open is None else self._settle(self._open)

@@ -64,6 +64,9 @@ class WriteSpec:
         Whether fields that are not nullable are required in the files.
     footers
         Whether the rows that describe files also hold what footers tell.
+    sort
+        Sorts the rows of a file; None leaves rows in the order in which they come. It must be picklable for writes on
+        Spark.
     place
         Makes the path of a file, relative to the table, from its partition values and its number in the write. None for
         what the next four members say. It must be picklable for writes on Spark.
@@ -97,6 +100,7 @@ class WriteSpec:
     partition_columns_last: bool = False
     required: bool = False
     footers: bool = False
+    sort: Callable[[pa.Table], pa.Table] | None = None
     place: Callable[[Sequence[pa.Scalar], int], str] | None = None
     directory: str = ""
     prefix: str = "part"

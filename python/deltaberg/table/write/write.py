@@ -281,7 +281,7 @@ class _Write:
             largest.flush()
 
     def _writer(self, values: Mapping[str, pa.Scalar]) -> PartitionWriter:
-        return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values))
+        return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values), self._spec.sort)
 
     def _new_file(self, values: Mapping[str, pa.Scalar]) -> DataFile:
         named = [(part.field.physical_name, values[part.field.name]) for part in self._spec.partition]
