@@ -6,9 +6,11 @@ import json
 import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from tests.support.command_line import call
+from deltaberg import create_table
+from tests.support.command_line import call, json_lines, printed
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
 pytestmark = pytest.mark.one_backend
@@ -103,3 +105,71 @@ def test_uuids_are_written_in_groups(tmp_path: Path) -> None:
     assert file["partition"] == {"part": text}
     assert file["lower_bounds"] == {"u": text, "st.u": text}
     assert text in call("head", str(builder.root)).stdout
+
+
+def test_tables_are_created_and_written(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    columns = ["--column", "id bigint not null", "--column", "kind string", "--table-format", "iceberg"]
+    (made,) = json_lines(
+        "create",
+        root,
+        *columns,
+        "--partition-by",
+        "truncate(1, kind)",
+        "--sort-by",
+        "id desc",
+        "-p",
+        "format-version=3",
+    )
+    assert made == {"location": str(root), "format_version": 3}
+    rows, more = tmp_path / "rows.csv", tmp_path / "more.jsonl"
+    rows.write_text("id,kind\n1,ab\n2,b\n")
+    more.write_text('{"id": 3, "kind": "a", "n": 7}\n')
+    (done,) = json_lines("append", root, rows)
+    assert (done["operation"], done["added_rows"], done["added_files"]) == ("append", 2, 2)
+    assert done["snapshot_id"] == json.loads(printed("inspect", root, "--json"))["snapshot_id"]
+    printed("overwrite", root, more, "--format", "json", "--dynamic", "--merge-schema")
+    assert _ids(root) == [2, 3]
+    printed("alter", root, "create-branch", "audit")
+    printed("append", root, rows, "--branch", "audit")
+    assert _ids(root) == [2, 3]
+    assert _ids(root, "--ref", "audit") == [1, 2, 2, 3]
+    assert "removed" in printed("delete", root, "kind = 'b'")
+    assert _ids(root) == [3]
+    printed("append", root, rows)
+    printed("append", root, rows)
+    (compacted,) = json_lines("compact", root)
+    assert (compacted["commits"], compacted["conflicts"], compacted["added_files"]) == (1, 0, 2)
+    (plan,) = json_lines("alter", root, "add", "note", "string", "--dry-run")
+    assert (plan["format_version"], plan["columns"][-1], plan["refs"]) == (3, "note string", ["audit", "main"])
+    for change in (["partition-by"], ["sort-by", "id"], ["identify-by", "id"], ["create-tag", "v"], ["drop-tag", "v"]):
+        printed("alter", root, *change)
+    printed("alter", root, "drop-branch", "audit")
+    assert _ids(root) == [1, 1, 2, 2, 3]
+    operations = [json.loads(line)["operation"] for line in printed("history", root, "--json").splitlines()]
+    assert operations == ["replace", "append", "append", "delete", "append", "overwrite", "append"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["append", "{root}", "{root}/x.csv", "--txn", "a=1"], "--txn applies to Delta tables only"),
+        (["delete", "{root}", "id = 1", "--dry-run"], "--dry-run applies to Delta tables only"),
+        (["alter", "{root}", "cluster-by", "id"], "cluster-by applies to Delta tables only"),
+        (["alter", "{delta}", "create-tag", "v"], "create-tag applies to Iceberg tables only"),
+        (["delete", "{delta}", "id = 1", "--branch", "b"], "--branch applies to Iceberg tables only"),
+        (["compact", "{root}", "-m", "x"], "--message applies to Delta tables only"),
+    ],
+)
+def test_options_of_the_other_format_are_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    places = {"root": tmp_path / "i", "delta": tmp_path / "d"}
+    create_table(places["root"], {"id": pa.int64()}, format="iceberg")
+    create_table(places["delta"], {"id": pa.int64()})
+    (places["root"] / "x.csv").write_text("id\n1\n")
+    ended = call(*(text.format(**places) for text in arguments))
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert message in ended.stderr
+
+
+def _ids(root: Path, *options: str) -> list[int]:
+    return sorted(row["id"] for row in json_lines("head", root, *options))

@@ -70,7 +70,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, prog_name="deltaberg")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Inspect Delta Lake and Apache Iceberg tables, and write Delta tables.
+    """Inspect and write Delta Lake and Apache Iceberg tables.
 
     TABLE is a directory or the URL of one, such as s3://bucket/orders.
     """

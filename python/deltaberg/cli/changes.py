@@ -11,22 +11,22 @@ from deltaberg.cli.column_types import column_type
 from deltaberg.cli.options import write_command
 from deltaberg.cli.output import print_facts, print_json, progress
 from deltaberg.cli.results import print_plan, print_result
+from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable
-    from deltaberg.delta.operations.alter import Alteration
 
 __all__ = ["alter", "checkpoint", "compact"]
 
-_Change = Callable[["Alteration", tuple[str, ...], dict[str, Any]], object]
+_Change = Callable[[Any, tuple[str, ...], dict[str, Any]], object]
 
 
-def _properties(_context: Alteration, words: tuple[str, ...], _options: dict[str, Any]) -> object:
+def _properties(to: Any, words: tuple[str, ...], _options: dict[str, Any]) -> object:
     given = [word.partition("=") for word in words]
     wrong = [name for name, equals, _ in given if not equals or not name]
     if wrong:
         raise click.UsageError("a property is not of the form KEY=VALUE")
-    return _context.set({name: value for name, _, value in given})
+    return to.set({name: value for name, _, value in given})
 
 
 #: Each change: the words behind it, how many there are (None for any number), its options, and what it does.
@@ -49,7 +49,22 @@ _CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], _Change]] = {
     "cluster-by": ("NAME...", None, (), lambda to, words, _: to.cluster_by(*words)),
     "name": ("TEXT", 1, (), lambda to, words, _: to.describe(name=words[0])),
     "describe": ("TEXT", 1, (), lambda to, words, _: to.describe(description=words[0])),
+    "partition-by": ("NAME...", None, (), lambda to, words, _: to.partition_by(*words)),
+    "sort-by": ("NAME...", None, (), lambda to, words, _: to.sort_by(*words)),
+    "identify-by": ("NAME...", None, (), lambda to, words, _: to.identify_by(*words)),
+    "create-branch": ("NAME", 1, (), lambda to, words, _: to.create_branch(words[0])),
+    "create-tag": ("NAME", 1, (), lambda to, words, _: to.create_tag(words[0])),
+    "drop-branch": ("NAME", 1, (), lambda to, words, _: to.drop_branch(words[0])),
+    "drop-tag": ("NAME", 1, (), lambda to, words, _: to.drop_tag(words[0])),
+    "fast-forward": ("NAME TO", 2, (), lambda to, words, _: to.fast_forward(*words)),
 }
+_OF_DELTA = ("drop-feature", "cluster-by", "name", "describe")
+_OF_ICEBERG = (
+    *("partition-by", "sort-by", "identify-by"),
+    *("create-branch", "create-tag", "drop-branch", "drop-tag", "fast-forward"),
+)
+#: Changes that mean something without words behind them.
+_WITHOUT_WORDS = ("cluster-by", "partition-by", "sort-by", "identify-by")
 
 
 def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
@@ -66,7 +81,7 @@ def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
 @click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
 @click.option("--first", is_flag=True, help="With add and move: put it before all others.")
 @click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
-@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
+@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit (Delta).")
 def alter(
     table: str,
     storage_option: dict[str, str],
@@ -77,38 +92,68 @@ def alter(
     message: str | None,
     **options: Any,
 ) -> None:
-    """Change columns and properties of a Delta table, as far as no rows are written anew.
+    """Change columns and properties of a table, as far as no rows are written anew.
 
     \b
     add NAME TYPE         rename NAME NEW_NAME   drop NAME
     move NAME             comment NAME TEXT      drop-not-null NAME
     widen NAME TYPE       set KEY=VALUE...       unset KEY...
+
+    \b
+    Delta:
     cluster-by NAME...    drop-feature NAME      name TEXT
     describe TEXT
+
+    \b
+    Iceberg:
+    partition-by NAME...  sort-by NAME...        identify-by NAME...
+    create-branch NAME    create-tag NAME        drop-branch NAME
+    drop-tag NAME         fast-forward NAME TO
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
     form, count, allowed, apply = _CHANGES[change]
-    if len(words) != count and (count is not None or not (words or change == "cluster-by")):
+    if len(words) != count and (count is not None or not (words or change in _WITHOUT_WORDS)):
         raise click.UsageError(f"{change} is followed by {form}")
     given = {name: value for name, value in options.items() if value}
     misplaced = sorted(given.keys() - set(allowed))
     if misplaced:
         raise click.UsageError(f"--{misplaced[0]} has no meaning with {change}")
-    opened = _open(table, storage_option)
-    alteration = opened.alter()
+    opened = open_to_write(table, storage_option)
+    check_options(
+        opened,
+        {change: change in _OF_DELTA, "--message": message},
+        {change: change in _OF_ICEBERG},
+    )
+    alteration: Any = opened.alter()
     apply(alteration, words, given)
     if dry_run:
-        after = alteration.snapshot
-        facts = {
-            "version": opened.version,
-            "columns": [f"{field.name} {field.type}" for field in after.schema],
-            "properties": dict(sorted(after.metadata.configuration.items())),
-            "protocol": [after.protocol.min_reader_version, after.protocol.min_writer_version],
-        }
+        facts = _iceberg_outcome(alteration) if is_iceberg(opened) else _delta_outcome(opened, alteration)
         print_plan(opened.location, facts, as_json)
         return
     with progress(f"altering {opened.location}"):
-        result = alteration.commit(user_metadata=message)
+        result = alteration.commit() if message is None else alteration.commit(user_metadata=message)
     print_result(opened.location, result, as_json)
+
+
+def _delta_outcome(table: Any, alteration: Any) -> dict[str, Any]:
+    """Return what a Delta table would be after changes."""
+    after = alteration.snapshot
+    return {
+        "version": table.version,
+        "columns": [f"{field.name} {field.type}" for field in after.schema],
+        "properties": dict(sorted(after.metadata.configuration.items())),
+        "protocol": [after.protocol.min_reader_version, after.protocol.min_writer_version],
+    }
+
+
+def _iceberg_outcome(alteration: Any) -> dict[str, Any]:
+    """Return what an Iceberg table would be after changes."""
+    after = alteration.metadata
+    return {
+        "format_version": after.format_version,
+        "columns": [f"{field.name} {field.type}" for field in after.current_schema.struct],
+        "properties": dict(sorted(after.properties.items())),
+        "refs": sorted(after.all_refs),
+    }
 
 
 @write_command
@@ -128,7 +173,7 @@ def checkpoint(table: str, storage_option: dict[str, str], as_json: bool) -> Non
 @write_command
 @click.option("--where", "-w", metavar="SQL", help="Only files in which rows can match this condition.")
 @click.option("--target-size", type=click.IntRange(min=1), metavar="BYTES", help="Bytes of a new file, approximately.")
-@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commits.")
+@click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commits (Delta).")
 def compact(
     table: str,
     storage_option: dict[str, str],
@@ -137,12 +182,15 @@ def compact(
     target_size: int | None,
     message: str | None,
 ) -> None:
-    """Put small files of a Delta table together, and drop deleted rows from files."""
-    opened = _open(table, storage_option)
+    """Put small files of a table together, and drop deleted rows from files."""
+    opened = open_to_write(table, storage_option)
+    check_options(opened, {"--message": message}, {})
+    number = "snapshot_id" if is_iceberg(opened) else "version"
+    options: dict[str, Any] = {} if message is None else {"user_metadata": message}
     with progress(f"compacting {opened.location}"):
-        result = opened.compact(where, target_size=target_size, user_metadata=message)
+        result = opened.compact(where, target_size=target_size, **options)
     facts = {
-        "version": opened.version,
+        number: getattr(opened, number),
         "commits": len(result.commits),
         "conflicts": len(result.conflicts),
         "added_files": result.added_files,

@@ -13,10 +13,10 @@ from deltaberg.cli.options import pairs, write_command
 from deltaberg.cli.output import print_facts, print_json, progress, row_progress
 from deltaberg.cli.results import print_plan, print_result
 from deltaberg.cli.row_files import FORMATS, open_row_files
+from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable
-    from deltaberg.delta.table_transaction import TableTransaction
+    from deltaberg import DeltaTable, IcebergTable
 
 __all__ = [
     "append",
@@ -31,7 +31,8 @@ __all__ = [
     "update",
 ]
 
-_MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit.")
+_MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit (Delta).")
+_BRANCH = click.option("--branch", metavar="NAME", help="Write to this branch (Iceberg).")
 _FORMAT = click.option(
     "--format", type=click.Choice(FORMATS), help="The format of the files; by default their names tell it."
 )
@@ -59,12 +60,16 @@ def open_delta(location: str, storage_option: dict[str, str]) -> DeltaTable:
 @click.option("--like", metavar="FILE", help="Take the columns of this file; its rows are not written.")
 @_FORMAT
 @click.option("--partition-by", multiple=True, metavar="NAME", help="A partition column; may be repeated.")
-@click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by; may be repeated.")
+@click.option("--cluster-by", multiple=True, metavar="NAME", help="A column to cluster by (Delta); may be repeated.")
 @click.option(
     "--property", "-p", "properties", multiple=True, callback=pairs, metavar="KEY=VALUE", help="A table property."
 )
-@click.option("--name", metavar="TEXT", help="The name of the table in its metadata.")
+@click.option("--name", metavar="TEXT", help="The name of the table in its metadata (Delta).")
 @click.option("--description", metavar="TEXT", help="The description of the table in its metadata.")
+@click.option(
+    "--table-format", type=click.Choice(("delta", "iceberg")), default="delta", show_default=True, help="The format."
+)
+@click.option("--sort-by", multiple=True, metavar="NAME", help="A column to sort by (Iceberg); may be repeated.")
 @click.option(
     "--if-exists",
     type=click.Choice(("error", "ignore", "replace")),
@@ -80,21 +85,25 @@ def create(
     like: str | None,
     format: str | None,
     if_exists: Any,
+    table_format: Any,
     **options: Any,
 ) -> None:
-    """Create a Delta table without rows."""
+    """Create a table without rows."""
     if bool(columns) == (like is not None):
         raise click.UsageError("pass either --column or --like")
     schema = columns_of(columns) if like is None else open_row_files([like], format).reader.schema
-    options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by")}
+    options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by", "sort_by")}
     with progress(f"creating {table}"):
         from deltaberg.api import create_table
 
-        made = create_table(table, schema, if_exists=if_exists, storage_options=storage_option, **options)
+        options |= {"format": table_format, "if_exists": if_exists, "storage_options": storage_option}
+        made: DeltaTable | IcebergTable = create_table(table, schema, **options)
+    number = "format_version" if is_iceberg(made) else "version"
+    facts = {"location": made.location, number: getattr(made, number)}
     if as_json:
-        print_json({"location": made.location, "version": made.version})
+        print_json(facts)
     else:
-        print_facts([("table", made.location), ("version", made.version)])
+        print_facts([("table", made.location), (number.replace("_", " "), facts[number])])
 
 
 def row_command(function: Callable[..., None]) -> click.Command:
@@ -106,7 +115,9 @@ def row_command(function: Callable[..., None]) -> click.Command:
             click.option("--merge-schema", is_flag=True, help="Add columns that the table lacks."),
             click.option("--timezone", metavar="ZONE", help="The zone of timestamps without one."),
             click.option(
-                "--txn", metavar="APP=VERSION", help="The progress of an application; nothing is written twice for it."
+                "--txn",
+                metavar="APP=VERSION",
+                help="The progress of an application (Delta); nothing is written twice for it.",
             ),
             _MESSAGE,
         )
@@ -117,15 +128,20 @@ def row_command(function: Callable[..., None]) -> click.Command:
 
 @contextmanager
 def _transaction(
-    table: DeltaTable, doing: str, total: int | None, txn: str | None, message: str | None
-) -> Iterator[TableTransaction]:
+    table: DeltaTable | IcebergTable,
+    doing: str,
+    total: int | None,
+    txn: str | None,
+    message: str | None,
+    branch: str | None,
+) -> Iterator[Any]:
+    check_options(table, {"--txn": txn, "--message": message}, {"--branch": branch})
+    options: dict[str, Any] = {"branch": branch}
+    if not is_iceberg(table):
+        options = {"txn": None if txn is None else progress_of(txn), "user_metadata": message}
     with (
         row_progress(f"{doing} {table.location}", total) as tell,
-        table.transaction(
-            txn=None if txn is None else progress_of(txn),
-            user_metadata=message,
-            progress=lambda done: tell(done.rows, done.files),
-        ) as transaction,
+        table.transaction(**options, progress=lambda done: tell(done.rows, done.files)) as transaction,
     ):
         yield transaction
 
@@ -139,6 +155,7 @@ def progress_of(text: str) -> tuple[str, int]:
 
 
 @row_command
+@_BRANCH
 def append(  # noqa: PLR0913
     *,
     table: str,
@@ -150,21 +167,25 @@ def append(  # noqa: PLR0913
     timezone: str | None,
     txn: str | None,
     message: str | None,
+    branch: str | None,
 ) -> None:
-    """Append the rows of files to a Delta table, as one commit."""
-    opened = open_delta(table, storage_option)
+    """Append the rows of files to a table, as one commit."""
+    opened = open_to_write(table, storage_option)
     rows = open_row_files(files, format, opened.arrow_schema)
-    with _transaction(opened, "appending to", rows.rows, txn, message) as transaction:
+    with _transaction(opened, "appending to", rows.rows, txn, message, branch) as transaction:
         transaction.append(rows.reader, schema_mode="merge" if merge_schema else None, timezone=timezone)
         result = transaction.commit()
     print_result(opened.location, result, as_json)
 
 
 @row_command
+@_BRANCH
 @click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
-@click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")
+@click.option(
+    "--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column (Delta)."
+)
 def overwrite(  # noqa: PLR0913
     *,
     table: str,
@@ -176,26 +197,22 @@ def overwrite(  # noqa: PLR0913
     timezone: str | None,
     txn: str | None,
     message: str | None,
+    branch: str | None,
     where: str | None,
     dynamic: bool,
     replace_schema: bool,
     partition_by: tuple[str, ...],
 ) -> None:
-    """Replace rows of a Delta table by those of files, as one commit."""
+    """Replace rows of a table by those of files, as one commit."""
     if merge_schema and replace_schema:
         raise click.UsageError("--merge-schema and --replace-schema exclude each other")
-    opened = open_delta(table, storage_option)
+    opened = open_to_write(table, storage_option)
     rows = open_row_files(files, format, None if replace_schema else opened.arrow_schema)
-    with _transaction(opened, "overwriting", rows.rows, txn, message) as transaction:
+    check_options(opened, {"--partition-by": partition_by}, {})
+    options: dict[str, Any] = {} if is_iceberg(opened) else {"partition_by": list(partition_by) or None}
+    with _transaction(opened, "overwriting", rows.rows, txn, message, branch) as transaction:
         mode = "merge" if merge_schema else "overwrite" if replace_schema else None
-        transaction.overwrite(
-            rows.reader,
-            where=where,
-            dynamic=dynamic,
-            schema_mode=mode,
-            partition_by=list(partition_by) or None,
-            timezone=timezone,
-        )
+        transaction.overwrite(rows.reader, where=where, dynamic=dynamic, schema_mode=mode, timezone=timezone, **options)
         result = transaction.commit()
     print_result(opened.location, result, as_json)
 
@@ -220,8 +237,9 @@ def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
 @write_command
 @click.argument("where", metavar="SQL")
 @strategy_option
-@click.option("--dry-run", is_flag=True, help="Count the rows that match, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the rows that match (Delta), and change nothing.")
 @_MESSAGE
+@_BRANCH
 def delete(
     table: str,
     storage_option: dict[str, str],
@@ -230,10 +248,17 @@ def delete(
     strategy: str | None,
     dry_run: bool,
     message: str | None,
+    branch: str | None,
 ) -> None:
-    """Delete the rows of a Delta table for which a condition is true."""
-    opened = open_delta(table, storage_option)
+    """Delete the rows of a table for which a condition is true; of an Iceberg table, whole files."""
+    opened = open_to_write(table, storage_option)
+    check_options(opened, {"--strategy": strategy, "--dry-run": dry_run, "--message": message}, {"--branch": branch})
+    from deltaberg import DeltaTable
+
     with progress(f"deleting from {opened.location}"):
+        if not isinstance(opened, DeltaTable):
+            print_result(opened.location, opened.delete(where, branch=branch), as_json)
+            return
         if dry_run:
             print_plan(opened.location, _matching(opened, where), as_json)
             return

@@ -352,14 +352,12 @@ class Alteration:
             There is such a branch or tag, or no such snapshot.
         """
         ages = (min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
-        return self._reference(
-            "create branch", lambda: new_reference(self._metadata, name, "branch", snapshot_id, ages)
-        )
+        return self._reference("create branch", lambda: new_reference(self.metadata, name, "branch", snapshot_id, ages))
 
     def create_tag(self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None) -> Alteration:
         """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""
         ages = (None, None, max_ref_age_ms)
-        return self._reference("create tag", lambda: new_reference(self._metadata, name, "tag", snapshot_id, ages))
+        return self._reference("create tag", lambda: new_reference(self.metadata, name, "tag", snapshot_id, ages))
 
     def fast_forward(self, name: str, to: str) -> Alteration:
         """Move a branch forward to the snapshot of another branch, which was made from it.
@@ -371,18 +369,19 @@ class Alteration:
         CommitConflictError
             The branch has snapshots that the other one does not have.
         """
-        return self._reference("fast forward", lambda: moved_branch(self._metadata, name, to))
+        return self._reference("fast forward", lambda: moved_branch(self.metadata, name, to))
 
     def drop_branch(self, name: str) -> Alteration:
         """Drop a branch. Its snapshots stay until they expire."""
-        return self._reference("drop branch", lambda: dropped_reference(self._metadata, name, "branch"))
+        return self._reference("drop branch", lambda: dropped_reference(self.metadata, name, "branch"))
 
     def drop_tag(self, name: str) -> Alteration:
         """Drop a tag. Its snapshot stays until it expires."""
-        return self._reference("drop tag", lambda: dropped_reference(self._metadata, name, "tag"))
+        return self._reference("drop tag", lambda: dropped_reference(self.metadata, name, "tag"))
 
     @property
-    def _metadata(self) -> TableMetadata:
+    def metadata(self) -> TableMetadata:
+        """The metadata of the table as the changes leave it."""
         return self._transaction.metadata
 
     def _reference(self, name: str, change: Callable[[], Update]) -> Alteration:

@@ -1,0 +1,44 @@
+"""Opening tables to write to them, and options that only one format has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deltaberg.cli.output import progress
+
+if TYPE_CHECKING:
+    from deltaberg import DeltaTable, IcebergTable
+
+__all__ = ["check_options", "is_iceberg", "open_to_write"]
+
+
+def open_to_write(location: str, storage_option: dict[str, str]) -> DeltaTable | IcebergTable:
+    """Open a table of either format, and show that."""
+    with progress(f"opening {location}"):
+        from deltaberg.api import open_table
+
+        opened: DeltaTable | IcebergTable = open_table(location, storage_options=storage_option)
+        return opened
+
+
+def is_iceberg(table: DeltaTable | IcebergTable) -> bool:
+    """Return whether a table is an Iceberg table."""
+    from deltaberg import IcebergTable
+
+    return isinstance(table, IcebergTable)
+
+
+def check_options(table: DeltaTable | IcebergTable, delta: dict[str, Any], iceberg: dict[str, Any]) -> None:
+    """Refuse options that the format of a table does not have.
+
+    Parameters
+    ----------
+    delta, iceberg
+        The options that only tables of a format have, by their names, with what was passed.
+    """
+    other, name = (delta, "Delta") if is_iceberg(table) else (iceberg, "Iceberg")
+    given = [option for option, value in other.items() if value]
+    if given:
+        raise click.UsageError(f"{given[0]} applies to {name} tables only")
