@@ -77,13 +77,61 @@ def test_partition_values(tmp_path: Path, peer: Any, kind: pa.DataType, request:
     rows = partitioned_rows(kind)
     name = request.node.callspec.params["peer"]
     if name == "polars" and pa.types.is_string(kind):
-        # It takes the text for a null.
+        # Of directories that show some values, and not this one, it reads nothing.
         rows = rows.filter(pc.not_equal(pc.fill_null(rows["p"], ""), "__HIVE_DEFAULT_PARTITION__"))
     if name == "deltalake" and pa.types.is_decimal(kind):
         # It reads the text of -0.01 as 0.-1.
         rows = rows.filter(pc.greater(pc.fill_null(rows["p"], 0), -0.005))
     create_table(tmp_path / "t", rows.schema, partition_by="p").append(rows)
     _compare(peer, tmp_path / "t", rows)
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [pytest.param("delta-spark", marks=[*_JUDGED, pytest.mark.judges]), "deltalake", "polars"],
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    ("name", "values", "properties"),
+    few(
+        {
+            "longest": ["p", ["日" * 84, "/" * 84, None, "short"], {}],
+            "long": ["p", ["日" * 85, "/" * 90], {}],
+            "underscore": ["_p", ["a", None], {}],
+            "dot": [".p", ["a", None], {}],
+            "percent": ["p%x", ["a", None], {}],
+            "binary": ["p", [b"ab", b"\0/=%", None], {}],
+            "null": ["p", ["__HIVE_DEFAULT_PARTITION__"], {}],
+            "prefixes": ["p", ["a", "日" * 90, None], {"delta.randomizeFilePrefixes": "true"}],
+        },
+        "longest",
+        "long",
+        "underscore",
+        "percent",
+        "binary",
+        "prefixes",
+    ),
+)
+def test_partitions_that_directories_cannot_show(
+    tmp_path: Path, peer: Any, name: str, values: list[Any], properties: dict[str, str]
+) -> None:
+    """Polars takes partition values from directories if there are any, and else from the files."""
+    rows = pa.table({"id": list(range(len(values))), name: values, "q": [1] * len(values)})
+    table = create_table(tmp_path / "t", rows.schema, partition_by=[name, "q"], properties=properties)
+    table.append(rows)
+    _compare(peer, tmp_path / "t", rows)
+
+
+def test_partitions_that_only_some_directories_can_show(tmp_path: Path) -> None:
+    rows = pa.table({"id": [0, 1], "p": ["日" * 85, "short"]})
+    write_table(tmp_path / "t", rows, partition_by="p")
+    table = DeltaTable(tmp_path / "t")
+    same(deltalake.DeltaTable(tmp_path / "t").to_pyarrow_table(), rows)
+    with pytest.raises(pl.exceptions.PolarsError):
+        pl.read_delta(str(tmp_path / "t"))
+    table.alter().set({"delta.randomizeFilePrefixes": "true"}).commit()
+    table.overwrite(table.scan())
+    same(pl.read_delta(str(tmp_path / "t")).to_arrow().cast(rows.schema), rows)
 
 
 @pytest.mark.parametrize("peer", judged, indirect=True)

@@ -113,11 +113,11 @@ def test_directories_mean_nothing(tmp_path: Path) -> None:
 def test_a_thousand_files_have_a_thousand_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, root = open_store(parse_location(str(tmp_path))), str(tmp_path)
     spec = WriteSpec(Struct((Field("id", Primitive("long")),)))
-    names = {places.file_path(spec, (), 0) for _ in range(1000)}
+    names = {places.file_place(spec, (), 0).path for _ in range(1000)}
     assert len(names) == 1000
     (path,) = write_files(ids(1), spec, store, root).column("path").to_pylist()
     before = (tmp_path / path).read_bytes()
-    monkeypatch.setattr(write, "file_path", lambda *_: path)
+    monkeypatch.setattr(write, "file_place", lambda *_: places.FilePlace(path, True))
     with pytest.raises(StorageError):
         write_files(ids(2), spec, store, root)
     assert (tmp_path / path).read_bytes() == before

@@ -5,71 +5,98 @@ from __future__ import annotations
 import secrets
 import string
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.files.write import CODECS
+from deltaberg.schema import Field
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["file_path", "partition_directory"]
+__all__ = ["FilePlace", "file_place", "partition_directory"]
 
 #: What Hive shows for null, and for the empty text.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _LETTERS = string.ascii_letters + string.digits
 #: Characters that Hive escapes in the names of directories.
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(number) for number in range(32)}
-#: Bytes of a name at most: file systems allow 255.
-_LONGEST = 200
+#: Bytes of a name at most in file systems, and of the directories of a file, since keys of object stores have 1,024.
+_LONGEST, _LONGEST_TOGETHER = 255, 700
 
 
-def file_path(spec: WriteSpec, values: Iterable[tuple[str, pa.Scalar]], number: int) -> str:
-    """Return a path for a new data file, relative to the table. It has a GUID, so that no file has the same.
+class FilePlace(NamedTuple):
+    """Where a new data file is.
+
+    Parameters
+    ----------
+    path
+        The path, relative to the table.
+    shows_values
+        Whether its directories show all of its partition values, or it has none to show.
+    """
+
+    path: str
+    shows_values: bool
+
+
+def file_place(spec: WriteSpec, values: Sequence[tuple[Field, pa.Scalar]], number: int) -> FilePlace:
+    """Return the place of a new data file. Its name has a GUID, so that no file has the same.
+
+    Polars takes partition values from directories, not from the log. So directories show all values of a file, or none;
+    then the file itself must hold them.
 
     Parameters
     ----------
     spec
         What the table asks for.
     values
-        Physical names of the partition fields, with the values of the file.
+        The partition fields, with the values of the file.
     number
         The number of the file in its write.
     """
     if spec.place is not None:
-        return spec.place([value for _, value in values], number)
+        return FilePlace(spec.place([value for _, value in values], number), True)
     parts = [spec.directory] if spec.directory else []
+    shown = None if spec.random_prefix else _directories(values)
     if spec.random_prefix:
         parts.append("".join(secrets.choice(_LETTERS) for _ in range(spec.random_prefix)))
-    elif spec.partition_directories:
-        parts.extend(partition_directory(name, value) for name, value in values)
-    return "/".join([*(part for part in parts if part), _name(spec, number)])
+    return FilePlace("/".join([*parts, *(shown or ()), _name(spec, number)]), not values or shown is not None)
 
 
 def _name(spec: WriteSpec, number: int) -> str:
     return f"{spec.prefix}-{number:05d}-{uuid.uuid4()}.c000{CODECS[spec.parquet.main_codec]}.parquet"
 
 
-def partition_directory(name: str, value: pa.Scalar) -> str:
+def _directories(values: Sequence[tuple[Field, pa.Scalar]]) -> list[str] | None:
+    """Return the names of the directories that show partition values; None if they cannot show all of them."""
+    found = [partition_directory(field.physical_name, value) for field, value in values]
+    names = [name for name in found if name is not None]
+    together = sum(len(name.encode()) + 1 for name in names)
+    return names if len(names) == len(found) and together <= _LONGEST_TOGETHER else None
+
+
+def partition_directory(name: str, value: pa.Scalar) -> str | None:
     """Return the name of a directory that shows a partition value, as Hive does.
 
-    Readers never take a value from it. So a long value is cut, and a field whose directory readers would take for a
-    hidden one gets none: the empty text.
+    There is none for a value that readers would not take from it as it is: if it is too long, bytes, or the text that
+    stands for null, or if the name of the field has to be escaped or would make the directory a hidden one.
 
     Examples
     --------
     >>> partition_directory("day", pa.scalar("a/b"))
     'day=a%2Fb'
-    >>> partition_directory("_hidden", pa.scalar(1))
-    ''
+    >>> partition_directory("_hidden", pa.scalar(1)) is None
+    True
     """
-    shown = f"{_escaped(name)}={_escaped(_text(value)) or _NULL}"
-    if shown.startswith(("_", ".")):
-        return ""
-    if len(shown.encode()) > _LONGEST:
-        shown = shown.encode()[:_LONGEST].decode(errors="ignore").rstrip("% .")
-    return shown
+    kind = value.type
+    if name.startswith(("_", ".")) or _escaped(name) != name or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
+        return None
+    text = _text(value)
+    shown = f"{name}={_escaped(text) or _NULL}"
+    return None if text == _NULL or len(shown.encode()) > _LONGEST else shown
 
 
 def _text(value: pa.Scalar) -> str:
@@ -78,8 +105,6 @@ def _text(value: pa.Scalar) -> str:
     kind = value.type
     if pt.is_string(kind):
         return str(value.as_py())
-    if pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
-        return str(value.as_py().hex())
     if pt.is_decimal(kind):
         return format(value.as_py(), "f")
     if pt.is_timestamp(kind):

@@ -57,7 +57,8 @@ class WriteSpec:
     cut
         How bounds of texts and bytes are shortened; None keeps them whole.
     stores_partition_columns
-        Whether files hold the columns that partition values are taken from unchanged.
+        Whether files hold the columns that partition values are taken from unchanged. Files whose directories cannot
+        show the values always do.
     partition_columns_last
         Whether these come after the other columns in files.
     required
@@ -69,16 +70,14 @@ class WriteSpec:
         Spark.
     place
         Makes the path of a file, relative to the table, from its partition values and its number in the write. None for
-        what the next four members say. It must be picklable for writes on Spark.
+        what the next three members say. It must be picklable for writes on Spark.
     directory
         The directory of the files, relative to the table; empty for the table itself.
     prefix
         What the names of files begin with.
-    partition_directories
-        Whether files of a partition are in a directory that shows its values.
     random_prefix
-        How many random characters name the directory of a file, so that the requests of a store are spread; 0 for no
-        such directory.
+        How many random characters name the directory of a file, so that the requests of a store are spread; 0 for
+        directories that show partition values.
     open_files
         How many files are open at a time at most.
     memory
@@ -104,7 +103,6 @@ class WriteSpec:
     place: Callable[[Sequence[pa.Scalar], int], str] | None = None
     directory: str = ""
     prefix: str = "part"
-    partition_directories: bool = True
     random_prefix: int = 0
     open_files: int = 32
     memory: int = 512 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from deltaberg.storage import Storage
 from deltaberg.table.read.options import processors
 from deltaberg.table.write.encoding import EncodingPool
 from deltaberg.table.write.partition import PartitionRows, split_by_partition
-from deltaberg.table.write.places import file_path
+from deltaberg.table.write.places import file_place
 from deltaberg.table.write.rolling import PartitionWriter, Sizes
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
@@ -150,7 +151,10 @@ class _Write:
         stored = spec.stored
         plan = StatisticsPlan(spec.schema, frozenset(stored.names), spec.statistics, spec.cut)
         numbered_as = spec.schema if spec.footers else None
-        self._form = FileForm(stored, spec.parquet, plan, required=spec.required, numbered_as=numbered_as)
+        form = partial(FileForm, options=spec.parquet, statistics=plan, required=spec.required, numbered_as=numbered_as)
+        self._form = form(stored)
+        #: The form of files whose directories do not show their partition values.
+        self._whole_form = form(replace(spec, stores_partition_columns=True).stored)
         # Of the rows in memory, a third is gathered, and the rest is being encoded.
         self._gathered = max(spec.memory // 3, 1)
         self._sizes = Sizes(spec.target_size, spec.parquet.row_group_size, self._gathered)
@@ -284,10 +288,10 @@ class _Write:
         return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values), self._spec.sort)
 
     def _new_file(self, values: Mapping[str, pa.Scalar]) -> DataFile:
-        named = [(part.field.physical_name, values[part.field.name]) for part in self._spec.partition]
-        path = file_path(self._spec, named, next(self._numbers))
+        fields = [(part.field, values[part.field.name]) for part in self._spec.partition]
+        path, shows_values = file_place(self._spec, fields, next(self._numbers))
         target = f"{self._root}/{path}" if self._root else path
-        file = DataFile(self._store, target, path, self._form, values)
+        file = DataFile(self._store, target, path, self._form if shows_values else self._whole_form, values)
         self._files.append(file)
         return file
 
