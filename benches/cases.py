@@ -6,7 +6,7 @@ counter. It returns what it found, and all sides of a case must agree on that be
 
 from __future__ import annotations
 
-from benches.change_cases import CHANGE_CASES
+from benches.change_cases import CHANGE_CASES, CHANGED_CASES
 from benches.curve_cases import CURVE_CASES
 from benches.delta_cases import LOG_CASES, SCAN_CASES
 from benches.iceberg_cases import MANIFEST_CASES, ROW_CASES
@@ -23,7 +23,7 @@ SUBJECTS: dict[str, Subject] = {
     "planning": Subject("Logs and planning", {**LOG_CASES, **MANIFEST_CASES}),
     "scans": Subject("Scans on one machine", {**SCAN_CASES, **ROW_CASES}),
     "writing": Subject("Writing on one machine", WRITE_CASES),
-    "written": Subject("Bytes written", WRITTEN_CASES),
+    "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", CHANGE_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),

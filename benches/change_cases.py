@@ -1,7 +1,7 @@
 """The cases of changing rows of Delta tables, compared with deltalake.
 
 The table is made before the clock starts, in the same files for both sides, and read back after it has stopped. Rows to
-merge are in memory.
+merge are in memory. deltalake writes files anew; of ours, one side hides rows by deletion vectors and one writes anew.
 """
 
 from __future__ import annotations
@@ -9,50 +9,83 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from benches import data
 from benches.cache import folder
-from benches.measure import Case, Outcome, Side, contents, peak_of_processes, timed, warm
+from benches.measure import BYTES, Case, Outcome, Side, contents, peak_of_processes, timed, warm
 
-__all__ = ["CHANGE_CASES"]
+__all__ = ["CHANGED_CASES", "CHANGE_CASES"]
 
 _FILES = 8
-_Upsert = Callable[[Path, pa.Table], Callable[[], object]]
+_VECTORS = {"delta.enableDeletionVectors": "true"}
+#: What changes a table at a place: given the rows to merge, it returns the work to be timed.
+_Change = Callable[[Path, pa.Table], Callable[[], object]]
+_Rows = Callable[[int], pa.Table]
 
 
-def _count(scale: float) -> int:
-    """Return the rows of each file of the table: 4,000,000 in all."""
-    return max(int(500_000 * scale), 500)
-
-
-def _table(root: Path, scale: float) -> None:
+def _table(root: Path, count: int, properties: dict[str, str] | None = None) -> None:
+    """Write a table of some rows in each of its files."""
     import deltaberg
 
-    rng, count = np.random.default_rng(1), _count(scale)
-    table = deltaberg.create_table(root, data.SCHEMA)
+    rng = np.random.default_rng(1)
+    table = deltaberg.create_table(root, data.SCHEMA, properties=properties)
     for number in range(_FILES):
         table.append(pa.table(data.columns(rng, number * count, count), schema=data.SCHEMA))
 
 
-def _new_rows(scale: float) -> pa.Table:
-    """Return 1 % of the rows, spread over all files, with other values, and a tenth as many with new ids."""
-    rng, count = np.random.default_rng(2), _FILES * _count(scale)
-    rows = pa.table(data.columns(rng, 0, count // 100), schema=data.SCHEMA)
-    ids = rng.permutation(
-        np.concatenate([np.arange(0, count - count // 1000 * 100, 100), count + np.arange(count // 1000)])
-    )
-    return rows.set_column(0, "id", pa.array(ids[: len(rows)], pa.int64()))
+def _with_ids(ids: np.ndarray[Any, Any]) -> pa.Table:
+    """Return rows with these ids, and with other values than the table has."""
+    rows = pa.table(data.columns(np.random.default_rng(2), 0, len(ids)), schema=data.SCHEMA)
+    return rows.set_column(0, "id", pa.array(ids, pa.int64()))
 
 
-def _ours(root: Path, rows: pa.Table) -> Callable[[], object]:
+def _spread(share: int) -> _Rows:
+    """Return a share of the rows, spread over all files, and a tenth as many with new ids, in random order."""
+
+    def rows(count: int) -> pa.Table:
+        found = max(count // share, 1)
+        known = np.arange(0, count, share)[: found - found // 10]
+        ids = np.concatenate([known, count + np.arange(found // 10)])
+        return _with_ids(np.random.default_rng(2).permutation(ids))
+
+    return rows
+
+
+def _clustered(share: int) -> _Rows:
+    """Return a share of the rows, which are next to each other, and a tenth as many with new ids."""
+
+    def rows(count: int) -> pa.Table:
+        found = max(count // share, 1)
+        known = count // 3 + np.arange(found - found // 10)
+        return _with_ids(np.concatenate([known, count + np.arange(found // 10)]))
+
+    return rows
+
+
+def _no_rows(_count: int) -> pa.Table:
+    return data.SCHEMA.empty_table()
+
+
+def _our_upsert(root: Path, rows: pa.Table) -> Callable[[], object]:
     open_table = warm()
     return lambda: open_table(root).upsert(rows, "id")
 
 
-def _theirs(root: Path, rows: pa.Table) -> Callable[[], object]:
+def _our_merge(root: Path, rows: pa.Table) -> Callable[[], object]:
+    open_table = warm()
+
+    def work() -> object:
+        merge = open_table(root).merge(rows, "target.id = source.id")
+        return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    return work
+
+
+def _their_merge(root: Path, rows: pa.Table) -> Callable[[], object]:
     import deltalake
 
     def work() -> object:
@@ -62,16 +95,63 @@ def _theirs(root: Path, rows: pa.Table) -> Callable[[], object]:
     return work
 
 
-def _upsert(upsert: _Upsert) -> Side:
+def _our_delete(condition: str) -> _Change:
+    def change(root: Path, _: pa.Table) -> Callable[[], object]:
+        open_table = warm()
+        return lambda: open_table(root).delete(condition)
+
+    return change
+
+
+def _their_delete(condition: str) -> _Change:
+    def change(root: Path, _: pa.Table) -> Callable[[], object]:
+        import deltalake
+
+        return lambda: deltalake.DeltaTable(root).delete(condition)
+
+    return change
+
+
+def _our_update(condition: str) -> _Change:
+    def change(root: Path, _: pa.Table) -> Callable[[], object]:
+        open_table = warm()
+        return lambda: open_table(root).update({"w": "w + 1"}, condition)
+
+    return change
+
+
+def _their_update(condition: str) -> _Change:
+    def change(root: Path, _: pa.Table) -> Callable[[], object]:
+        import deltalake
+
+        return lambda: deltalake.DeltaTable(root).update({"w": "w + 1"}, predicate=condition)
+
+    return change
+
+
+def _changed(
+    change: _Change,
+    rows: _Rows = _no_rows,
+    properties: dict[str, str] | None = None,
+    *,
+    per_file: int = 2_000_000,
+    sizes: bool = False,
+) -> Side:
+    """Time a change; with ``sizes``, take the bytes of the files that it wrote in place of seconds."""
+
     def run(scale: float) -> Outcome:
         parent = folder()
         parent.mkdir(parents=True, exist_ok=True)
+        count = max(int(per_file * scale), 500)
         with tempfile.TemporaryDirectory(prefix="deltaberg-bench-", dir=parent) as made:
             root = Path(made) / "t"
-            _table(root, scale)
-            outcome = timed(upsert(root, _new_rows(scale)), lambda _: None)
+            _table(root, count, properties)
+            before = set(root.rglob("*"))
+            outcome = timed(change(root, rows(_FILES * count)), lambda _: None)
             peak = peak_of_processes()
-            return Outcome(outcome.amounts, contents(warm()(root).scan().to_arrow()), peak)
+            written = [path for path in root.rglob("*") if path not in before and path.is_file()]
+            amounts = [float(sum(path.stat().st_size for path in written))] if sizes else outcome.amounts
+            return Outcome(amounts, contents(warm()(root).scan().to_arrow()), peak)
 
     return run
 
@@ -80,10 +160,51 @@ def _nothing(scale: float) -> None:
     """Every side makes its table itself."""
 
 
+def _sides(ours: _Change, theirs: _Change, rows: _Rows = _no_rows, *, sizes: bool = False) -> dict[str, Side]:
+    return {
+        "deltaberg": _changed(ours, rows, _VECTORS, sizes=sizes),
+        "written anew": _changed(ours, rows, sizes=sizes),
+        "deltalake": _changed(theirs, rows, sizes=sizes),
+    }
+
+
+_ONE, _FEW = "id % 100 = 7", "id % 10000 = 7"
+
 CHANGE_CASES: dict[str, Case] = {
+    "delete": Case(
+        "delete 1 % of 16M rows of 6 columns in 8 files", _nothing, _sides(_our_delete(_ONE), _their_delete(_ONE))
+    ),
+    "delete-few": Case("delete 0.01 % of them", _nothing, _sides(_our_delete(_FEW), _their_delete(_FEW))),
+    "update": Case("update 1 % of them", _nothing, _sides(_our_update(_ONE), _their_update(_ONE))),
+    "merge": Case("merge 1 %, spread over all files", _nothing, _sides(_our_merge, _their_merge, _spread(100))),
+    "merge-few": Case(
+        "merge 0.01 %, spread over all files", _nothing, _sides(_our_merge, _their_merge, _spread(10_000))
+    ),
+    "merge-clustered": Case(
+        "merge 1 % that are next to each other", _nothing, _sides(_our_merge, _their_merge, _clustered(100))
+    ),
+    "merge-few-clustered": Case(
+        "merge 0.01 % that are next to each other", _nothing, _sides(_our_merge, _their_merge, _clustered(10_000))
+    ),
+    "upsert-many": Case("upsert 1M rows into 16M", _nothing, _sides(_our_upsert, _their_merge, _spread(16))),
     "upsert": Case(
         "upsert 1 % of 4M rows of 6 columns, spread over 8 files",
         _nothing,
-        {"deltaberg": _upsert(_ours), "deltalake": _upsert(_theirs)},
+        {
+            "deltaberg": _changed(_our_upsert, _spread(100), per_file=500_000),
+            "deltalake": _changed(_their_merge, _spread(100), per_file=500_000),
+        },
+    ),
+}
+
+CHANGED_CASES: dict[str, Case] = {
+    "delete-bytes": Case(
+        "delete 1 % of 16M rows", _nothing, _sides(_our_delete(_ONE), _their_delete(_ONE), sizes=True), BYTES
+    ),
+    "merge-few-bytes": Case(
+        "merge 0.01 % of 16M rows, spread over all files",
+        _nothing,
+        _sides(_our_merge, _their_merge, _spread(10_000), sizes=True),
+        BYTES,
     ),
 }
