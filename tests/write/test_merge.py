@@ -348,3 +348,26 @@ def test_append_only_tables_take_inserts_alone(tmp_path: Path) -> None:
     assert merge.when_not_matched_insert_all().execute().added_rows == 1
     with pytest.raises(ConstraintViolationError, match="only grows"):
         table.upsert(_rows((1, "A", 1)), "id")
+
+
+@pytest.mark.parametrize("memory", [None, 500])
+@pytest.mark.parametrize("properties", [{}, {**_VECTORS, **_FEED}], ids=["copy", "vectors and feed"])
+def test_columns_may_have_any_name(tmp_path: Path, properties: dict[str, str], memory: int | None) -> None:
+    """Such as those by which rows are known while they are merged."""
+
+    def rows(*keys: int, by: int) -> pa.Table:
+        names = ("position", "clause", "file", "row", "number")
+        return pa.table({name: [key if name == "position" else by * key for key in keys] for name in names})
+
+    table = create_table(tmp_path / "t", rows(0, by=1).schema, properties=properties)
+    table.append(rows(*range(200), by=1))
+    merge = table.merge(rows(*range(100, 300), by=2), "target.position = source.position", memory=memory)
+    merge = merge.when_matched_update({"clause": "source.clause"}, "source.file < 300").when_matched_update_all()
+    merge.when_not_matched_by_source_update({"number": "-1"}, "position < 3").when_not_matched_insert_all().execute()
+    table.upsert(rows(299, 300, by=5), "position", memory=memory)
+    expected = {key: (key, key, -1 if key < 3 else key) for key in range(100)}
+    expected |= {key: (2 * key, key, key) if key < 150 else (2 * key,) * 3 for key in range(100, 299)}
+    expected |= {key: (5 * key,) * 3 for key in (299, 300)}
+    found = table.scan(columns=["position", "clause", "file", "number"]).to_arrow().to_pylist()
+    assert {row["position"]: (row["clause"], row["file"], row["number"]) for row in found} == expected
+    assert len(found) == 301

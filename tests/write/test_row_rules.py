@@ -14,9 +14,11 @@ import pytest
 
 from deltaberg import DeltaTable, create_table, write_table
 from deltaberg.errors import (
+    ColumnNotFoundError,
     ConcurrentAppendError,
     ConstraintViolationError,
     DeltabergError,
+    ExpressionError,
     InvalidArgumentError,
     SchemaError,
     UnsupportedFeatureError,
@@ -152,7 +154,7 @@ def test_columns_of_constraints_stay(tmp_path: Path, mapped: bool) -> None:
     columns = pa.schema([("id", pa.int64()), ("birthDate", pa.date32()), ("s", pa.struct([("x", pa.int64())]))])
     properties = {"delta.columnMapping.mode": "name" if mapped else "none"}
     table = create_table(tmp_path / "t", columns, properties=properties)
-    with pytest.raises(UnsupportedFeatureError, match="no column 'nope'"):
+    with pytest.raises(ColumnNotFoundError, match=r"the CHECK constraint c cannot be evaluated: .*no column 'nope'"):
         table.alter().add_constraint("c", "nope > 1")
     table.alter().add_constraint("old", "birthDate > '1900-01-01'").add_constraint("deep", "s.x > 0").commit()
     for name in ("birthDate", "BIRTHDATE", "s.x", "s"):
@@ -258,9 +260,53 @@ def test_new_tables_with_generated_columns(tmp_path: Path) -> None:
     _refused(table, lambda: table.append(_xs(None)), "filled with 1 nulls")
     with pytest.raises(DeltabergError, match="overflow"):
         table.append(_xs(1 << 62))
-    wrong = Field("y", _LONG, metadata={"delta.generationExpression": "nope + 1"})
-    with pytest.raises(UnsupportedFeatureError, match="no column 'nope'"):
-        create_table(tmp_path / "u", Struct((Field("x", _LONG), wrong)))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("nope + 1", ColumnNotFoundError, "the generated column y cannot be evaluated: .*no column 'nope'"),
+        ("x + rand()", ExpressionError, "y cannot be evaluated: rand.. is not deterministic"),
+        ("x + day(current_date)", ExpressionError, "y is computed from the time"),
+        ("x + day(now())", ExpressionError, "y is computed from the time"),
+        ("Twice + 1", SchemaError, "y is computed from the generated column twice"),
+        ("y + 1", SchemaError, "y is computed from the generated column y"),
+    ],
+)
+def test_generated_columns_that_new_tables_cannot_have(
+    tmp_path: Path, text: str, kind: type[DeltabergError], message: str
+) -> None:
+    twice = Field("twice", _LONG, metadata={"delta.generationExpression": "x * 2"})
+    wrong = Field("y", _LONG, metadata={"delta.generationExpression": text})
+    with pytest.raises(kind, match=message):
+        create_table(tmp_path / "t", Struct((wrong, Field("x", _LONG), twice)))
+    assert not (tmp_path / "t").exists()
+
+
+def test_generated_columns_of_generated_columns(builder: DeltaBuilder) -> None:
+    """Tables of other engines may have them, in any order."""
+    columns = [
+        field("h", "long", delta__generationExpression="g * 10"),
+        field("x", "long"),
+        field("g", "long", delta__generationExpression="x + 1"),
+    ]
+    builder.create(columns, protocol=builder.protocol(1, 4))
+    table = DeltaTable(builder.root)
+    table.append(_xs(1, 2))
+    table.update({"x": "x + 5"}, "x = 2")
+    table.merge(_xs(3), "target.x = source.x").when_not_matched_insert_all().execute()
+    rows = [tuple(row.values()) for row in table.scan().to_arrow().sort_by("x").to_pylist()]
+    assert rows == [(20, 1, 2), (40, 3, 4), (80, 7, 8)]
+    _refused(table, lambda: table.append(pa.table({"x": [1], "g": [3]})), "the generated column g: g=3, x=1")
+
+
+def test_generated_columns_of_themselves(builder: DeltaBuilder) -> None:
+    builder.create(
+        [field("x", "long", delta__generationExpression="y"), field("y", "long", delta__generationExpression="x")],
+        protocol=builder.protocol(1, 4),
+    )
+    with pytest.raises(UnsupportedFeatureError, match="the generated column x is computed from itself"):
+        DeltaTable(builder.root).append(_xs(1))
 
 
 # Default values

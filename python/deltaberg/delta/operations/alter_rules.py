@@ -60,8 +60,8 @@ def _check_rows(table: Snapshot, name: str, text: str, timezone: str) -> None:
     ------
     ConstraintViolationError
         A row violates it.
-    UnsupportedFeatureError
-        The expression names a column that does not exist, or cannot be evaluated.
+    ColumnNotFoundError, ExpressionError
+        The condition is not valid, or cannot be evaluated exactly.
     """
     check = constraint_check(table.schema, name, text, timezone)
     log = table.log
@@ -181,8 +181,8 @@ class RuleAlteration:
         ------
         ConstraintViolationError
             A row of the table violates it.
-        UnsupportedFeatureError
-            The condition names a column that does not exist, or cannot be evaluated.
+        ColumnNotFoundError, ExpressionError
+            The condition is not valid, or cannot be evaluated exactly.
         InvalidArgumentError
             There is such a constraint.
 
@@ -241,8 +241,8 @@ class RuleAlteration:
 
         Raises
         ------
-        UnsupportedFeatureError
-            The expression cannot be evaluated, or names a column.
+        ColumnNotFoundError, ExpressionError
+            The expression names a column, is not valid, or cannot be evaluated exactly.
         InvalidArgumentError
             The column is added by the same commit, or is a field of a struct.
         """

@@ -206,7 +206,9 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     Raises
     ------
     SchemaError
-        The columns are not valid, or a partition column is missing or cannot be one.
+        The columns or their rules are not valid, or a partition column is missing or cannot be one.
+    ExpressionError
+        A rule is not valid, or cannot be evaluated exactly.
     InvalidArgumentError
         A property is not valid, or the table is both partitioned and clustered.
     UnsupportedFeatureError
@@ -230,7 +232,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     for name, condition in check_constraints(recorded).items():
         del recorded[f"delta.constraints.{name}"]
         recorded[constraint_property(name)] = condition
-    table_rules(schema, recorded, supported_features(protocol))
+    table_rules(schema, recorded, supported_features(protocol), are_new=True)
     metadata = Metadata(
         id=before.metadata.id if before else str(uuid.uuid4()),
         format=Format("parquet"),

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.delta.schema.generated_columns import check_new_columns, in_order
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.writer_rules import (
     IDENTITY_MARK,
@@ -244,8 +245,11 @@ def table_rules(
     empty_as_null: frozenset[str] = frozenset(),
     timezone: str = "UTC",
     now: dt.datetime | None = None,
+    are_new: bool = False,
 ) -> TableRules:
     """Return the rules of a table. Those of features that its protocol does not support are no rules.
+
+    Generated columns that are computed from other generated columns are computed after these.
 
     Parameters
     ----------
@@ -257,17 +261,23 @@ def table_rules(
         The zone of timestamps without one in expressions.
     now
         The time of functions such as ``current_timestamp``; the present by default.
+    are_new
+        Whether the table is being created. Its generated columns must not be computed from one another, nor from the
+        time, and an expression that is not valid is an error of the caller.
 
     Raises
     ------
     UnsupportedFeatureError
         An expression cannot be evaluated exactly, names a column that does not exist, or belongs to a field of a
-        struct, which only invariants may; the message names the rule.
+        struct, which only invariants may; or generated columns are computed from each other in a circle. The message
+        names the rule.
+    SchemaError, ExpressionError
+        A new expression is not valid, or cannot be evaluated exactly.
     CorruptLogError
         A rule is not written as the protocol says.
     """
     now = now or dt.datetime.now(dt.timezone.utc)
-    binder = _Binder(schema, timezone, now)
+    binder = _Binder(schema, timezone, now, are_new=are_new)
     fills: list[ColumnFill] = []
     checks: list[RowCheck] = []
 
@@ -281,13 +291,17 @@ def table_rules(
     for path, rule in identities.items():
         _check_identity(binder.column(path, "identityColumns"), rule)
     counters = tuple(IdentityValues(path, rule) for path, rule in identities.items())
-    fills += [ColumnFill(values.column, values.fill) for values in counters]
+    fills += [ColumnFill(counter.column, counter.fill) for counter in counters]
     refused = frozenset(path for path, rule in identities.items() if not rule.allow_explicit_insert)
     generated = known("generatedColumns", generation_expressions(schema))
+    values: dict[str, BoundValue] = {}
     for path, text in generated.items():
-        name = f"the generated column {path}"
-        value = binder.value(name, text, binder.column(path, "generatedColumns"))
-        fills.append(ColumnFill(path, value.evaluate))
+        values[path] = binder.value(f"the generated column {path}", text, binder.column(path, "generatedColumns"))
+    if are_new:
+        check_new_columns(values)
+    for path in in_order(values):
+        name, text = f"the generated column {path}", generated[path]
+        fills.append(ColumnFill(path, values[path].evaluate))
         check = binder.check(name, f"{_quoted(path)} <=> ({text})")
         checks.append(replace(check, follows=path))
     for path, text in known("invariants", column_invariants(schema)).items():
@@ -323,30 +337,33 @@ def _made_rules(
 
 
 def constraint_check(schema: Struct, name: str, text: str, timezone: str = "UTC") -> RowCheck:
-    """Return the check of one CHECK constraint.
+    """Return the check of a new CHECK constraint.
 
     Raises
     ------
-    UnsupportedFeatureError
-        As for `table_rules`.
+    ColumnNotFoundError, ExpressionError
+        The condition is not valid, or cannot be evaluated exactly.
     """
-    return _Binder(schema, timezone, dt.datetime.now(dt.timezone.utc)).check(f"the CHECK constraint {name}", text)
+    binder = _Binder(schema, timezone, dt.datetime.now(dt.timezone.utc), are_new=True)
+    return binder.check(f"the CHECK constraint {name}", text)
 
 
 def default_value(column: Field, text: str) -> BoundValue:
-    """Return the default value of a column, which names no columns.
+    """Return the new default value of a column, which names no columns.
 
     Raises
     ------
+    ColumnNotFoundError, ExpressionError
+        The expression names a column, is not valid, or cannot be evaluated exactly.
     UnsupportedFeatureError
-        The expression cannot be evaluated, or names a column.
+        The column is a variant, and the value is not null.
     EvaluationError
         Its value does not fit the type of the column.
     """
     rule = f"the default value of {column.name}"
     if column.type == _VARIANT and text.strip().lower() != "null":
         raise UnsupportedFeatureError("the default value of a variant is null", column=column.name, expression=text)
-    value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc)).value(rule, text, column)
+    value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc), are_new=True).value(rule, text, column)
     value.evaluate(_ONE_ROW)
     return value
 
@@ -362,10 +379,12 @@ def columns_of(schema: Struct, rules: Mapping[str, str]) -> Iterator[tuple[str, 
 class _Binder:
     """Binds the expressions of a table's rules, and names the rule where that fails."""
 
-    def __init__(self, schema: Struct, timezone: str, now: dt.datetime) -> None:
+    def __init__(self, schema: Struct, timezone: str, now: dt.datetime, *, are_new: bool = False) -> None:
         self._schema = schema
         self._timezone = timezone
         self._now = now
+        #: Whether the caller wrote the expressions, whose errors are then those of the caller.
+        self._are_new = are_new
 
     def column(self, path: str, feature: str) -> Field:
         """Return the top-level column that a rule belongs to."""
@@ -396,10 +415,12 @@ class _Binder:
         names = dict.fromkeys(path[0].name for _, path in bound.paths)
         return RowCheck(rule, text, bound.evaluate, tuple(names))
 
-    @staticmethod
-    def _refused(rule: str, text: str, error: DeltabergError) -> UnsupportedFeatureError:
+    def _refused(self, rule: str, text: str, error: DeltabergError) -> DeltabergError:
+        message = f"{rule} cannot be evaluated: {error.message}"
+        if self._are_new:
+            return type(error)(message, hint=error.hint, expression=text)
         return UnsupportedFeatureError(
-            f"{rule} cannot be evaluated: {error.message}",
+            message,
             hint="write to the table with an engine that evaluates it, or change the rule",
             expression=text,
         )

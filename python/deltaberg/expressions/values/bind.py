@@ -31,6 +31,8 @@ _NON_DETERMINISTIC = frozenset(
     {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
     | {"spark_partition_id", "input_file_name", "current_user", "session_user", "user", "now_ns"}
 )
+#: What these functions return differs from statement to statement.
+_OF_THE_PRESENT = frozenset({"current_date", "curdate", "current_timestamp", "now", "localtimestamp"})
 
 #: Functions that can be called without parentheses, unless a column has their name.
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
@@ -56,6 +58,9 @@ class BoundValue:
         The value as SQL text in Spark's dialect.
     paths
         The columns from which it is computed, each with the number of its relation, without repetitions.
+    is_deterministic
+        Whether the same row always yields the same result. Only functions of the present time, such as
+        ``current_date()``, do not; others are refused when they are bound.
     """
 
     type: DataType
@@ -63,11 +68,7 @@ class BoundValue:
     paths: tuple[tuple[int, tuple[Field, ...]], ...]
     node: Node = field(repr=False, compare=False)
     column: str | None = None
-
-    @property
-    def is_deterministic(self) -> bool:
-        """Whether the same row always yields the same result. Values that do not are refused when they are bound."""
-        return True
+    is_deterministic: bool = True
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the results for the rows of a batch, which has the columns of all relations in order.
@@ -148,7 +149,8 @@ def bind_value(
         raise ExpressionError(str(error)) from None
     context = Context(zone, now or dt.datetime.now(dt.timezone.utc))
     try:
-        node = _Binder(scope, context).bind(tree)
+        binder = _Binder(scope, context)
+        node = binder.bind(tree)
         if target is not None:
             path = () if column is None else split_name(column)
             node = context.assign(node, target, path) if by_name else context.cast(node, target)
@@ -159,7 +161,7 @@ def bind_value(
     except DeltabergError as error:
         raise error.with_context(expression=str(tree), column=column) from None
     paths = tuple(dict.fromkeys((leaf.relation, leaf.path) for leaf in _columns(node)))
-    return BoundValue(node.type, str(tree), paths, node, column)
+    return BoundValue(node.type, str(tree), paths, node, column, not binder.is_of_the_present)
 
 
 def bind_condition(
@@ -196,6 +198,8 @@ class _Binder:
         self._relations = relations
         self._context = context
         self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
+        #: Whether anything is computed from the present time.
+        self.is_of_the_present = False
 
     def bind(self, value: Value) -> Node:
         return folded(self._bind(value))
@@ -218,6 +222,7 @@ class _Binder:
 
     def _call(self, call: Call) -> Node:
         function = FUNCTIONS.get(call.name)
+        self.is_of_the_present |= call.name in _OF_THE_PRESENT and not call.arguments
         if function is None:
             if call.name in _NON_DETERMINISTIC:
                 raise UnsupportedExpressionError(f"{call.name}() is not deterministic and cannot be evaluated")

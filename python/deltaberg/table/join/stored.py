@@ -149,7 +149,7 @@ class FileRows:
     Parameters
     ----------
     schema
-        The schema of the rows, one column of which is ``position``.
+        The schema of the rows, whose first column is the position in the file.
     memory
         Bytes of rows that wait in memory at most before they are stored on disk.
     directory
@@ -204,7 +204,7 @@ class FileRows:
         if self._last is None or self._last[0] != number:
             batches = [self._disk.read(place) for place in self._places.get(number, ())]
             rows = _joined([*batches, *self._waiting.get(number, ())], self.schema)
-            positions = rows.column("position")
+            positions = rows.column(0)
             before, after = positions.slice(0, max(len(positions) - 1, 0)), positions.slice(1)
             if not pc.all(pc.less_equal(before, after), min_count=0).as_py():
                 rows = rows.take(pc.sort_indices(positions))

@@ -29,7 +29,8 @@ from deltaberg.table.rewrite.rows import Replacement
 
 __all__ = ["MergeCounts", "MergePlan", "RowMerge", "SourceValue"]
 
-_POSITION, _CLAUSE = "position", "clause"
+#: The first columns of a record, taken by their places: columns of the source may have any name.
+_POSITION, _CLAUSE = 0, 1
 
 
 class SourceValue:
@@ -159,7 +160,7 @@ class RowMerge:
         self._width = len(plan.target.columns)
         self._resources = ExitStack()
         limit = memory.limit // 4
-        record = pa.schema([(_POSITION, pa.int64()), (_CLAUSE, pa.int32()), *source.schema])
+        record = pa.schema([("position", pa.int64()), ("clause", pa.int32()), *source.schema])
         self._records = self._resources.enter_context(FileRows(record, limit, memory.directory))
         self._rows = RowPositions(max(limit, 1))
         self._join = self._resources.enter_context(self._new_join(memory))
@@ -181,7 +182,7 @@ class RowMerge:
             read[child.name] if child.name in plan.target_columns else pa.field(child.name, pa.null())
             for child in plan.target.columns
         ]
-        address = [pa.field(name, pa.int64()) for name in (_POSITION, _CLAUSE)]
+        address = [pa.field(name, pa.int64()) for name in ("file", "position")]
         keys = None
         if found.equalities:
             keys = JoinKeys(

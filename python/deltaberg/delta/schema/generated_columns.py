@@ -1,0 +1,73 @@
+"""Columns that are computed from others, and the order in which this is done.
+
+Delta protocol, "Generated Columns".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltaberg.errors import ExpressionError, SchemaError, UnsupportedFeatureError
+from deltaberg.expressions import BoundValue
+
+__all__ = ["check_new_columns", "in_order"]
+
+
+def check_new_columns(generated: Mapping[str, BoundValue]) -> None:
+    """Refuse new generated columns that are computed from one another, or from the time.
+
+    Other engines compute them in the order of the columns, or refuse them.
+
+    Raises
+    ------
+    SchemaError, ExpressionError
+        One is.
+    """
+    for path, value in generated.items():
+        others = sorted(_named(value).intersection(generated))
+        if others:
+            raise SchemaError(
+                f"the generated column {path} is computed from the generated column {others[0]}",
+                hint=f"write the expression of {others[0]} in its place" if others[0] != path else None,
+                column=path,
+                expression=value.sql,
+            )
+        if not value.is_deterministic:
+            raise ExpressionError(
+                f"the generated column {path} is computed from the time at which it is written",
+                hint="a default value can be",
+                column=path,
+                expression=value.sql,
+            )
+
+
+def in_order(generated: Mapping[str, BoundValue]) -> list[str]:
+    """Return the names of generated columns, each after those that it is computed from.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Columns are computed from each other in a circle.
+    """
+    waiting = {path: _named(value).intersection(generated) for path, value in generated.items()}
+    done: list[str] = []
+    while waiting:
+        ready = [path for path, others in waiting.items() if others.issubset(done)]
+        if not ready:
+            path = next(iter(waiting))
+            raise UnsupportedFeatureError(
+                f"the generated column {path} is computed from itself",
+                hint="drop the column, or change its expression with the engine that made the table",
+                feature="generatedColumns",
+                column=path,
+                expression=generated[path].sql,
+            )
+        done += ready
+        for path in ready:
+            del waiting[path]
+    return done
+
+
+def _named(value: BoundValue) -> set[str]:
+    """Return the columns from which a value is computed."""
+    return {path[0].name for _, path in value.paths}
