@@ -70,8 +70,8 @@ def _no_rows(_count: int) -> pa.Table:
     return data.SCHEMA.empty_table()
 
 
-def _opener() -> Callable[[Path], Any]:
-    """Return `deltaberg.DeltaTable`, after all that a change imports was imported."""
+def _opener() -> Any:
+    """Return `deltaberg.open_table`, after all that a change imports was imported."""
     from deltaberg.expressions import parse_value
 
     parse_value("id % 100 = 7")
