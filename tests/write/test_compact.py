@@ -186,8 +186,10 @@ def test_an_append_beside_it_does_not_matter(tmp_path: Path, monkeypatch: pytest
 def test_a_conflict_costs_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = pa.schema([("id", pa.int64()), ("p", pa.string())])
     table = create_table(tmp_path, columns, partition_by="p")
-    for number in range(2):
-        table.append(pa.table({"id": [number] * 3, "p": ["a", "b", "c"]}))
+    # Files are taken in the order in which they were written.
+    for partition in "abc":
+        for number in range(2):
+            table.append(pa.table({"id": [number], "p": [partition]}))
     new = pa.table({"id": [9], "p": ["a"]})
     gone = pa.table({"id": [8], "p": ["b"]})
     _interfere(
