@@ -32,7 +32,8 @@ _MODULES = [
 _CHOSEN = (
     "test_flat_types or test_nested_types or test_void or test_the_schema_is_text or test_errors_of_the_function"
     " or test_columns or test_change_feed or test_views_and_joins or test_our_message"
-    " or (test_every_road and (name or iceberg)) or test_hashes_that_collide or test_names_that_are_patterns or test_a_file_that_the_plan"
+    " or (test_every_road and (name or iceberg))"
+    " or test_hashes_that_collide or test_names_that_are_patterns or test_a_file_that_the_plan"
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping or test_rows_without_columns"
     " or test_a_table_without_rows or test_a_frame_is_used_twice or test_one_file_says"
     " or test_row_ids or test_row_lineage or test_partitions_have or test_a_function_of_a_scan_is_written"
