@@ -37,7 +37,7 @@ _ROOMS = {
     "table": [{"arguments", "commit"}, {"compact", "opening"}, {"read"}, {"write"}, {"join"}, {"rewrite"}],
     "delta": [
         {"actions"},
-        {"features"},
+        {"deltalake_words", "features"},
         {"log"},
         {"schema"},
         {"checkpoint"},
@@ -50,7 +50,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"writable_table"},
-        {"merging_table"},
+        {"changing_table"},
         {"table"},
     ],
     "iceberg": [

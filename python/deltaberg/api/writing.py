@@ -101,7 +101,8 @@ def create_table(  # noqa: PLR0913
         The directory of the table: a local path, or the URL of an object store.
     schema
         The columns: an Arrow schema, anything with ``__arrow_c_schema__``, a mapping of names to Arrow types, or the
-        ``schema`` of a table. Of the metadata of fields only comments are kept.
+        ``schema`` of a table. Of the metadata of Arrow fields comments are kept, and for a Delta table the rules of the
+        protocol, such as ``delta.generationExpression``.
     format
         ``delta`` or ``iceberg``. By default that of a table that is there already, else ``delta``; with ``catalog``,
         ``iceberg``.
@@ -182,7 +183,11 @@ def create_table(  # noqa: PLR0913
         raise UnsupportedFeatureError(
             "Delta tables record no order of rows", hint="sort the rows before they are written, or pass cluster_by"
         )
-    new = _new_table(schema, partition_by, cluster_by, properties, name, description)
+    from deltaberg.delta.schema.writer_rules import given_metadata
+    from deltaberg.schema.from_arrow import as_table_schema
+
+    columns = as_table_schema(schema, given_metadata)
+    new = _new_table(columns, partition_by, cluster_by, properties, name, description)
     create.create_table(
         create.log_of(root, options), new, if_exists=if_exists, unsafe_single_writer=unsafe_single_writer
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
+from deltaberg.delta.changing_table import ChangingTable
 from deltaberg.delta.checkpoint.layout import CheckpointLayout
 from deltaberg.delta.features import check_known_writers, supported_features
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo
@@ -20,7 +21,6 @@ from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
-from deltaberg.delta.merging_table import MergingTable
 from deltaberg.delta.scan.changes import ChangesSource, change_range
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.writer_rules import (
@@ -58,7 +58,7 @@ _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
 
 
-class DeltaTable(MergingTable):
+class DeltaTable(ChangingTable):
     """One snapshot of a Delta table.
 
     Parameters

@@ -82,23 +82,44 @@ class TableTransaction(Transaction):
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by)
 
-    def delete(self, where: Condition | None, *, strategy: str | None = None) -> None:
+    def delete(
+        self,
+        where: Condition | None,
+        *,
+        strategy: str | None = None,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
+    ) -> None:
         """Delete the rows that match a condition, including those that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.delete`. On a table that
         records a change data feed, it must be the only operation on rows unless whole files match.
         """
-        delete_rows(self, where, RowOptions(), strategy=strategy)
+        options = RowOptions(
+            target_file_size=target_file_size, compression=compression, writer_properties=writer_properties
+        )
+        delete_rows(self, where, options, strategy=strategy)
 
     def update(
-        self, set: Mapping[ColumnName, Any], where: Condition | None = None, *, strategy: str | None = None
+        self,
+        set: Mapping[ColumnName, Any],
+        where: Condition | None = None,
+        *,
+        strategy: str | None = None,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
     ) -> None:
         """Set columns of the rows that match a condition, including rows that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.update`. On a table that
         records a change data feed, it must be the only operation on rows.
         """
-        update_rows(self, set, where, RowOptions(), strategy=strategy)
+        options = RowOptions(
+            target_file_size=target_file_size, compression=compression, writer_properties=writer_properties
+        )
+        update_rows(self, set, where, options, strategy=strategy)
 
     def merge_clauses(self, source: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
         """Merge rows, including into those that the transaction has written; `DeltaTable.merge` makes the clauses."""
@@ -116,13 +137,16 @@ class TableTransaction(Transaction):
         memory: int | None = None,
         timezone: str | None = None,
         allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
     ) -> MergeBuilder[None]:
         """Begin a merge of other rows, including into those that the transaction has written.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.merge`. What was said of
         changes that are recorded holds as for `delete`.
         """
-        rows = RowOptions(schema_mode, timezone, allow_truncation)
+        rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
         return MergeBuilder(lambda clauses: self.merge_clauses(source, on, clauses, options))
 
@@ -138,12 +162,15 @@ class TableTransaction(Transaction):
         memory: int | None = None,
         timezone: str | None = None,
         allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
     ) -> None:
         """Update the rows that have the keys of new rows, and insert the other new rows.
 
         The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.upsert`.
         """
-        rows = RowOptions(schema_mode, timezone, allow_truncation)
+        rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         options = MergeOptions(rows, strategy=strategy, memory=memory)
         upsert_rows(self, data, keys, options, when_matched=when_matched, when_not_matched=when_not_matched)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
@@ -286,120 +286,6 @@ class WritableTable:
                 compression=compression,
                 writer_properties=writer_properties,
             )
-            return transaction.commit()
-
-    def delete(
-        self,
-        where: Condition | None,
-        *,
-        strategy: str | None = None,
-        txn: tuple[str, int] | None = None,
-        user_metadata: str | None = None,
-        unsafe_single_writer: bool = False,
-    ) -> CommitResult:
-        """Delete the rows that match a condition.
-
-        Files in which every row matches are removed without being read. In others the rows are hidden by deletion
-        vectors if the property ``delta.enableDeletionVectors`` is true, and else the files are written anew without
-        them. If the property ``delta.enableChangeDataFeed`` is true, the deleted rows are written to change data files
-        as well. If nothing matches, there is no new version.
-
-        Parameters
-        ----------
-        where
-            The condition; None for all rows. Filters, as `DeltaTable.scan` takes them, are decided by metadata as far
-            as possible. Any other SQL text is evaluated as Spark does in its ANSI mode.
-        strategy
-            ``copy-on-write`` writes files anew, although the table allows deletion vectors. ``merge-on-read`` is
-            refused if it does not.
-        txn, user_metadata, unsafe_single_writer
-            As for `append`.
-
-        Returns
-        -------
-        CommitResult
-            The version; ``metrics`` has the number of deleted rows (``numDeletedRows``).
-
-        Raises
-        ------
-        ConstraintViolationError
-            Rows of the table must not be removed (``delta.appendOnly``).
-        ConcurrentAppendError, ConcurrentDeleteReadError, ConcurrentDeleteDeleteError
-            Another commit changed rows that match, or files that hold such rows.
-        ExpressionError, ColumnNotFoundError
-            The condition is not valid, or cannot be evaluated exactly.
-        EvaluationError
-            The condition cannot be computed for a row.
-
-        Examples
-        --------
-        >>> table.delete("id = 3").metrics["numDeletedRows"]
-        1
-        >>> table.scan("id = 3").count()
-        0
-        """
-        with self.transaction(
-            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
-        ) as transaction:
-            transaction.delete(where, strategy=strategy)
-            if transaction.is_empty:
-                return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
-            return transaction.commit()
-
-    def update(
-        self,
-        set: Mapping[ColumnName, Any],
-        where: Condition | None = None,
-        *,
-        strategy: str | None = None,
-        txn: tuple[str, int] | None = None,
-        user_metadata: str | None = None,
-        unsafe_single_writer: bool = False,
-    ) -> CommitResult:
-        """Set columns of the rows that match a condition to new values.
-
-        All values are computed from the rows as they were. If the property ``delta.enableDeletionVectors`` is true,
-        deletion vectors hide the old rows, and new files hold the new ones. Otherwise files with such rows are written
-        anew. Updated rows keep their row ids. If no row matches, there is no new version.
-
-        Parameters
-        ----------
-        set
-            The new value of each column, by its name; dots lead into structs. Text is SQL, so that the value of a
-            string is quoted twice: ``{"name": "'ada'"}``. Other Python objects are literals. Values are evaluated as
-            Spark does in its ANSI mode, and converted to the types of their columns; what does not fit raises.
-        where
-            The condition, as for `delete`; None for all rows.
-        strategy, txn, user_metadata, unsafe_single_writer
-            As for `delete`.
-
-        Returns
-        -------
-        CommitResult
-            The version; ``metrics`` has the number of updated rows (``numUpdatedRows``).
-
-        Raises
-        ------
-        EvaluationError
-            A value cannot be computed for a row, or does not fit its column.
-        ConstraintViolationError
-            A new value is not allowed, or rows of the table must not change (``delta.appendOnly``).
-        InvalidArgumentError
-            Nothing is set, or a column is set twice. The other errors are those of `delete`.
-
-        Examples
-        --------
-        >>> table.update({"name": "'ada'"}, "id % 2 = 1").committed
-        True
-        >>> set(table.scan("id IN (1, 3, 7)").to_arrow()["name"].to_pylist())
-        {'ada'}
-        """
-        with self.transaction(
-            txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer
-        ) as transaction:
-            transaction.update(set, where, strategy=strategy)
-            if transaction.is_empty:
-                return CommitResult(self._snapshot.version, transaction.token, "UPDATE", committed=False)
             return transaction.commit()
 
     def compact(  # noqa: PLR0913

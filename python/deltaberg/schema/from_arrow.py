@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -13,7 +13,7 @@ from deltaberg.schema.arrow import is_variant_field
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
-__all__ = ["as_table_schema", "table_field", "table_schema"]
+__all__ = ["FieldMetadata", "as_table_schema", "table_field", "table_schema"]
 
 _MAX_PRECISION = 38
 _HINT = "pass an Arrow schema, the schema of a table, or a dict of names and Arrow types"
@@ -43,15 +43,19 @@ _PRIMITIVES: dict[pa.DataType, DataType] = {
 }
 
 _Path = tuple[str, ...]
+#: Returns what a table keeps of the metadata of an Arrow field.
+FieldMetadata: TypeAlias = Callable[[Mapping[str, str]], dict[str, Any]]
 
 
-def as_table_schema(given: Any) -> Struct:
+def as_table_schema(given: Any, kept: FieldMetadata | None = None) -> Struct:
     """Return the columns that a caller describes.
 
     Parameters
     ----------
     given
         The schema of a table, an Arrow schema, anything with ``__arrow_c_schema__``, or names with Arrow types.
+    kept
+        As for `table_schema`.
 
     Raises
     ------
@@ -70,7 +74,7 @@ def as_table_schema(given: Any) -> Struct:
     try:
         if isinstance(given, Mapping) or hasattr(given, "__arrow_c_schema__"):
             # Of what else has this method, such as a deltalake schema, pyarrow takes the fields.
-            return table_schema(given if isinstance(given, pa.Schema) else pa.schema(given))
+            return table_schema(given if isinstance(given, pa.Schema) else pa.schema(given), kept)
     except (TypeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
@@ -78,11 +82,16 @@ def as_table_schema(given: Any) -> Struct:
     raise InvalidArgumentError(f"a schema of type {type(given).__name__} describes no columns", hint=_HINT)
 
 
-def table_schema(found: pa.Schema) -> Struct:
+def table_schema(found: pa.Schema, kept: FieldMetadata | None = None) -> Struct:
     """Return the columns of a table for rows with an Arrow schema.
 
     Timestamps have microseconds whatever the unit of the Arrow type; with a zone they are ``timestamp``, without one
-    ``timestamp_ntz``. Of the metadata of fields only a ``comment`` is kept.
+    ``timestamp_ntz``.
+
+    Parameters
+    ----------
+    kept
+        Returns what is kept of the metadata of a field; by default only a ``comment`` is.
 
     Raises
     ------
@@ -94,10 +103,10 @@ def table_schema(found: pa.Schema) -> Struct:
     >>> str(table_schema(pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])))
     'struct<id: long, at: timestamp>'
     """
-    return Struct(tuple(table_field(child, (child.name,)) for child in found))
+    return Struct(tuple(table_field(child, (child.name,), kept) for child in found))
 
 
-def table_field(found: pa.Field, path: _Path) -> Field:
+def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None) -> Field:
     """Return the field of a table for an Arrow field. The path names it in messages.
 
     Raises
@@ -105,20 +114,26 @@ def table_field(found: pa.Field, path: _Path) -> Field:
     SchemaError
         If the Arrow type has no table type.
     """
-    comment = (found.metadata or {}).get(b"comment")
-    metadata = {} if comment is None else {"comment": comment.decode(errors="replace")}
-    kind = Primitive("variant") if is_variant_field(found) else _table_type(found.type, path)
+    given = {
+        key.decode(errors="replace"): value.decode(errors="replace") for key, value in (found.metadata or {}).items()
+    }
+    metadata = (kept or _comments)(given)
+    kind = Primitive("variant") if is_variant_field(found) else _table_type(found.type, path, kept)
     return Field(found.name, kind, found.nullable, metadata)
 
 
-def _table_type(found: pa.DataType, path: _Path) -> DataType:
+def _comments(metadata: Mapping[str, str]) -> dict[str, Any]:
+    return {key: text for key, text in metadata.items() if key == "comment"}
+
+
+def _table_type(found: pa.DataType, path: _Path, kept: FieldMetadata | None) -> DataType:
     primitive = _PRIMITIVES.get(found)
     if primitive is not None:
         return primitive
     if isinstance(found, pa.BaseExtensionType):
-        return _table_type(found.storage_type, path)
+        return _table_type(found.storage_type, path, kept)
     if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
-        return _table_type(found.value_type, path)
+        return _table_type(found.value_type, path, kept)
     if pt.is_fixed_size_binary(found):
         return Primitive("binary")
     if pt.is_timestamp(found):
@@ -126,13 +141,13 @@ def _table_type(found: pa.DataType, path: _Path) -> DataType:
     if pt.is_decimal(found) and found.precision <= _MAX_PRECISION and 0 <= found.scale <= found.precision:
         return Decimal(found.precision, found.scale)
     if pt.is_struct(found):
-        return Struct(tuple(table_field(child, (*path, child.name)) for child in found))
+        return Struct(tuple(table_field(child, (*path, child.name), kept) for child in found))
     if pt.is_map(found):
-        key = table_field(found.key_field.with_name("key").with_nullable(False), (*path, "key"))
-        return Map(key, table_field(found.item_field.with_name("value"), (*path, "value")))
+        key = table_field(found.key_field.with_name("key").with_nullable(False), (*path, "key"), kept)
+        return Map(key, table_field(found.item_field.with_name("value"), (*path, "value"), kept))
     # Not all supported versions of pyarrow have list views.
     if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found) or "list_view" in str(found):
-        return List(table_field(found.value_field.with_name("element"), (*path, "element")))
+        return List(table_field(found.value_field.with_name("element"), (*path, "element"), kept))
     raise SchemaError(
         f"the Arrow type {found} has no type in tables", hint="convert the column first", column=join_name(path)
     )

@@ -22,6 +22,7 @@ __all__ = [
     "column_invariants",
     "features_of_rules",
     "generation_expressions",
+    "given_metadata",
     "identity_columns",
 ]
 
@@ -29,6 +30,7 @@ _CONSTRAINT = "delta.constraints."
 _IDENTITY = "delta.identity."
 _GENERATED = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
+_OF_OTHERS = ("delta.columnMapping.", "delta.typeChanges")
 #: The member of a field's metadata that holds the default value of a column.
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 #: The member of a field's metadata that keeps the last generated value of an identity column.
@@ -107,6 +109,31 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
                 field.metadata.get(f"{_IDENTITY}allowExplicitInsert") is True,
             )
     return found
+
+
+def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a new table keeps of the metadata of an Arrow field: its comment, and members of the protocol.
+
+    The ids and names of column mapping and the changes of types are those of another table. Texts of numbers and of
+    booleans become what the protocol asks for.
+
+    Examples
+    --------
+    >>> given_metadata({"delta.identity.start": "1", "delta.identity.allowExplicitInsert": "true", "other": "x"})
+    {'delta.identity.start': 1, 'delta.identity.allowExplicitInsert': True}
+    """
+    found: dict[str, Any] = {}
+    for key, text in metadata.items():
+        if key in ("comment", CURRENT_DEFAULT) or (key.startswith("delta.") and not key.startswith(_OF_OTHERS)):
+            found[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
+    return found
+
+
+def _plain_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def features_of_rules(schema: Struct) -> set[str]:

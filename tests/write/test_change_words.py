@@ -1,0 +1,112 @@
+"""The arguments of changes of rows: how files are written, and words of deltalake that these methods lack."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deltaberg import DeltaTable, ParquetOptions, create_table
+from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError
+
+pytestmark = pytest.mark.one_backend
+
+_ROWS = pa.table(
+    {
+        "id": pa.array(range(2_000), pa.int64()),
+        "x": [hashlib.sha256(b"%d" % number).hexdigest() for number in range(2_000)],
+    }
+)
+_Change = Callable[[Any, dict[str, Any]], Any]
+
+_ON = "target.id = source.id"
+_CHANGES: dict[str, _Change] = {
+    "delete": lambda to, words: to.delete("id = 3", **words),
+    "update": lambda to, words: to.update({"id": "id"}, "id = 4", **words),
+    "merge": lambda to, words: to.merge(_ROWS.slice(7, 1), _ON, **words).when_matched_delete().execute(),
+    "upsert": lambda to, words: to.upsert(_ROWS.slice(0, 1900), "id", **words),
+}
+
+
+@pytest.mark.parametrize("name", list(_CHANGES))
+@pytest.mark.parametrize("in_transaction", [False, True], ids=["alone", "in a transaction"])
+def test_how_files_are_written(tmp_path: Path, name: str, in_transaction: bool) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema)
+    table.append(_ROWS)
+    before = set(tmp_path.rglob("*.parquet"))
+    words = {
+        "compression": "zstd",
+        "target_file_size": 20_000,
+        "writer_properties": ParquetOptions(row_group_rows=300, dictionary=False),
+    }
+    if in_transaction:
+        with table.transaction() as transaction:
+            _CHANGES[name](transaction, words)
+    else:
+        _CHANGES[name](table, words)
+    written = [pq.read_metadata(path) for path in set(tmp_path.rglob("*.parquet")) - before]
+    assert len(written) > 1
+    assert {found.row_group(0).column(1).compression for found in written} == {"ZSTD"}
+    assert max(found.row_group(0).num_rows for found in written) == 300
+    assert table.scan().count() == 2_000 - (name in ("delete", "merge"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "hint"),
+    [
+        (lambda table: table.delete(), r"delete\(\) needs the argument where", "where=None to delete all rows"),
+        (lambda table: table.delete(predicate="id = 1"), r"delete\(\) has no argument predicate", "pass where="),
+        (lambda table: table.update(), r"update\(\) needs the argument set", "price"),
+        (lambda table: table.update(updates={"x": "'a'"}), "no argument updates", "pass set="),
+        (lambda table: table.update(new_values={"x": "a"}), "no argument new_values", "quoted twice"),
+        (lambda table: table.update({"x": "'a'"}, predicate="id = 1"), "no argument predicate", "pass where="),
+        (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
+        (lambda table: table.merge(_ROWS, _ON, streamed_exec=False), "no argument streamed_exec", "memory="),
+        (lambda table: table.merge(_ROWS, _ON, commit_properties=1), "no argument commit_properties", "txn="),
+        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_properties", "txn="),
+    ],
+)
+def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], object], message: str, hint: str) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema)
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        change(table)
+    assert hint in (caught.value.hint or "")
+    assert table.refresh().version == 0
+
+
+def test_rules_in_the_metadata_of_arrow_fields(tmp_path: Path) -> None:
+    identity = {"delta.identity.start": "5", "delta.identity.step": "2", "delta.identity.allowExplicitInsert": "false"}
+    inside = pa.field("x", pa.int64(), metadata={"comment": "deep"})
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), metadata=identity),
+            pa.field("k", pa.int64(), metadata={"CURRENT_DEFAULT": "7", "mine": "no rule"}),
+            pa.field("twice", pa.int64(), metadata={"delta.generationExpression": "k * 2", "comment": "of k"}),
+            pa.field("s", pa.struct([inside]), metadata={"delta.columnMapping.id": "9", "delta.typeChanges": "[]"}),
+        ]
+    )
+    table: DeltaTable = create_table(tmp_path / "t", schema)
+    text = (tmp_path / "t/_delta_log/00000000000000000000.json").read_text()
+    (metadata,) = (action["metaData"] for line in text.splitlines() if "metaData" in (action := json.loads(line)))
+    fields = json.loads(metadata["schemaString"])["fields"]
+    assert [field["metadata"] for field in fields] == [
+        {"delta.identity.start": 5, "delta.identity.step": 2, "delta.identity.allowExplicitInsert": False},
+        {"CURRENT_DEFAULT": "7"},
+        {"delta.generationExpression": "k * 2", "comment": "of k"},
+        {},
+    ]
+    assert fields[3]["type"]["fields"][0]["metadata"] == {"comment": "deep"}
+    table.append(pa.table({"s": [{"x": 1}, None]}))
+    rows = table.scan(columns=["id", "k", "twice"]).to_arrow().to_pylist()
+    assert rows == [{"id": 5, "k": 7, "twice": 14}, {"id": 7, "k": 7, "twice": 14}]
+    unknown = pa.schema([pa.field("x", pa.int64(), metadata={"delta.unheard": "1"})])
+    with pytest.raises(SchemaError, match=r"reserved key delta\.unheard"):
+        create_table(tmp_path / "u", unknown)
+    with pytest.raises(DeltabergError, match="step"):
+        create_table(tmp_path / "v", pa.schema([pa.field("x", pa.int64(), metadata={"delta.identity.start": "1"})]))
