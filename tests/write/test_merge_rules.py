@@ -304,3 +304,40 @@ def test_timestamps_without_a_zone(tmp_path: Path) -> None:
         (dt.datetime(2026, 7, 1, 10, tzinfo=utc), {"at": dt.datetime(2026, 7, 1, 3, tzinfo=utc)}, noon),
         (dt.datetime(2026, 7, 1, 12, tzinfo=utc), None, noon),
     ]
+
+
+@_ways
+def test_structs_that_lack_fields(tmp_path: Path, properties: dict[str, str]) -> None:
+    """With schema_mode="merge", rows that match keep these fields, and they are null in new rows."""
+    deep = Struct((Field("x", _LONG), Field("y", _LONG)))
+    column = Field("s", Struct((Field("a", _LONG), Field("b", _LONG), Field("deep", deep))))
+    table: DeltaTable = create_table(tmp_path / "t", Struct((_K, column)), properties=properties)
+    old = {"a": 1, "b": 2, "deep": {"x": 3, "y": 4}}
+    table.append(pa.table({"k": [1, 2, 3, 4], "s": [old, None, old, None]}, schema=table.scan().to_arrow().schema))
+    kind = pa.struct([("deep", pa.struct([("y", pa.int64()), ("z", pa.int64())])), ("A", pa.int64())])
+    new = {"deep": {"y": 40, "z": 50}, "A": 10}
+    source = pa.table({"k": [1, 2, 3, 4, 5, 6], "s": pa.array([new, new, None, None, new, None], kind)})
+    merge = table.merge(source, _ON).when_matched_update_all()
+    _refused(table, merge.execute, "lacks", SchemaError)
+    merge = table.merge(source, _ON, schema_mode="merge").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute()
+    found = {row["k"]: row["s"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {
+        1: {"a": 10, "b": 2, "deep": {"x": 3, "y": 40, "z": 50}},
+        2: {"a": 10, "b": None, "deep": {"x": None, "y": 40, "z": 50}},
+        3: {"a": None, "b": 2, "deep": {"x": 3, "y": None, "z": None}},
+        4: None,
+        5: {"a": 10, "b": None, "deep": {"x": None, "y": 40, "z": 50}},
+        6: None,
+    }
+
+
+@pytest.mark.parametrize("name", ["s.c", "target.s.c", ("s", "c")])
+def test_a_new_field_of_a_struct_is_assigned(tmp_path: Path, name: Any) -> None:
+    column = Field("s", Struct((Field("a", _LONG),)))
+    table: DeltaTable = create_table(tmp_path / "t", Struct((_K, column)))
+    table.append(pa.table({"k": [1], "s": [{"a": 1}]}))
+    source = pa.table({"k": [1], "s": [{"c": 5, "d": 6}], "e": [7]})
+    merge = table.merge(source, _ON, schema_mode="merge").when_matched_update({name: "source.s.c"})
+    merge.execute()
+    assert table.scan().to_arrow().to_pylist() == [{"k": 1, "s": {"a": 1, "c": 5}}]

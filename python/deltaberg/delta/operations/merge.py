@@ -23,7 +23,18 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, as_value, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Primitive, Struct, find_column, join_name
+from deltaberg.schema import (
+    ColumnName,
+    DataType,
+    Field,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    find_column,
+    join_name,
+    split_name,
+)
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice, checked_number, checked_text
 from deltaberg.table.join import JoinMemory, StoredRows
@@ -284,15 +295,30 @@ class _Merge:
         known = self.source.columns
         excluded = {name.lower() for clause in clauses for name in clause.excluded}
         if any(clause.values is None and clause.action != "delete" for clause in clauses):
-            wanted = [child for child in known if child.name.lower() not in excluded]
+            wanted = Struct(tuple(child for child in known if child.name.lower() not in excluded))
         else:
             names = [name for clause in clauses for name in clause.values or ()]
-            assigned = {name.lower() for name in names if isinstance(name, str)}
-            prefix = f"{self._options.target_alias.lower()}."
-            assigned |= {name.removeprefix(prefix) for name in assigned}
-            assigned |= {name[0].lower() for name in names if not isinstance(name, str) and len(name) == 1}
-            wanted = [child for child in known if child.name.lower() in assigned]
-        merge_columns(self._transaction, Struct(tuple(wanted)))
+            alias = self._options.target_alias.lower()
+            paths: list[tuple[str, ...]] = []
+            for name in names:
+                # A text may be the name of a column with dots in it, and may begin with the alias of the table.
+                given = [(name,), split_name(name)] if isinstance(name, str) else [tuple(name)]
+                paths += given
+                paths += [path[1:] for path in given if len(path) > 1 and path[0].lower() == alias]
+            wanted = _chosen(known, paths)
+        merge_columns(self._transaction, wanted)
+
+
+def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
+    """Return the columns, and fields of structs, that paths lead to, without the other fields of these structs."""
+    found = []
+    for child in known:
+        inside = [path[1:] for path in paths if path[0].lower() == child.name.lower()]
+        if () in inside:
+            found.append(child)
+        elif inside and isinstance(child.type, Struct):
+            found.append(replace(child, type=_chosen(child.type, inside)))
+    return Struct(tuple(found))
 
 
 def _bound(clause: MergeClause, scope: MergeScope, rules: TableRules, options: MergeOptions) -> BoundClause:
@@ -323,10 +349,15 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
     """Refuse columns of the source as they are whose timestamps have no zone, and the table's have one."""
     number = {MATCHED: 1, NOT_MATCHED: 0}.get(bound.clause.when)
     new = {} if bound.assignments is None else bound.assignments.values
+    columns = {child.name.lower(): child.type for child in scope.source.columns}
     for (path, value), given in zip(new.items(), values.values(), strict=True):
-        if not value.paths or value.paths[0][0] != number or not isinstance(as_value(given), ColumnValue):
+        wanted = find_column(scope.target.columns, path)[-1].type
+        if bound.clause.values is None:
+            found = columns[path[0].lower()]
+        elif not value.paths or value.paths[0][0] != number or not isinstance(as_value(given), ColumnValue):
             continue
-        found, wanted = value.paths[0][1][-1].type, find_column(scope.target.columns, path)[-1].type
+        else:
+            found = value.paths[0][1][-1].type
         if _lacks_zone(found, wanted):
             raise SchemaError(
                 f"{found} cannot be written to a column of the type {wanted}",
@@ -337,7 +368,8 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
 
 def _lacks_zone(found: DataType, wanted: DataType) -> bool:
     if isinstance(found, Struct) and isinstance(wanted, Struct):
-        return any(_lacks_zone(one.type, other.type) for one, other in zip(found, wanted, strict=False))
+        known = {child.name.lower(): child.type for child in found}
+        return any(_lacks_zone(known.get(child.name.lower(), child.type), child.type) for child in wanted)
     if isinstance(found, List) and isinstance(wanted, List):
         return _lacks_zone(found.element.type, wanted.element.type)
     if isinstance(found, Map) and isinstance(wanted, Map):

@@ -13,13 +13,16 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import BoundValue, Relation, bind_condition
-from deltaberg.expressions.values.tree import ColumnValue
-from deltaberg.schema import ColumnName, Struct, count_up, find_column
+from deltaberg.expressions.values.tree import Call, ColumnValue, Literal, Value
+from deltaberg.schema import ColumnName, DataType, Primitive, Struct, count_up, find_column
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.write import RowRules
 
 __all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses", "clause_values"]
+
+_STRING = Primitive("string")
+_NULL = Literal(None, Primitive("void"))
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def clause_values(
     Parameters
     ----------
     lenient
-        Whether the source may lack columns of the table where all columns are taken from it.
+        Whether the source may lack columns of the table, and fields of structs, where all columns are taken from it.
     optional
         The columns that it may lack in any case.
 
@@ -122,7 +125,8 @@ def clause_values(
         The source lacks a column.
     """
     if clause.values is None:
-        return _all_values(clause, scope, frozenset(scope.target.columns.names) if lenient else optional)
+        optional = frozenset(scope.target.columns.names) if lenient else optional
+        return _all_values(clause, scope, optional, completes=lenient)
     return _by_column(clause.values, scope.target)
 
 
@@ -155,17 +159,24 @@ def bind_clause(clause: MergeClause, scope: MergeScope, values: Mapping[ColumnNa
     return BoundClause(clause, condition, assignments)
 
 
-def _all_values(clause: MergeClause, scope: MergeScope, optional: AbstractSet[str]) -> dict[ColumnName, Any]:
+def _all_values(
+    clause: MergeClause, scope: MergeScope, optional: AbstractSet[str], *, completes: bool
+) -> dict[ColumnName, Any]:
     excluded = {find_column(scope.target.columns, name)[0].name for name in clause.excluded}
-    known = {child.name.lower(): child.name for child in scope.source.columns}
-    alias = scope.source.alias
+    known = {child.name.lower(): child for child in scope.source.columns}
+    alias = () if scope.source.alias is None else (scope.source.alias,)
+    own = (scope.target.alias,) if clause.when == MATCHED and scope.target.alias is not None else None
     values: dict[ColumnName, Any] = {}
     for child in scope.target.columns:
         if child.name in excluded:
             continue
-        name = known.get(child.name.lower())
-        if name is not None:
-            values[(child.name,)] = ColumnValue((name,) if alias is None else (alias, name))
+        found = known.get(child.name.lower())
+        if found is not None:
+            value: Value = ColumnValue((*alias, found.name))
+            if completes and _lacks_fields(found.type, child.type):
+                kept = None if own is None else (*own, child.name)
+                value = _completed(found.type, child.type, (*alias, found.name), kept)
+            values[(child.name,)] = value
         elif child.name not in optional:
             raise ColumnNotFoundError(
                 f"the source lacks the column {child.name}",
@@ -173,6 +184,43 @@ def _all_values(clause: MergeClause, scope: MergeScope, optional: AbstractSet[st
                 column=child.name,
             )
     return values
+
+
+def _lacks_fields(found: DataType, wanted: DataType) -> bool:
+    """Return whether a struct lacks fields of a column, all of which may be null."""
+    if not isinstance(found, Struct) or not isinstance(wanted, Struct):
+        return False
+    known = {child.name.lower(): child.type for child in found}
+    lacking = [child for child in wanted if child.name.lower() not in known]
+    inside = [_lacks_fields(known[child.name.lower()], child.type) for child in wanted if child not in lacking]
+    return (bool(lacking) or any(inside)) and all(child.nullable for child in lacking)
+
+
+def _completed(found: DataType, wanted: DataType, source: tuple[str, ...], kept: tuple[str, ...] | None) -> Value:
+    """Return a struct of the source with the fields that it lacks.
+
+    Parameters
+    ----------
+    source
+        The path of the struct.
+    kept
+        The path of the column in the row of the table, whose fields stay; None for a new row, in which they are null.
+    """
+    known = {child.name.lower(): child for child in found} if isinstance(found, Struct) else {}
+    parts: list[Value] = []
+    for child in wanted if isinstance(wanted, Struct) else ():
+        own, old = known.get(child.name.lower()), None if kept is None else (*kept, child.name)
+        if own is None:
+            value: Value = _NULL if old is None else ColumnValue(old)
+        elif _lacks_fields(own.type, child.type):
+            value = _completed(own.type, child.type, (*source, own.name), old)
+        else:
+            value = ColumnValue((*source, own.name))
+        parts += [Literal(child.name, _STRING), value]
+    is_null: Value = Call("isnull", (ColumnValue(source),))
+    if kept is not None:
+        is_null = Call("and", (is_null, Call("isnull", (ColumnValue(kept),))))
+    return Call("if", (is_null, _NULL, Call("named_struct", tuple(parts))))
 
 
 def _by_column(values: Mapping[ColumnName, Any], target: Relation) -> dict[ColumnName, Any]:
