@@ -52,7 +52,7 @@ def _texts(kind: DataType, lower: Any, upper: Any, nans: int | None = 0, *, tigh
         (Primitive("long"), -(2**63), 2**63 - 1, (str(-(2**63)), str(2**63 - 1))),
         (Primitive("float"), -0.0, 0.1, ("-0.0", "0.10000000149011612")),
         (Primitive("double"), -1e300, 5e-324, ("-1e+300", "5e-324")),
-        (Primitive("double"), float("-inf"), float("inf"), (None, None)),
+        (Primitive("double"), float("-inf"), float("inf"), ("-Infinity", "Infinity")),
         (DecimalType(38, 2), Decimal("-1.50"), Decimal(10**35), ("-1.50", "1" + "0" * 35 + ".00")),
         (Primitive("string"), 'a"b\\', "ü\n", ('a"b\\', "ü\n")),
         (Primitive("date"), dt.date(1, 1, 1), dt.date(9999, 12, 31), ("0001-01-01", "9999-12-31")),
@@ -63,11 +63,17 @@ def _texts(kind: DataType, lower: Any, upper: Any, nans: int | None = 0, *, tigh
             dt.datetime(1970, 1, 1),
             ("1969-12-31T23:59:59.999", "1970-01-01T00:00:00.000"),
         ),
-        (Primitive("boolean"), False, True, (None, None)),
+        (
+            Primitive("timestamp"),
+            dt.datetime(1, 1, 1, tzinfo=_UTC),
+            dt.datetime(9999, 12, 31, 23, 59, 59, 999999, _UTC),
+            ("0001-01-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"),
+        ),
+        (Primitive("boolean"), False, True, (False, True)),
         (Primitive("binary"), b"a", b"b", (None, None)),
     ],
 )
-def test_bounds(kind: DataType, lower: Any, upper: Any, texts: tuple[str | None, str | None]) -> None:
+def test_bounds(kind: DataType, lower: Any, upper: Any, texts: tuple[Any, Any]) -> None:
     found = _texts(kind, lower, upper)
     wanted: dict[str, Any] = {"numRecords": "5", "nullCount": {"x": "2"}}
     for name, text in zip(("minValues", "maxValues"), texts, strict=True):

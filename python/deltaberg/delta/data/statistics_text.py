@@ -1,7 +1,8 @@
 """The JSON text of files' statistics, as commits record it (Delta protocol, "Per-file Statistics").
 
 Bounds hold for every row: timestamps, which are recorded in milliseconds, are rounded outward, and a file with a NaN
-has no maximum, since NaN is the greatest number for other engines.
+has no maximum, since NaN is the greatest number for other engines. Booleans have bounds, though delta-spark records
+none: deltalake takes a bound that is missing for one that no row fulfils.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def format_stats(
     found
         The columns that `parse_stats` returns: ``numRecords``, and for the leaf with the path ``paths[i]`` the columns
         ``min.i``, ``max.i`` and ``nullCount.i``. A missing column and a null are unknown, and left out, as are bounds
-        of a type that has none. Timestamps are rounded outward to milliseconds.
+        of a type that has none. Timestamps are rounded outward to milliseconds, unless that is the year 10000.
     paths
         The physical names on the path from the root to each leaf. Paths with the same first name are neighbours.
     tight
@@ -123,7 +123,9 @@ def _conversion(kind: pa.DataType, *, upper: bool) -> Callable[[Any], str | None
     if pt.is_signed_integer(kind):
         return str
     if kind in (pa.float32(), pa.float64()):
-        return lambda value: repr(value) if math.isfinite(value) else None
+        return _number
+    if pt.is_boolean(kind):
+        return lambda value: "true" if value else "false"
     if pt.is_decimal128(kind):
         return lambda value: format(value, "f")
     if pt.is_string(kind) or pt.is_large_string(kind):
@@ -132,7 +134,7 @@ def _conversion(kind: pa.DataType, *, upper: bool) -> Callable[[Any], str | None
         return lambda day: f'"{_day(day)}"' if _FIRST_DAY <= day <= _LAST_DAY else None
     if pt.is_timestamp(kind) and kind.unit == "us":
         return lambda micros: _timestamp(micros, upper=upper, zone="" if kind.tz is None else "Z")
-    if pt.is_boolean(kind) or pt.is_null(kind) or pt.is_struct(kind) or _is_binary(kind):
+    if pt.is_null(kind) or pt.is_struct(kind) or _is_binary(kind):
         return None
     raise InvalidArgumentError(f"statistics cannot be of the type {kind}")
 
@@ -149,8 +151,18 @@ def _day(day: int) -> str:
     return date.fromordinal(day + _EPOCH).isoformat()
 
 
+def _number(value: float) -> str | None:
+    """Return a double. Infinities, which JSON lacks, are strings, as Spark writes them; NaN has no text."""
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return None if math.isnan(value) else repr(value)
+
+
 def _timestamp(micros: int, *, upper: bool, zone: str) -> str | None:
     millis = -(-micros // 1000) if upper else micros // 1000
+    if millis // _DAY_MILLIS > _LAST_DAY:
+        # The year 10000 has no text. Readers allow for values up to the end of the millisecond.
+        millis = micros // 1000
     day, rest = divmod(millis, _DAY_MILLIS)
     if not _FIRST_DAY <= day <= _LAST_DAY:
         return None

@@ -27,7 +27,8 @@ const TIED_DIGITS: usize = 16;
 ///
 /// `found` has the columns that [`super::parse_stats`] returns: `numRecords`, and for the leaf with the path
 /// `paths[i]` the columns `min.i`, `max.i` and `nullCount.i`. A missing column and a null are unknown, and left out, as
-/// are bounds of a type that has none. Timestamps are rounded outward to milliseconds. `tight` adds `tightBounds`.
+/// are bounds of a type that has none. Timestamps are rounded outward to milliseconds, unless that is the year 10000.
+/// `tight` adds `tightBounds`.
 ///
 /// # Errors
 /// `InvalidArgument` if a column has an unexpected type; `TooLarge` if the texts exceed the limit of their type.
@@ -164,7 +165,8 @@ impl Leaf {
             LargeBinary, LargeUtf8, Null, Struct, Timestamp, Utf8,
         };
         match values.data_type() {
-            Int8
+            Boolean
+            | Int8
             | Int16
             | Int32
             | Int64
@@ -175,19 +177,22 @@ impl Leaf {
             | Utf8
             | LargeUtf8
             | Timestamp(TimeUnit::Microsecond, _) => Ok(Some(Self { values: values.clone(), upper })),
-            Boolean | Binary | LargeBinary | FixedSizeBinary(_) | Null | Struct(_) => Ok(None),
+            Binary | LargeBinary | FixedSizeBinary(_) | Null | Struct(_) => Ok(None),
             other => Err(Error::new(ErrorKind::InvalidArgument, format!("statistics cannot be of the type {other}"))),
         }
     }
 
     /// Writes the value of a row, and returns whether it has a text.
     fn write(&self, text: &mut String, row: usize) -> bool {
-        use DataType::{Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, LargeUtf8, Timestamp};
+        use DataType::{
+            Boolean, Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, LargeUtf8, Timestamp,
+        };
         let values = &self.values;
         if values.is_null(row) {
             return false;
         }
         match values.data_type() {
+            Boolean => write!(text, "{}", values.as_boolean().value(row)).is_ok(),
             Int8 => write!(text, "{}", values.as_primitive::<Int8Type>().value(row)).is_ok(),
             Int16 => write!(text, "{}", values.as_primitive::<Int16Type>().value(row)).is_ok(),
             Int32 => write!(text, "{}", values.as_primitive::<Int32Type>().value(row)).is_ok(),
@@ -250,10 +255,15 @@ fn write_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-/// Writes the shortest number that is read back as the same double, in the layout of Python.
+/// Writes the shortest number that is read back as the same double, in the layout of Python. Infinities, which JSON has
+/// no numbers for, are strings, as Spark writes them. NaN is not a bound.
 fn write_double(text: &mut String, value: f64) -> bool {
-    if !value.is_finite() {
+    if value.is_nan() {
         return false;
+    }
+    if value.is_infinite() {
+        text.push_str(if value > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" });
+        return true;
     }
     let mut short = format!("{value:e}");
     // Where two shortest numbers are equally near, Python takes the even one.
@@ -308,7 +318,9 @@ fn write_decimal(text: &mut String, value: i128, scale: i8) -> bool {
 
 fn write_timestamp(text: &mut String, micros: i64, upper: bool, zoned: bool) -> bool {
     let floor = micros.div_euclid(MICROS);
-    let millis = if upper && micros.rem_euclid(MICROS) > 0 { floor.saturating_add(1) } else { floor };
+    let outward = if upper && micros.rem_euclid(MICROS) > 0 { floor.saturating_add(1) } else { floor };
+    // The year 10000 has no text. Readers allow for values up to the end of the millisecond.
+    let millis = if outward.div_euclid(DAY_MILLIS) > LAST_DAY { floor } else { outward };
     let day = millis.div_euclid(DAY_MILLIS);
     if !(FIRST_DAY..=LAST_DAY).contains(&day) {
         return false;
