@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pathlib import Path
 
-from deltaberg import DeltaTable
-from deltaberg.errors import TableNotFoundError
-from tests.crash.states import State, Verdict, old_rows, state_of
-from tests.support.serial_log import check_history
+from tests.crash.formats import Files, State, format_of
+from tests.crash.states import Verdict, past_rows, state_of
+from tests.crash.targets import Target
 from tests.support.tally import Tally
 
-__all__ = ["look_after"]
+__all__ = ["local_files", "look_after"]
 
 
 def look_after(
-    tally: Tally,
-    verdict: Verdict,
-    where: str,
-    location: str,
-    commits: Callable[[], Mapping[int, bytes]],
-    *,
-    acknowledged: bool,
-    options: Mapping[str, str] | None = None,
+    tally: Tally, verdict: Verdict, where: str, at: Target, files: Callable[[], Files], *, acknowledged: bool
 ) -> State | None:
     """Read what is left, and let another writer go on; return what a reader saw, if it could read.
 
@@ -29,37 +22,29 @@ def look_after(
     ----------
     where
         What happened to the operation, for the findings.
-    commits
-        Reads the log entries.
+    at
+        The table, without what disturbed the operation.
+    files
+        Finds the files of the table.
     acknowledged
         Whether the operation was said to be done.
     """
     try:
-        state = state_of(location, options)
+        state = state_of(at)
         found = verdict.judge(state, acknowledged=acknowledged)
         if found is not None:
             getattr(tally, found[0]).append(f"{where}: {found[1]}")
-        kept = range(verdict.operation.keeps_from, verdict.before.version + 1)
-        if old_rows(location, kept, options) != verdict.old:
+        if past_rows(at, verdict.moments) != verdict.old:
             tally.lost.append(f"{where}: older versions have other rows")
-        tally.wrong += [f"{where}: then {sentence}" for sentence in _go_on(location, commits, options)]
+        table = at.newest()
+        if table is not None:
+            tally.wrong += [f"{where}: then {sentence}" for sentence in format_of(at).go_on(at, table, files)]
     except Exception as error:  # noqa: BLE001 - whatever fails is a finding
         tally.lost.append(f"{where}: {type(error).__name__}: {error}")
         return None
     return state
 
 
-def _go_on(location: str, commits: Callable[[], Mapping[int, bytes]], options: Mapping[str, str] | None) -> list[str]:
-    """Let another writer commit on top of what is there."""
-    try:
-        table = DeltaTable(location, storage_options=dict(options or {}))
-    except TableNotFoundError:
-        return []
-    version = table.version
-    with table.transaction() as transaction:
-        transaction.set_transaction("later", 1)
-    if DeltaTable(location, storage_options=dict(options or {})).version != version + 1:
-        return ["the commit of the next writer is not there"]
-    found = commits()
-    # A clean-up takes the oldest ones.
-    return check_history(found).faults if 0 in found else []
+def local_files(root: Path) -> Files:
+    """Return what reads the files below a local directory."""
+    return {path.relative_to(root).as_posix(): path.read_bytes for path in root.rglob("*") if path.is_file()}

@@ -3,7 +3,8 @@
 It has imported and used everything, so that a child starts by a fork in milliseconds. It has never used an object
 store, whose client does not survive a fork. Requests and answers are lines of JSON on its standard streams.
 
-The points are the calls of the store, and the steps by which a local file appears: before each of them, and after it.
+The points are the calls of the store, the steps by which a local file appears, and the requests by which a catalog is
+changed: before each of them, and after it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deltaberg.iceberg.catalogs.session import RestSession
+from deltaberg.iceberg.catalogs.swap_commit import SwapAttempt
 from deltaberg.storage import local
 from deltaberg.storage.local import LocalOutput, LocalStorage
-from tests.crash.operations import OPERATIONS, Target
+from tests.crash.operations import OPERATIONS
+from tests.crash.targets import Target
 from tests.support.warm import warm_up
 
 __all__ = ["main"]
@@ -62,12 +66,14 @@ class _Killer:
             setattr(LocalOutput, name, self.around(getattr(LocalOutput, name), f"output.{name}"))
         for name in _STEPS:
             setattr(local, name, self.around(getattr(local, name), name))
+        for owner, name, shown in ((SwapAttempt, "_swap", "swap"), (RestSession, "change", "request")):
+            setattr(owner, name, self.around(getattr(owner, name), shown))
 
 
 def _child(request: dict[str, Any]) -> None:
     killer = _Killer(request["number"], request["when"])
     killer.install()
-    OPERATIONS[request["operation"]].run(Target(request["root"]))
+    OPERATIONS[request["operation"]].run(Target(request["root"], kind=request["kind"], uri=request["uri"]))
     Path(request["acknowledged"]).touch()
     Path(request["counted"]).write_text(json.dumps(killer.names))
 

@@ -7,31 +7,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg import DeltaTable
 from deltaberg.delta.data import written_vectors
 from tests.crash.starts import COLUMNS, PART_COLUMNS
+from tests.crash.targets import Target
 
-__all__ = ["BEFORE", "OPERATIONS", "Operation", "Target"]
-
-
-@dataclass
-class Target:
-    """Where an operation happens."""
-
-    location: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @cached_property
-    def table(self) -> DeltaTable:
-        """The table, open."""
-        return DeltaTable(self.location, storage_options=dict(self.options))
+__all__ = ["BEFORE", "OPERATIONS", "Operation"]
 
 
 #: The rows of every start, as the value by id.
@@ -56,6 +42,8 @@ class Operation:
         The first version that can be read before, after and in between. A clean-up takes the earlier ones.
     versions
         How many versions it makes; each of them may be what a crash leaves.
+    kind
+        Where it happens: one of ``targets.KINDS``.
     """
 
     name: str
@@ -64,6 +52,7 @@ class Operation:
     start: str = "plain"
     keeps_from: int = 0
     versions: int = 1
+    kind: str = "delta"
 
 
 def _rows(*ids: int, part: str | None = None) -> pa.Table:
@@ -124,13 +113,13 @@ _APPENDED = _values(*range(1, 9))
 _ALL = [
     Operation(
         "create",
-        lambda at: deltaberg.create_table(at.location, COLUMNS, storage_options=dict(at.options)),
+        lambda at: at.create(COLUMNS),
         {},
         "nothing",
     ),
     Operation(
         "create with rows",
-        lambda at: deltaberg.write_table(at.location, _rows(7, 8), storage_options=dict(at.options)),
+        lambda at: at.write(_rows(7, 8)),
         _values(7, 8),
         "nothing",
     ),
@@ -226,5 +215,81 @@ _ALL = [
     Operation("compact the log", lambda at: at.table.compact_log(1, 2), versions=0),
     Operation("clean up the log", lambda at: at.table.cleanup_metadata(_FAR), keeps_from=1, versions=0),
 ]
+
+
+def _all_at_once(at: Target) -> None:
+    """Append, alter, replace and append again in one transaction of an Iceberg table."""
+    with at.table.transaction() as transaction:
+        transaction.append(_rows(7))
+        transaction.alter().set({"owner": "ada"}).add("more", pa.string())
+        transaction.overwrite(_rows(8).append_column("more", [["x"]]))
+        transaction.append(_rows(9))
+
+
+_CREATED = Operation("create with rows", lambda at: at.write(_rows(7, 8)), _values(7, 8), "iceberg nothing")
+_ADDED = Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "iceberg")
+_REPLACED = Operation(
+    "overwrite where",
+    lambda at: at.table.overwrite(_rows(7, part="a"), where="part = 'a'"),
+    _values(2, 4, 6, 7),
+    "iceberg parts",
+)
+_ALTERED = Operation(
+    "alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit(), start="iceberg"
+)
+_SEVERAL = Operation("transaction", _all_at_once, _values(8, 9), "iceberg")
+
+_ICEBERG = [
+    Operation("create", lambda at: at.create(COLUMNS), {}, "iceberg nothing"),
+    _CREATED,
+    Operation(
+        "create anew", lambda at: at.create(PART_COLUMNS, partition_by=["part"], if_exists="replace"), {}, "iceberg"
+    ),
+    _ADDED,
+    Operation("append to version 1", _ADDED.run, _APPENDED, "iceberg of version 1"),
+    Operation("append to version 3", _ADDED.run, _APPENDED, "iceberg of version 3"),
+    Operation("append and merge manifests", _ADDED.run, _APPENDED, "tidy iceberg"),
+    Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "iceberg parts"),
+    Operation(
+        "append a column",
+        lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
+        _APPENDED,
+        "iceberg of version 3",
+    ),
+    Operation("overwrite", lambda at: at.table.overwrite(_rows(7, 8)), _values(7, 8), "tidy iceberg"),
+    Operation(
+        "overwrite with other columns",
+        lambda at: at.table.overwrite(_rows(7).append_column("more", [["x"]]), schema_mode="overwrite"),
+        _values(7),
+        "iceberg",
+    ),
+    _REPLACED,
+    Operation(
+        "overwrite partitions",
+        lambda at: at.table.overwrite(_rows(8, part="b"), dynamic=True),
+        _values(1, 3, 5, 8),
+        "iceberg parts",
+    ),
+    Operation("delete a file", lambda at: at.table.delete("id < 3"), _values(3, 4, 5, 6), "iceberg of version 3"),
+    Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), _values(1, 3, 5), "iceberg parts"),
+    Operation("delete everything", lambda at: at.table.delete(None), {}, "iceberg of version 1"),
+    _ALTERED,
+    Operation("alter a tidy table", _ALTERED.run, start="tidy iceberg"),
+    Operation(
+        "rename, move and drop",
+        lambda at: at.table.alter().add("x", pa.int32()).rename("x", "y").move("value", first=True).commit(),
+        start="iceberg",
+    ),
+    Operation(
+        "partition and raise the version",
+        lambda at: at.table.alter().partition_by("bucket(2, id)").set({"format-version": "3"}).commit(),
+        start="iceberg",
+    ),
+    _SEVERAL,
+    Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
+]
+_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL]
+_ALL += [replace(one, name=f"iceberg: {one.name}", kind="iceberg") for one in _ICEBERG]
+_ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("sqlite", "rest") for one in _IN_CATALOGS]
 #: Each operation by its name.
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}

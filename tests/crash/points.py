@@ -14,22 +14,22 @@ from types import TracebackType
 from typing import Any
 
 from deltaberg.storage import open_store, parse_location
-from tests.crash.aftermath import look_after
+from tests.crash.aftermath import local_files, look_after
+from tests.crash.formats import format_of
 from tests.crash.operations import Operation
+from tests.crash.servers import serving
 from tests.crash.starts import STARTS
 from tests.crash.states import Verdict
-from tests.support.serial_log import read_folder
+from tests.crash.targets import Target
 from tests.support.tally import Budget, Tally
 
 __all__ = ["Nursery", "kill_everywhere"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Points around these calls are tried first: they change what others see.
-_DECISIVE = ("put", "link_if_absent", "publish", "delete_many")
+_DECISIVE = ("put", "link_if_absent", "publish", "delete_many", "swap", "request")
 #: So many are tried in any case.
 _LEAST = 4
-#: What data files are called that no version names yet, or never will.
-_DATA = ("part-", "deletion_vector_", "cdc-", "old-")
 
 
 class Nursery:
@@ -80,16 +80,35 @@ def kill_everywhere(
     generator
         Chooses the order of the points.
     """
+    root, original = folder / "table", folder / "original"
+    with serving(operation.kind, str(root)) as uri:
+        return _kill_everywhere(operation, nursery, root, original, uri, seconds, generator)
+
+
+def _kill_everywhere(
+    operation: Operation,
+    nursery: Nursery,
+    root: Path,
+    original: Path,
+    uri: str,
+    seconds: float | None,
+    generator: random.Random,
+) -> Tally:
     tally = Tally(operation.name, "crash points")
-    original, whole = folder / "original", folder / "whole"
-    STARTS[operation.start](original)
-    shutil.copytree(original, whole)
-    counted, acknowledged = folder / "counted", folder / "acknowledged"
-    files = {"counted": str(counted), "acknowledged": str(acknowledged), "operation": operation.name}
-    assert nursery.run(root=str(whole), number=None, when="", **files) == 0, operation.name
+    # Some tables record where they are, so all trials happen at one place.
+    at = Target(str(root), kind=operation.kind, uri=uri)
+    STARTS[operation.start](at)
+    shutil.copytree(root, original)
+    counted, acknowledged = root.parent / "counted", root.parent / "acknowledged"
+    told = {"root": str(root), "kind": operation.kind, "uri": uri, "operation": operation.name}
+    told |= {"counted": str(counted), "acknowledged": str(acknowledged)}
+
+    def run() -> None:
+        assert nursery.run(number=None, when="", **told) == 0, operation.name
+
+    verdict = Verdict.of(operation, at, run)
     names = json.loads(counted.read_text())
-    assert set(names) & {"put", "delete_many"}, operation.name
-    verdict = Verdict.of(operation, str(original), str(whole))
+    assert set(names) & {"put", "delete_many", "request"}, operation.name
     points = [(number, when) for number in range(len(names)) for when in ("before", "after")]
     generator.shuffle(points)
     points.sort(key=lambda point: names[point[0]] not in _DECISIVE)
@@ -100,34 +119,29 @@ def kill_everywhere(
         if budget.is_spent and tally.tried >= _LEAST:
             break
         acknowledged.unlink(missing_ok=True)
-        root = folder / f"{number}-{when}"
+        shutil.rmtree(root)
         shutil.copytree(original, root)
         where = f"killed {when} call {number}, {names[number]}"
-        ended = nursery.run(root=str(root), number=number, when=when, **files)
+        ended = nursery.run(number=number, when=when, **told)
         tally.tried += 1
         if ended != -signal.SIGKILL:
             tally.wrong.append(f"{where}: the process ended with {ended}")
             continue
+        left = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+        tally.wrong += [f"{where}: {sentence}" for sentence in _leftovers(at, root, original, left)]
         done = acknowledged.exists()
-        state = look_after(tally, verdict, where, str(root), partial(read_folder, root), acknowledged=done)
+        state = look_after(tally, verdict, where, at, partial(local_files, root), acknowledged=done)
         as_before += state == verdict.before
-        tally.wrong += [f"{where}: {sentence}" for sentence in _leftovers(root, original)]
-        shutil.rmtree(root)
     tally.note = f"{as_before} left the table as it was"
     tally.seconds = budget.passed
     return tally
 
 
-def _leftovers(root: Path, original: Path) -> list[str]:
+def _leftovers(at: Target, root: Path, original: Path, left: set[str]) -> list[str]:
     """Whatever a killed writer left behind is a log entry, or shows itself to who looks for orphans."""
     location = parse_location(root)
     known = {path.relative_to(original).as_posix() for path in original.rglob("*")}
     shown = {meta.path[len(location.path) + 1 :] for meta in open_store(location).walk(location.path)}
-    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    faults = [f"{name} is hidden from who looks for orphans" for name in sorted(there - shown)]
-    for name in sorted(shown - known):
-        last = name.rpartition("/")[2]
-        in_log = name.startswith("_delta_log/") and not last.startswith(_DATA)
-        if not in_log and not last.startswith((".deltaberg-", *_DATA)):
-            faults.append(f"nobody would know what {name} is")
-    return faults
+    faults = [f"{name} is hidden from who looks for orphans" for name in sorted(left - shown)]
+    found = format_of(at)
+    return faults + [f"nobody would know what {name} is" for name in sorted(left - known) if not found.is_known(name)]

@@ -17,16 +17,17 @@ import pytest
 
 from deltaberg.errors import CommitUnknownError, StorageError
 from deltaberg.storage import atomic
-from tests.crash.aftermath import look_after
-from tests.crash.operations import Operation, Target
+from tests.crash.aftermath import local_files, look_after
+from tests.crash.formats import format_of
+from tests.crash.operations import Operation
 from tests.crash.starts import STARTS
 from tests.crash.states import Verdict
-from tests.support.serial_log import read_folder
+from tests.crash.targets import Target
 from tests.support.tally import Budget, Tally
 
 __all__ = ["refuse_everywhere"]
 
-_LEAST = 4
+_LEAST = 3
 #: What the system says, and whether it goes on saying so: a disk that is full stays full.
 _REFUSALS = {errno.ENOSPC: True, errno.EACCES: True, errno.EIO: False}
 #: The calls that make or fill files, besides opening and writing them. Removing files is always possible.
@@ -93,12 +94,18 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
         Chooses the order.
     """
     tally = Tally(operation.name, "refusals")
-    original, whole = folder / "original", folder / "whole"
-    STARTS[operation.start](original)
-    shutil.copytree(original, whole)
-    with _Disk().in_place() as disk:
-        operation.run(Target(str(whole)))
-    verdict = Verdict.of(operation, str(original), str(whole))
+    root, original = folder / "table", folder / "original"
+    # Some tables record where they are, so all trials happen at one place.
+    STARTS[operation.start](Target(str(root), kind=operation.kind))
+    shutil.copytree(root, original)
+    disk = _Disk()
+
+    def run() -> None:
+        with disk.in_place():
+            operation.run(Target(str(root), kind=operation.kind))
+
+    verdict = Verdict.of(operation, Target(str(root), kind=operation.kind), run)
+    before = _data_files(operation, original)
     trials = [(number, reason) for number in range(len(disk.names)) for reason in _REFUSALS]
     generator.shuffle(trials)
     tally.planned = len(trials)
@@ -107,29 +114,29 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
     for number, reason in trials:
         if budget.is_spent and tally.tried >= _LEAST:
             break
-        root = folder / "trial"
+        shutil.rmtree(root)
         shutil.copytree(original, root)
+        at = Target(str(root), kind=operation.kind)
         where = f"{errno.errorcode[reason]} at call {number}, {disk.names[number]}"
         error: Exception | None = None
         try:
             with _Disk(number, reason).in_place():
-                operation.run(Target(str(root)))
+                operation.run(Target(str(root), kind=operation.kind))
         except Exception as caught:  # noqa: BLE001 - what it may be is checked below
             error = caught
         tally.tried += 1
         failed += error is not None
         if error is not None and not isinstance(error, (StorageError, CommitUnknownError)):
             tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
-        left = _data_files(root) - _data_files(original)
-        state = look_after(tally, verdict, where, str(root), partial(read_folder, root), acknowledged=error is None)
+        left = _data_files(operation, root) - before
+        state = look_after(tally, verdict, where, at, partial(local_files, root), acknowledged=error is None)
         if state == verdict.before and left and not isinstance(error, CommitUnknownError):
             tally.wrong.append(f"{where}: files are left behind: {sorted(left)}")
-        shutil.rmtree(root)
     tally.note = f"{failed} ended with an error"
     tally.seconds = budget.passed
     return tally
 
 
-def _data_files(root: Path) -> set[str]:
-    found = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    return {name for name in found if not name.startswith("_delta_log/")}
+def _data_files(operation: Operation, root: Path) -> set[str]:
+    is_data = format_of(Target(str(root), kind=operation.kind)).is_data
+    return {name for name in local_files(root) if is_data(name)}

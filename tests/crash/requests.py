@@ -14,15 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from deltaberg import find_commit
-from deltaberg.errors import CommitUnknownError, StorageError, TableNotFoundError
-from tests.crash.aftermath import look_after
-from tests.crash.operations import Operation, Target
+from deltaberg.errors import CommitUnknownError, StorageError
+from tests.crash.aftermath import local_files, look_after
+from tests.crash.formats import Files, State
+from tests.crash.operations import Operation
 from tests.crash.starts import STARTS
-from tests.crash.states import State, Verdict
+from tests.crash.states import Verdict
+from tests.crash.targets import Target
 from tests.support import moto_s3
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
-from tests.support.serial_log import read_objects
 from tests.support.tally import Budget, Tally
 from tests.support.versioned_bucket import VersionedBucket
 
@@ -106,21 +106,23 @@ def disturb_everywhere(
     bucket
         Where the tables are.
     folder
-        A folder for the table that all others are copies of.
+        A folder for what is uploaded.
     seconds
         How long; None tries everything.
     generator
         Chooses the order.
     """
     tally = Tally(operation.name, "faults")
-    STARTS[operation.start](folder / "original")
     place = _Place(operation, proxy, bucket, folder / "original")
-    before, whole = place.copy("before"), place.copy("whole")
     requests = _Requests()
-    proxy.trouble = requests
-    operation.run(Target(whole, place.troubled))
-    proxy.trouble = None
-    verdict = Verdict.of(operation, before, whole, place.direct)
+    whole = place.copy()
+
+    def run() -> None:
+        proxy.trouble = requests
+        operation.run(place.through_gateway(whole))
+        proxy.trouble = None
+
+    verdict = Verdict.of(operation, whole, run)
     trials = [
         (number, name)
         for number, seen in enumerate(requests.seen)
@@ -153,27 +155,46 @@ def disturb_everywhere(
 class _Place:
     """Copies of one table in a bucket, seen directly and through the gateway."""
 
-    def __init__(self, operation: Operation, proxy: FaultyProxy, bucket: VersionedBucket, original: Path) -> None:
-        self._operation, self._proxy, self._bucket, self._original = operation, proxy, bucket, original
+    def __init__(self, operation: Operation, proxy: FaultyProxy, bucket: VersionedBucket, folder: Path) -> None:
+        self._operation, self._proxy, self._bucket = operation, proxy, bucket
         self._copies = 0
-        self.direct = moto_s3.options(proxy.upstream)
-        self.troubled = {**moto_s3.options(proxy.endpoint), **_PATIENT}
+        self._direct = moto_s3.options(proxy.upstream)
+        self._troubled = {**moto_s3.options(proxy.endpoint), **_PATIENT}
+        #: What every copy holds.
+        self._original: dict[str, bytes] = {}
+        # Tables of Iceberg record where they are, so all copies are at one place, one after the other.
+        self._is_moved = operation.kind == "delta"
+        start = Target(str(folder)) if self._is_moved else self._at(0)
+        STARTS[operation.start](start)
+        found = local_files(folder) if self._is_moved else self.files(start)
+        self._original = {name: read() for name, read in found.items()}
 
-    def copy(self, name: str) -> str:
-        """Copy the table to a prefix of its own, and return its location."""
-        prefix = f"{self._operation.name} {name}".replace(" ", "-")
-        self._bucket.upload(self._original, prefix)
-        return f"s3://{self._bucket.name}/{prefix}"
+    def _at(self, number: int) -> Target:
+        prefix = "".join(one if one.isalnum() else "-" for one in self._operation.name)
+        return Target(f"s3://{self._bucket.name}/{prefix}-{number}", self._direct, self._operation.kind)
+
+    def through_gateway(self, at: Target) -> Target:
+        """Return the same table behind the gateway."""
+        return Target(at.location, self._troubled, at.kind)
+
+    def copy(self) -> Target:
+        """Return a new copy of the table."""
+        self._copies += 1
+        at = self._at(self._copies if self._is_moved else 0)
+        prefix = at.location.rpartition("/")[2]
+        self._bucket.clear(prefix)
+        for name, data in self._original.items():
+            self._bucket.put(f"{prefix}/{name}", data)
+        return at
 
     def try_one(self, tally: Tally, verdict: Verdict, number: int, name: str, where: str) -> bool:
         """Disturb one request, and return whether the operation ended with an error."""
-        self._copies += 1
-        location = self.copy(str(self._copies))
+        at = self.copy()
         trouble = _TROUBLES[name]
         self._proxy.trouble = _Requests(number, trouble)
         error: Exception | None = None
         try:
-            self._operation.run(Target(location, self.troubled))
+            self._operation.run(self.through_gateway(at))
         except Exception as caught:  # noqa: BLE001 - what it may be is checked below
             error = caught
         self._proxy.trouble = None
@@ -182,31 +203,19 @@ class _Place:
         if trouble.fault.before:
             # The request that was given up arrives only now.
             threading.Event().wait(trouble.fault.before)
-        state = look_after(
-            tally,
-            verdict,
-            where,
-            location,
-            partial(self._commits, location),
-            acknowledged=error is None,
-            options=self.direct,
-        )
+        state = look_after(tally, verdict, where, at, partial(self.files, at), acknowledged=error is None)
         if isinstance(error, CommitUnknownError) and state is not None:
-            tally.wrong += [f"{where}: {sentence}" for sentence in self._unknown(verdict, state, location, error)]
+            tally.wrong += [f"{where}: {sentence}" for sentence in self._unknown(verdict, state, at, error)]
         return error is not None
 
-    def _unknown(self, verdict: Verdict, state: State, location: str, error: CommitUnknownError) -> list[str]:
+    def _unknown(self, verdict: Verdict, state: State, at: Target, error: CommitUnknownError) -> list[str]:
         """The token tells what became of the commit."""
-        try:
-            found = find_commit(location, error.context["token"], storage_options=self.direct)
-        except TableNotFoundError:
-            found = None
+        found = at.find_commit(error.context["token"])
         if (found is not None) != (state in verdict.ways):
             return [f"find_commit says {found}, and version {state.version} is there"]
         return []
 
-    def _commits(self, location: str) -> dict[int, bytes]:
-        """Read the log entries that are there."""
-        prefix = location.rpartition("/")[2]
-        names = self._bucket.keys(f"{prefix}/_delta_log/")
-        return read_objects({name: partial(self._bucket.get, name) for name in names})
+    def files(self, at: Target) -> Files:
+        """Return what reads the objects of a copy."""
+        prefix = at.location.rpartition("/")[2] + "/"
+        return {key.removeprefix(prefix): partial(self._bucket.get, key) for key in self._bucket.keys(prefix)}

@@ -1,13 +1,15 @@
-"""The tables that the operations of the harness start from, built byte by byte."""
+"""The tables that the operations of the harness start from; those of Delta are built byte by byte."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 
 __all__ = ["COLUMNS", "PART_COLUMNS", "STARTS"]
@@ -87,13 +89,58 @@ def _nothing(root: Path) -> None:
     root.mkdir(parents=True)
 
 
-#: What makes each start in a folder, by its name.
-STARTS: dict[str, Callable[[Path], None]] = {
-    "plain": _plain,
-    "vectors": _vectors,
-    "tracked": _tracked,
-    "mapped": _mapped,
-    "parts": _parts,
-    "folder": _folder,
-    "nothing": _nothing,
+def _in_folder(build: Callable[[Path], None]) -> Callable[[Target], None]:
+    def build_at(at: Target) -> None:
+        build(Path(at.location))
+
+    return build_at
+
+
+def _iceberg_nothing(at: Target) -> None:
+    """Leave the place empty, with the namespace of the table."""
+    if "://" not in at.location:
+        Path(at.location).mkdir(parents=True)
+    at.prepare()
+
+
+def _iceberg(at: Target, properties: Mapping[str, str] | None = None) -> None:
+    """Make a table by the product itself, of four snapshots; the ids 1 to 6 are left in three files."""
+    _iceberg_nothing(at)
+    table = at.create(COLUMNS, properties=properties)
+    for group in ((0,), (1, 2), (3, 4)):
+        table.append(_rows(*group))
+    table.overwrite(_rows(5, 6), where="id = 0", check=False)
+
+
+def _iceberg_parts(at: Target) -> None:
+    """Make a table of the same ids in the partitions ``a`` (odd) and ``b`` (even), two files in each."""
+    _iceberg_nothing(at)
+    table = at.create(PART_COLUMNS, partition_by=["part"])
+    for group in ((1, 3, 2, 4), (5, 6)):
+        parts = ["a" if one % 2 else "b" for one in group]
+        table.append(_rows(*group).append_column("part", [parts]))
+
+
+#: A table that merges its manifests at once, and keeps few metadata files.
+_TIDY = {
+    "commit.manifest.min-count-to-merge": "2",
+    "write.metadata.previous-versions-max": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.compression-codec": "gzip",
+}
+#: What makes each start in its place, by its name.
+STARTS: dict[str, Callable[[Target], None]] = {
+    "plain": _in_folder(_plain),
+    "vectors": _in_folder(_vectors),
+    "tracked": _in_folder(_tracked),
+    "mapped": _in_folder(_mapped),
+    "parts": _in_folder(_parts),
+    "folder": _in_folder(_folder),
+    "nothing": _in_folder(_nothing),
+    "iceberg": _iceberg,
+    "iceberg of version 1": partial(_iceberg, properties={"format-version": "1"}),
+    "iceberg of version 3": partial(_iceberg, properties={"format-version": "3"}),
+    "tidy iceberg": partial(_iceberg, properties=_TIDY),
+    "iceberg parts": _iceberg_parts,
+    "iceberg nothing": _iceberg_nothing,
 }

@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from deltaberg import DeltaTable
-from deltaberg.errors import TableNotFoundError
+from tests.crash.formats import NO_TABLE, Rows, State, format_of
 from tests.crash.operations import Operation
+from tests.crash.targets import Target
 
-__all__ = ["NO_TABLE", "State", "Verdict", "old_rows", "state_of", "state_of_version"]
-
-_Row = tuple[tuple[str, str], ...]
-
-
-class State(NamedTuple):
-    """What a reader sees, without names that differ from run to run."""
-
-    version: int
-    schema: str
-    about: tuple[Any, ...]
-    rows: tuple[_Row, ...]
-
-    @property
-    def values(self) -> list[tuple[int, int]]:
-        """The id and the value of each row, sorted."""
-        found = [dict(row) for row in self.rows]
-        return sorted((int(row["id"]), int(row["value"])) for row in found)
+__all__ = ["Verdict", "past_rows", "state_of"]
 
 
-#: There is no table.
-NO_TABLE = State(-1, "", (), ())
-
-
-def _rows(table: DeltaTable) -> tuple[_Row, ...]:
-    rows = table.scan().to_arrow().to_pylist()
-    return tuple(sorted(tuple(sorted((name, repr(value)) for name, value in row.items())) for row in rows))
-
-
-def state_of(location: str, options: Mapping[str, str] | None = None) -> State:
+def state_of(at: Target) -> State:
     """Return what a reader sees now."""
-    try:
-        table = DeltaTable(location, storage_options=dict(options or {}))
-    except TableNotFoundError:
-        return NO_TABLE
-    return _state(table)
+    table = at.newest()
+    return NO_TABLE if table is None else format_of(at).state(table)
 
 
-def state_of_version(location: str, version: int, options: Mapping[str, str] | None = None) -> State:
-    """Return what a reader sees of an older version."""
-    return _state(DeltaTable(location, version=version, storage_options=dict(options or {})))
-
-
-def _without_random(name: str, value: str) -> str:
-    """Return the value of a property; the names of columns that hold row ids end in a random part."""
-    return value[: -len(str(uuid.UUID(int=0)))] if name.startswith("delta.rowTracking.materialized") else value
-
-
-def _state(table: DeltaTable) -> State:
-    about = (
-        table.metadata.description,
-        tuple(sorted((name, _without_random(name, value)) for name, value in table.properties.items())),
-        tuple(sorted((name, one.version) for name, one in table.transactions.items())),
-    )
-    # Physical names of new columns are random.
-    return State(table.version, str(table.arrow_schema.remove_metadata()), about, _rows(table))
-
-
-def old_rows(location: str, versions: range, options: Mapping[str, str] | None = None) -> list[tuple[_Row, ...]]:
-    """Return the rows of older versions."""
-    return [state_of_version(location, version, options).rows for version in versions]
+def past_rows(at: Target, moments: tuple[int, ...]) -> list[Rows]:
+    """Return the rows of older versions or snapshots."""
+    return [format_of(at).past(at, moment) for moment in moments]
 
 
 class Verdict(NamedTuple):
@@ -85,14 +35,15 @@ class Verdict(NamedTuple):
         What was there before.
     ways
         What each of its versions shows; the last one is what there is when it is done.
-    old
-        The rows of the versions that can be read whatever happens.
+    moments, old
+        The versions or snapshots that can be read whatever happens, and their rows.
     """
 
     operation: Operation
     before: State
     ways: tuple[State, ...]
-    old: list[tuple[_Row, ...]]
+    moments: tuple[int, ...]
+    old: list[Rows]
 
     @property
     def done(self) -> State:
@@ -100,17 +51,20 @@ class Verdict(NamedTuple):
         return self.ways[-1] if self.ways else self.before
 
     @classmethod
-    def of(cls, operation: Operation, original: str, whole: str, options: Mapping[str, str] | None = None) -> Verdict:
-        """Return what may be left by an operation that ran on one of two equal tables, and was not disturbed."""
-        before, after = state_of(original, options), state_of(whole, options)
+    def of(cls, operation: Operation, at: Target, run: Callable[[], object]) -> Verdict:
+        """Return what may be left by an operation, which runs once, and is not disturbed."""
+        before, table = state_of(at), at.newest()
+        moments = () if table is None else format_of(at).moments(table, operation.keeps_from)
+        old = past_rows(at, moments)
+        run()
+        after = state_of(at)
         assert after.values == sorted(operation.after.items()), operation.name
-        assert after.version == before.version + operation.versions, operation.name
-        ways = tuple(
-            state_of_version(whole, version, options) for version in range(before.version + 1, after.version + 1)
-        )
+        assert after.version == before.version + operation.versions, (operation.name, before.version, after.version)
+        between = range(before.version + 1, after.version)
+        ways = tuple(format_of(at).between(at, number) for number in between)
+        ways += (after,) if operation.versions else ()
         assert len(set(ways) | {before}) == operation.versions + 1, operation.name
-        kept = range(operation.keeps_from, before.version + 1)
-        return cls(operation, before, ways, old_rows(original, kept, options))
+        return cls(operation, before, ways, moments, old)
 
     def judge(self, state: State, *, acknowledged: bool) -> tuple[str, str] | None:
         """Return what is wrong with a state, as its kind and a sentence."""

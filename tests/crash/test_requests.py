@@ -23,6 +23,8 @@ __all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
 _SECONDS = 20
+#: SQL catalogs are not reached by HTTP, and the REST catalog of the tests keeps its tables on the disk.
+_ON_S3 = ("delta", "iceberg")
 
 
 @pytest.fixture
@@ -36,10 +38,10 @@ def versioned(s3_endpoint: str) -> Iterator[VersionedBucket]:
 @pytest.mark.req("DL-LOG-05", half="writer")
 def test_requests(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, rng: random.Random) -> None:
     budget = Budget(_SECONDS)
-    names = list(OPERATIONS)
+    names = [name for name, one in OPERATIONS.items() if one.kind in _ON_S3]
     rng.shuffle(names)
     for name in names:
-        folder = tmp_path / name
+        folder = tmp_path / str(names.index(name))
         folder.mkdir()
         tally = disturb_everywhere(OPERATIONS[name], s3_proxy, versioned, folder, 0, rng)
         print(tally)

@@ -39,8 +39,16 @@ class VersionedBucket:
         """Put the files of a folder below a prefix."""
         for path in sorted(folder.rglob("*")):
             if path.is_file():
-                key = f"{prefix}/{path.relative_to(folder).as_posix()}"
-                self._client.put_object(Bucket=self.name, Key=key, Body=path.read_bytes())
+                self.put(f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+
+    def put(self, key: str, data: bytes) -> None:
+        """Put an object."""
+        self._client.put_object(Bucket=self.name, Key=key, Body=data)
+
+    def clear(self, prefix: str) -> None:
+        """Delete what is below a prefix; its versions stay."""
+        for key in self.keys(f"{prefix}/"):
+            self._client.delete_object(Bucket=self.name, Key=key)
 
     def get(self, key: str, version: str | None = None) -> bytes:
         """Return an object, or one of its versions."""

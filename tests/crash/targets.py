@@ -1,0 +1,109 @@
+"""Where an operation of the harness happens: a directory of one of the formats, or a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+import deltaberg
+from deltaberg.errors import TableNotFoundError
+
+__all__ = ["KINDS", "Target"]
+
+#: A directory of each format, and Iceberg tables of catalogs. The database of the catalog is beside the table.
+KINDS = ("delta", "iceberg", "sqlite", "rest")
+#: The table in its catalog.
+_NAMESPACE, _NAME = "db", "t"
+
+
+@dataclass
+class Target:
+    """The table of an operation.
+
+    Parameters
+    ----------
+    location
+        The directory of the table. In a catalog, the table is somewhere below it.
+    options
+        What the store needs.
+    kind
+        One of `KINDS`.
+    uri
+        Where the REST catalog listens.
+    """
+
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "delta"
+    uri: str = ""
+
+    @property
+    def database(self) -> str:
+        """The address of the database of a catalog."""
+        return f"sqlite:///{self.location}/catalog.db"
+
+    @cached_property
+    def catalog(self) -> Any:
+        """The catalog."""
+        if self.kind == "rest":
+            return deltaberg.load_catalog("shop", type="rest", uri=self.uri)
+        return deltaberg.load_catalog("shop", type="sql", uri=self.database, warehouse=self.location)
+
+    @property
+    def _place(self) -> tuple[Any, dict[str, Any]]:
+        if self.kind in ("delta", "iceberg"):
+            return self.location, {"format": self.kind, "storage_options": dict(self.options)}
+        return (_NAMESPACE, _NAME), {"catalog": self.catalog}
+
+    def prepare(self) -> None:
+        """Make the namespace of a table that is to be created."""
+        if self.kind in ("sqlite", "rest"):
+            deltaberg.load_catalog("shop", type="sql", uri=self.database).create_namespace(_NAMESPACE)
+
+    def create(self, columns: pa.Schema, **more: Any) -> Any:
+        """Create the table without rows."""
+        name, place = self._place
+        return deltaberg.create_table(name, columns, **place, **more)
+
+    def write(self, rows: pa.Table, **more: Any) -> Any:
+        """Write rows, and create the table if there is none."""
+        name, place = self._place
+        return deltaberg.write_table(name, rows, **place, **more)
+
+    def open(self, **moment: Any) -> Any:
+        """Open the table anew.
+
+        Raises
+        ------
+        TableNotFoundError
+            If there is none.
+        """
+        if self.kind in ("sqlite", "rest"):
+            return self.catalog.load_table((_NAMESPACE, _NAME), **moment)
+        if self.kind == "delta":
+            return deltaberg.DeltaTable(self.location, storage_options=dict(self.options), **moment)
+        return deltaberg.open_table(self.location, "iceberg", storage_options=dict(self.options), **moment)
+
+    def newest(self) -> Any | None:
+        """Open the table anew, if there is one."""
+        try:
+            return self.open()
+        except TableNotFoundError:
+            return None
+
+    def find_commit(self, token: str) -> Any:
+        """Ask what became of a commit; None if there is no such commit, or no table."""
+        name, place = self._place
+        try:
+            return deltaberg.find_commit(name, token, **{key: place[key] for key in place if key != "format"})
+        except TableNotFoundError:
+            return None
+
+    @cached_property
+    def table(self) -> Any:
+        """The table, open."""
+        return self.open()

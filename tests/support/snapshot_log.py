@@ -1,0 +1,210 @@
+"""A checker of Iceberg tables that shares no code with the writer.
+
+It reads metadata as JSON, manifests by fastavro and data files by pyarrow, and believes nothing. It replays all
+snapshots, oldest first, and says what each of them holds, and what is wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import posixpath
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["Replay", "check_snapshots", "newest_metadata"]
+
+_EXISTING, _ADDED, _DELETED = 0, 1, 2
+_COUNTS = {_EXISTING: "existing", _ADDED: "added", _DELETED: "deleted"}
+
+
+@dataclass
+class Replay:
+    """What the metadata of a table says.
+
+    Parameters
+    ----------
+    live
+        The data files of each snapshot that is kept, as their entries by path.
+    parents
+        The parent of each snapshot.
+    faults
+        What is wrong, a sentence each.
+    """
+
+    live: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    parents: dict[int, int | None] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def say(self, sentence: str) -> None:
+        """Record what is wrong."""
+        self.faults.append(sentence)
+
+
+def newest_metadata(files: Mapping[str, Callable[[], bytes]], name: str) -> dict[str, Any]:
+    """Return the metadata in a file, by the last part of its name."""
+    data = next(read() for path, read in files.items() if posixpath.basename(path) == name)
+    found: dict[str, Any] = json.loads(zlib.decompress(data, 31) if data[:2] == b"\x1f\x8b" else data)
+    return found
+
+
+def check_snapshots(metadata: Mapping[str, Any], files: Mapping[str, Callable[[], bytes]]) -> Replay:
+    """Replay all snapshots of a table.
+
+    Parameters
+    ----------
+    metadata
+        The newest metadata.
+    files
+        What reads the files of the table, by their paths below a directory. No two have the same name.
+    """
+    replay = Replay()
+    reader = _Reader({posixpath.basename(path): read for path, read in files.items()})
+    snapshots = sorted(metadata.get("snapshots", []), key=lambda one: one.get("sequence-number", one["timestamp-ms"]))
+    _check_metadata(replay, metadata, snapshots)
+    added_by: dict[str, int] = {}
+    for snapshot in snapshots:
+        number = snapshot["snapshot-id"]
+        replay.parents[number] = snapshot.get("parent-snapshot-id")
+        try:
+            _check_snapshot(replay, metadata, snapshot, reader, added_by)
+        except FileNotFoundError as error:
+            replay.say(f"snapshot {number} names {error}, which is not there")
+    return replay
+
+
+class _Reader:
+    def __init__(self, files: Mapping[str, Callable[[], bytes]]) -> None:
+        self._files = files
+        self._rows: dict[str, int] = {}
+
+    def read(self, path: str) -> bytes:
+        name = posixpath.basename(path)
+        if name not in self._files:
+            raise FileNotFoundError(path)
+        return self._files[name]()
+
+    def records(self, path: str, length: int | None = None) -> list[Any]:
+        data = self.read(path)
+        if length is not None and length != len(data):
+            raise FileNotFoundError(f"{path} of {length} bytes")
+        return list(fastavro.reader(io.BytesIO(data)))
+
+    def rows(self, path: str) -> int:
+        if path not in self._rows:
+            self._rows[path] = pq.ParquetFile(pa.BufferReader(self.read(path))).metadata.num_rows
+        return self._rows[path]
+
+
+def _check_metadata(replay: Replay, metadata: Mapping[str, Any], snapshots: list[Any]) -> None:
+    ids = [one["snapshot-id"] for one in snapshots]
+    numbers = [one["sequence-number"] for one in snapshots if metadata["format-version"] > 1]
+    # Snapshots of versions before 3 have no row ids.
+    rows = [
+        (one["first-row-id"], one["first-row-id"] + one["added-rows"]) for one in snapshots if "first-row-id" in one
+    ]
+    refs = {name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()}
+    files = [entry["metadata-file"] for entry in metadata.get("metadata-log", [])]
+    wrong = {
+        "a snapshot is there twice": len(set(ids)) < len(ids),
+        "a sequence number is there more than once": len(set(numbers)) < len(numbers),
+        "a sequence number is above the last one": max(numbers, default=0) > metadata.get("last-sequence-number", 0),
+        "row ids of two snapshots overlap": any(end > begin for (_, end), (begin, _) in itertools.pairwise(rows)),
+        "the next row id was given already": bool(rows) and rows[-1][1] > metadata["next-row-id"],
+        "a reference names no snapshot": not set(refs.values()) <= set(ids),
+        "the branch main is not the current snapshot": metadata.get("current-snapshot-id", -1)
+        not in (None, -1, refs.get("main", -1)),
+        "a metadata file is in the log more than once": len(set(files)) < len(files),
+    }
+    for log in ("snapshot-log", "metadata-log"):
+        times = [entry["timestamp-ms"] for entry in metadata.get(log, [])]
+        wrong[f"the times of the {log} are not in order"] = [*times, metadata["last-updated-ms"]] != sorted(
+            [*times, metadata["last-updated-ms"]]
+        )
+    for sentence, is_so in wrong.items():
+        if is_so:
+            replay.say(sentence)
+
+
+def _check_snapshot(
+    replay: Replay, metadata: Mapping[str, Any], snapshot: Mapping[str, Any], reader: _Reader, added_by: dict[str, int]
+) -> None:
+    number = snapshot["snapshot-id"]
+    before = replay.live.get(snapshot.get("parent-snapshot-id") or -1, {})
+    found = _Held(replay, number, before, metadata["format-version"])
+    for manifest in reader.records(snapshot["manifest-list"]):
+        # Delete files are not made yet.
+        if not manifest.get("content"):
+            found.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
+    found.check(added_by)
+    replay.live[number] = live = found.live
+    for path, file in live.items():
+        if reader.rows(path) != file["record_count"]:
+            replay.say(f"snapshot {number} counts {file['record_count']} rows in {path}")
+    totals = {"total-data-files": len(live), "total-records": sum(file["record_count"] for file in live.values())}
+    for name, expected in totals.items():
+        told = snapshot.get("summary", {}).get(name)
+        if told is not None and int(told) != expected:
+            replay.say(f"snapshot {number} says {name} {told}, not {expected}")
+
+
+class _Held:
+    """What the manifests of a snapshot hold, add and remove."""
+
+    def __init__(self, replay: Replay, number: int, before: Mapping[str, Mapping[str, Any]], version: int) -> None:
+        self._replay, self._number, self._before, self._version = replay, number, before, version
+        self.live: dict[str, Mapping[str, Any]] = {}
+        self._added: set[str] = set()
+        self._removed: set[str] = set()
+        self._row_ids: list[tuple[int, int]] = []
+
+    def _say(self, sentence: str) -> None:
+        self._replay.say(f"snapshot {self._number} {sentence}")
+
+    def take(self, manifest: Mapping[str, Any], entries: list[Any]) -> None:
+        """Take the entries of a manifest."""
+        is_own = manifest["added_snapshot_id"] == self._number
+        next_row = manifest.get("first_row_id")
+        counts = dict.fromkeys(_COUNTS, 0)
+        for entry in entries:
+            file, status = entry["data_file"], entry["status"]
+            counts[status] += 1
+            if self._version > 1 and status != _ADDED and entry["sequence_number"] is None:
+                self._say(f"holds {file['file_path']} as {_COUNTS[status]} without a sequence number")
+            if status == _DELETED:
+                self._removed |= {file["file_path"]} if is_own else set()
+                continue
+            if file["file_path"] in self.live:
+                self._say(f"holds {file['file_path']} twice")
+            self.live[file["file_path"]] = file
+            self._added |= {file["file_path"]} if status == _ADDED and is_own else set()
+            first = file.get("first_row_id")
+            if first is None and next_row is not None:
+                first, next_row = next_row, next_row + file["record_count"]
+            if first is not None:
+                self._row_ids.append((first, file["record_count"]))
+        for status, name in _COUNTS.items():
+            told = manifest.get(f"{name}_files_count", manifest.get(f"{name}_data_files_count"))
+            if told != counts[status]:
+                self._say(f"counts {told} {name} files in {manifest['manifest_path']}")
+
+    def check(self, added_by: dict[str, int]) -> None:
+        """Compare with the parent, and with all that was added before."""
+        for path in sorted(self._removed - self._before.keys()):
+            self._say(f"removes {path}, which its parent does not hold")
+        for path in sorted(self._added):
+            if added_by.setdefault(path, self._number) != self._number:
+                self._say(f"adds {path} twice")
+        made = (self._before.keys() | self._added) - self._removed
+        if made != self.live.keys():
+            self._say(f"holds {len(self.live)} files; its parent and its changes make {len(made)}")
+        ordered = sorted(self._row_ids)
+        if any(first + rows > second for (first, rows), (second, _) in itertools.pairwise(ordered)):
+            self._say("gives a row id twice")
