@@ -83,16 +83,23 @@ def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
 
 
 def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
-    if options.only in "race on this machine":
-        yield race_on_disk(_made(folder / "disk"), Race(options.turns, options.seed))
+    for kind, name in (("delta", "race"), ("iceberg", "race of Iceberg"), ("sqlite", "race in a SQL catalog")):
+        if options.only in f"{name} on this machine":
+            race = Race(options.turns, options.seed, kind=kind)
+            yield race_on_disk(_made(folder / kind), race, f"{name} on this machine")
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
-        for name, share, more in (("race on S3", 4, {}), ("race over a bad network", 8, PATIENT)):
+        for kind, name, share, more in (
+            ("delta", "race on S3", 4, {}),
+            ("iceberg", "race of Iceberg on S3", 4, {}),
+            ("delta", "race over a bad network", 8, PATIENT),
+            ("iceberg", "race of Iceberg over a bad network", 8, PATIENT),
+        ):
             if options.only not in name:
                 continue
             if more:
                 bad_network(proxy, options.seed)
             bucket = VersionedBucket(endpoint)
-            race = Race(max(1, options.turns // share), options.seed)
+            race = Race(max(1, options.turns // share), options.seed, kind=kind)
             access = {**moto_s3.options(proxy.endpoint), **more}
             yield race_in_bucket(_made(folder / bucket.name), bucket, access, race, name)
             bucket.close()

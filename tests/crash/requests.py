@@ -217,5 +217,4 @@ class _Place:
 
     def files(self, at: Target) -> Files:
         """Return what reads the objects of a copy."""
-        prefix = at.location.rpartition("/")[2] + "/"
-        return {key.removeprefix(prefix): partial(self._bucket.get, key) for key in self._bucket.keys(prefix)}
+        return self._bucket.files(at.location.rpartition("/")[2])

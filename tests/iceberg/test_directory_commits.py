@@ -69,7 +69,13 @@ class _Table:
         """Set a property, as a competitor does."""
         return commit_table(self.committer(), lambda _: ([changes.SetProperties({name: value})], None), policy=policy)
 
-    def add(self, number: int, *script: Reply, meanwhile: Callable[[], object] = lambda: None) -> Committed:
+    def add(
+        self,
+        number: int,
+        *script: Reply,
+        meanwhile: Callable[[], object] = lambda: None,
+        policy: CommitPolicy = _POLICY,
+    ) -> Committed:
         """Add a snapshot; something else happens between the reading of the newest metadata and the put."""
 
         def make(metadata: TableMetadata) -> Any:
@@ -88,7 +94,7 @@ class _Table:
             ref = changes.SetSnapshotRef("main", SnapshotRef(number, "branch"))
             return [changes.AddSnapshot(added), ref], None
 
-        return commit_table(self.committer(*script), make, snapshot_id=number, policy=_POLICY)
+        return commit_table(self.committer(*script), make, snapshot_id=number, policy=policy)
 
     @property
     def files(self) -> list[str]:
@@ -150,6 +156,30 @@ def test_the_loser_of_a_race_commits_the_next_version(table: _Table) -> None:
     metadata = table.metadata
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [8, 7]
     assert metadata.snapshots[7].parent_snapshot_id == 8
+
+
+@pytest.mark.parametrize("adds", [True, False])
+def test_writers_in_the_same_millisecond_are_told_apart(table: _Table, adds: bool) -> None:
+    """The file of another writer has the name and the time of ours, and so has the entry of the log."""
+    policy = CommitPolicy(wait=lambda _: None, now=lambda: 1_700_000_000_001)
+
+    def others() -> None:
+        for number in range(2):
+            table.set(f"a{number}", policy=policy)
+
+    if adds:
+        found = table.add(7, meanwhile=_once(others), policy=policy)
+    else:
+        meanwhile = _once(others)
+
+        def make(_: TableMetadata) -> Any:
+            meanwhile()
+            return [changes.SetProperties({"mine": "1"})], None
+
+        found = commit_table(table.committer(), make, policy=policy)
+    assert (found.retries, table.files[-1]) == (1, "v4.metadata.json")
+    assert table.metadata.current_snapshot_id == (7 if adds else None)
+    assert sorted(table.metadata.properties) == ["a0", "a1"] + ([] if adds else ["mine"])
 
 
 @pytest.mark.req("ICE-COM-06", half="writer")

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deltaberg import DeltaTable
 from deltaberg.errors import VersionNotFoundError
 from deltaberg.table import CommitResult
 
-__all__ = ["COLUMNS", "KINDS", "PARTS", "Claim", "Kind", "Racer", "Row"]
+__all__ = ["COLUMNS", "KINDS", "KINDS_OF_ICEBERG", "PARTS", "Claim", "Kind", "Racer", "Row"]
 
 #: Where rows go.
 PARTS = ["a", "b", "c", "d"]
@@ -40,12 +39,15 @@ class Claim:
         The new values by id of rows that stayed, where they were there.
     raises
         What was added to the values of all rows of a part, as ``{"part": ..., "by": ...}``.
+    sets
+        The name of a property that nobody else sets.
     """
 
     removes: dict[str, Any] = field(default_factory=dict)
     adds: list[Row] = field(default_factory=list)
     changes: dict[int, int] = field(default_factory=dict)
     raises: dict[str, Any] = field(default_factory=dict)
+    sets: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the members."""
@@ -55,8 +57,9 @@ class Claim:
 class Racer:
     """One process: its table, and ids that nobody else gives."""
 
-    def __init__(self, table: DeltaTable, number: int, seed: int) -> None:
-        self.table = table
+    def __init__(self, table: Any, number: int, seed: int) -> None:
+        # Of either format; each kind uses what its format has.
+        self.table: Any = table
         self.number = number
         self.generator = random.Random(seed)
         self._given = 0
@@ -271,5 +274,41 @@ _ALL = [
     Kind("compact the log", 4, _compact_log),
     Kind("clean up the log", 4, _clean_up),
 ]
+
+
+def _delete_part(racer: Racer) -> CommitResult:
+    part = racer.part()
+    racer.claim = Claim({"parts": [part]})
+    return racer.table.delete(f"part = '{part}'")
+
+
+def _replace_and_append(racer: Racer) -> CommitResult | None:
+    """Replace a part and append in one transaction."""
+    part = racer.part()
+    first, second = racer.fresh(part=part), racer.fresh()
+    racer.claim = Claim({"parts": [part]}, first + second)
+    with racer.table.transaction() as transaction:
+        transaction.overwrite(as_arrow(first), where=f"part = '{part}'")
+        transaction.append(as_arrow(second))
+    return transaction.result
+
+
+def _set_own(racer: Racer) -> CommitResult:
+    """Set a property that nobody else sets, so that none may be lost."""
+    name = f"racer-{racer.fresh(1)[0][0]}"
+    racer.claim = Claim(sets=name)
+    return racer.table.alter().set({name: "1"}).commit()
+
+
+_ALL_OF_ICEBERG = [
+    Kind("append", 40, _append),
+    Kind("overwrite where", 10, _overwrite_part),
+    Kind("overwrite partitions", 10, _overwrite_parts),
+    Kind("overwrite all", 2, _overwrite_all),
+    Kind("delete a part", 5, _delete_part),
+    Kind("several operations", 6, _replace_and_append),
+    Kind("alter", 5, _set_own),
+]
 #: Each kind by its name.
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+KINDS_OF_ICEBERG: dict[str, Kind] = {kind.name: kind for kind in _ALL_OF_ICEBERG}

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deltaberg import DeltaTable
 from deltaberg.errors import CommitConflictError, CommitUnknownError
 from deltaberg.storage.local import LocalStorage
-from tests.races.kinds import COLUMNS, KINDS, Claim, Racer
+from tests.crash.targets import Target
+from tests.races.kinds import COLUMNS, KINDS, KINDS_OF_ICEBERG, Claim, Racer
 from tests.support.warm import warm_up
 
 __all__ = ["digest", "main"]
@@ -78,18 +78,22 @@ def digest(rows: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _target(told: dict[str, Any]) -> Target:
+    return Target(told["location"], told["options"], told["kind"])
+
+
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
-    table = DeltaTable(told["location"], storage_options=told["options"])
-    racer = Racer(table, number + 1, told["seed"] + number)
-    names = [name for name in KINDS if name not in told["without"]]
-    weights = [KINDS[name].weight for name in names]
+    racer = Racer(_target(told).open(), number + 1, told["seed"] + number)
+    kinds = KINDS if told["kind"] == "delta" else KINDS_OF_ICEBERG
+    names = [name for name in kinds if name not in told["without"]]
+    weights = [kinds[name].weight for name in names]
     for _ in range(told["turns"]):
         name = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
         if racer.generator.random() < 0.5:
             racer.table.refresh()
         try:
-            result = KINDS[name].run(racer)
+            result = kinds[name].run(racer)
         except CommitConflictError as error:
             notes.write(kind=name, refused=type(error).__name__)
             racer.table.refresh()
@@ -105,6 +109,7 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
                         kind=name,
                         token=one.token,
                         version=one.version,
+                        **({} if one.snapshot_id is None else {"snapshot": one.snapshot_id}),
                         retries=one.retries,
                         warnings=one.warnings,
                         claim=racer.claim.to_json(),
@@ -116,36 +121,48 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
 def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
     """Read until the race is over: the newest version, one that was read before, and by old table objects."""
     generator = random.Random(told["seed"] - number)
-    location, options = told["location"], told["options"]
+    at = _target(told)
     stop = Path(told["stop"])
-    seen: list[tuple[float, DeltaTable]] = []
-    slow = DeltaTable(location, storage_options=options)
+    seen: list[tuple[float, Any]] = []
+    slow = at.open()
     turn = 0
     while not stop.exists():
         turn += 1
-        at, how = time.monotonic(), "the newest"
+        begun, how = time.monotonic(), "the newest"
         try:
-            seen = [one for one in seen if at - one[0] < _BACK]
+            seen = [one for one in seen if begun - one[0] < _BACK]
             table = None
             if turn % 3 == 0 and seen:
                 how, table = "a held table", generator.choice(seen)[1]
             elif turn % 3 == 1 and seen:
                 how = "time travel"
-                table = DeltaTable(location, version=generator.choice(seen)[1].version, storage_options=options)
+                table = _past(at, generator.choice(seen)[1])
             elif turn % 20 == 2:
                 how, table = "a refresh after a while", slow.refresh()
             if table is None:
-                table = DeltaTable(location, storage_options=options)
-                seen.append((at, table))
+                table = at.open()
+                seen.append((begun, table))
             rows = table.scan(columns=COLUMNS.names).to_arrow().to_pylist()
-            notes.write(how=how, read=table.version, digest=digest(tuple(row.values()) for row in rows))
+            notes.write(how=how, read=_moment(table), digest=digest(tuple(row.values()) for row in rows))
         except Exception as error:  # noqa: BLE001 - whatever fails is a finding
             # A process that was held up for so long may be beyond the retention itself.
-            if time.monotonic() - at > _BACK:
+            if time.monotonic() - begun > _BACK:
                 notes.write(late=how)
                 continue
             notes.write(how=how, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         time.sleep(0.01)
+
+
+def _moment(table: Any) -> int:
+    """Return the version of a table, or its snapshot; 0 if it has none."""
+    return int(table.version) if hasattr(table, "version") else table.snapshot_id or 0
+
+
+def _past(at: Target, table: Any) -> Any:
+    """Open the version or the snapshot of a table once more."""
+    if hasattr(table, "version"):
+        return at.open(version=table.version)
+    return at.open(snapshot_id=table.snapshot_id) if table.snapshot_id else table
 
 
 def _fork(work: Callable[[dict[str, Any], int, _Notes], None], told: dict[str, Any], number: int) -> int:

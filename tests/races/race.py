@@ -7,16 +7,19 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.crash.aftermath import local_files
+from tests.crash.targets import Target
 from tests.races.kinds import COLUMNS
-from tests.races.replay import check_race
+from tests.races.replay import check_race, check_snapshot_race
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
 from tests.support.serial_log import read_folder
+from tests.support.snapshot_log import newest_metadata
 from tests.support.tally import Budget, Tally
 from tests.support.versioned_bucket import VersionedBucket
 
@@ -41,11 +44,14 @@ class Race:
         What its decisions come from.
     without
         The kinds that are left out.
+    kind
+        Where the table is: one of ``targets.KINDS``.
     """
 
     turns: int
     seed: int
     without: tuple[str, ...] = ()
+    kind: str = "delta"
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
@@ -65,15 +71,36 @@ def _create(root: Path) -> None:
     builder.commit({"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}}, *first)
 
 
+def _create_iceberg(at: Target) -> None:
+    """Make an empty table, whose manifests are merged soon, and of whose metadata files few stay."""
+    properties = {
+        "commit.retry.num-retries": "1000",
+        "commit.retry.min-wait-ms": "1",
+        "commit.retry.max-wait-ms": "100",
+        "commit.manifest.min-count-to-merge": "5",
+        "write.metadata.previous-versions-max": "50",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "format-version": "2" if at.kind == "sqlite" else "3",
+    }
+    at.prepare()
+    at.create(COLUMNS, partition_by="part", properties=properties)
+
+
 def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -> Tally:
     """Race on a table in a folder."""
     root, archive = folder / "table", folder / "archive"
-    archive.mkdir()
-    _create(root)
-    tally, notes, budget = _run(name, str(root), {}, race, folder, archive)
-    commits = {**read_folder(archive, ""), **read_folder(root)}
-    check_race(tally, commits, notes, lambda path: (root / path).read_bytes())
-    return _summed(tally, notes, commits, budget)
+    root.mkdir()
+    at = Target(str(root), kind=race.kind)
+    if race.kind == "delta":
+        archive.mkdir()
+        _create(root)
+        tally, notes, budget = _run(name, at, race, folder, archive)
+        commits = {**read_folder(archive, ""), **read_folder(root)}
+        check_race(tally, commits, notes, lambda path: (root / path).read_bytes())
+        return _summed(tally, notes, len(commits) - 1, budget)
+    _create_iceberg(at)
+    tally, notes, budget = _run(name, at, race, folder, None)
+    return _check_snapshots(at, local_files(root), tally, notes, budget)
 
 
 def race_in_bucket(
@@ -88,16 +115,34 @@ def race_in_bucket(
     options
         What the processes open it by.
     """
+    at = Target(f"s3://{bucket.name}/t", options, race.kind)
+    if race.kind == "iceberg":
+        direct = Target(at.location, bucket.options, race.kind)
+        _create_iceberg(direct)
+        tally, notes, budget = _run(name, at, race, folder, None)
+        for key, count in bucket.times_written("t/metadata/v").items():
+            if count > 1:
+                tally.doubled.append(f"{key} was written {count} times")
+        return _check_snapshots(direct, bucket.files("t"), tally, notes, budget)
     _create(folder / "table")
     bucket.upload(folder / "table", "t")
-    tally, notes, budget = _run(name, f"s3://{bucket.name}/t", options, race, folder, None)
+    tally, notes, budget = _run(name, at, race, folder, None)
     commits = {}
     for version, found in bucket.log_entries("t").items():
         commits[version] = found[0]
         if len(found) > 1:
             tally.doubled.append(f"version {version} was written {len(found)} times")
     check_race(tally, commits, notes, lambda path: bucket.get(f"t/{path}"))
-    return _summed(tally, notes, commits, budget)
+    return _summed(tally, notes, len(commits) - 1, budget)
+
+
+def _check_snapshots(
+    at: Target, files: Mapping[str, Callable[[], bytes]], tally: Tally, notes: list[dict[str, Any]], budget: Budget
+) -> Tally:
+    metadata = newest_metadata(files, at.open().metadata_location.rpartition("/")[2])
+    check_snapshot_race(tally, metadata, notes, files)
+    own = sum(name.startswith("racer-") for name in metadata["properties"])
+    return _summed(tally, notes, len(metadata["snapshots"]) + own, budget)
 
 
 def bad_network(proxy: FaultyProxy, seed: int) -> None:
@@ -137,13 +182,14 @@ PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "10"}
 
 
 def _run(
-    name: str, location: str, options: Mapping[str, str], race: Race, folder: Path, archive: Path | None
+    name: str, at: Target, race: Race, folder: Path, archive: Path | None
 ) -> tuple[Tally, list[dict[str, Any]], Budget]:
     notes = folder / "notes"
     notes.mkdir()
     told = {
-        "location": location,
-        "options": dict(options),
+        "location": at.location,
+        "options": dict(at.options),
+        "kind": at.kind,
         "turns": race.turns,
         "seed": race.seed,
         "without": race.without,
@@ -169,8 +215,8 @@ def _run(
     return tally, lines, budget
 
 
-def _summed(tally: Tally, notes: list[dict[str, Any]], commits: Mapping[int, bytes], budget: Budget) -> Tally:
-    tally.tried = tally.planned = len(commits) - 1
+def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int, budget: Budget) -> Tally:
+    tally.tried = tally.planned = commits
     count = Counter[str]()
     for note in notes:
         count["reads"] += "read" in note

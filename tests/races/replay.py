@@ -1,4 +1,4 @@
-"""A checker of races that shares no code with the writer: it replays the log, and reads the data files by pyarrow.
+"""A checker of races that shares no code with the writer: it replays the history, and reads the data files by pyarrow.
 
 What each commit claims to have done is done to rows in plain Python, version by version. That must be what its files
 hold: so the history is serial, and each acknowledged change is in it exactly once.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import json
+import posixpath
 import struct
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -19,10 +20,11 @@ from pyroaring import BitMap64
 
 from tests.races.pack import digest
 from tests.support.serial_log import check_history
+from tests.support.snapshot_log import Replay, check_snapshots
 from tests.support.tally import Tally
 from tests.support.vectors import z85_bytes
 
-__all__ = ["check_race"]
+__all__ = ["check_race", "check_snapshot_race"]
 
 _Row = tuple[int, int, str]
 _Rows = dict[int, tuple[int, str]]
@@ -66,10 +68,20 @@ class _Files:
         return BitMap64.deserialize(data[4:])
 
 
+class _Step(NamedTuple):
+    """A commit: its version or snapshot, its token and operation, and the rows before and after it."""
+
+    moment: int
+    token: str | None
+    operation: str | None
+    before: _Rows
+    after: _Rows
+
+
 def check_race(
     tally: Tally, commits: Mapping[int, bytes], notes: Sequence[Mapping[str, Any]], read: Callable[[str], bytes]
 ) -> None:
-    """Compare what processes say with what the log and the files hold.
+    """Compare what processes say with what the log and the files of a Delta table hold.
 
     Parameters
     ----------
@@ -82,41 +94,99 @@ def check_race(
     read
         Reads a file by its path below the table.
     """
-    told = {note["token"]: note for note in notes if "token" in note}
-    doubtful = {note["unknown"]: note for note in notes if "unknown" in note}
+    history = check_history(commits)
+    _check_notes(tally, notes, history.faults, set(history.tokens))
+    digests = _check_steps(tally, notes, _replay(commits, _Files(read), tally))
+    _check_reads(tally, notes, digests)
+
+
+def check_snapshot_race(
+    tally: Tally,
+    metadata: Mapping[str, Any],
+    notes: Sequence[Mapping[str, Any]],
+    files: Mapping[str, Callable[[], bytes]],
+) -> None:
+    """Compare what processes say with what the newest metadata and the files of an Iceberg table hold.
+
+    Parameters
+    ----------
+    metadata
+        The newest metadata, of which no snapshot was expired.
+    files
+        What reads the files of the table.
+    """
+    replay = check_snapshots(metadata, files)
+    tokens = {str(number) for number in replay.live}
+    properties = metadata["properties"]
+    tokens |= {note["token"] for note in notes if note.get("claim", {}).get("sets") in properties and "token" in note}
+    _check_notes(tally, notes, replay.faults, tokens)
+    # A table without snapshots has no rows.
+    digests = {0: digest(()), **_check_steps(tally, notes, _replay_snapshots(metadata, replay, files, tally))}
+    _check_reads(tally, notes, digests)
+
+
+def _check_notes(tally: Tally, notes: Sequence[Mapping[str, Any]], faults: Sequence[str], tokens: set[str]) -> None:
     for note in notes:
         if "error" in note:
             who = f"a reader of {note['how']}" if "how" in note else note["kind"]
             tally.wrong.append(f"{who} failed: {note['error']}")
         tally.wrong += [f"{note['kind']} warned: {sentence}" for sentence in note.get("warnings", ())]
-    history = check_history(commits)
-    for fault in history.faults:
+        if "token" in note and note["token"] not in tokens:
+            tally.lost.append(f"{note['kind']} of version {note['version']} is gone")
+    for fault in faults:
         (tally.doubled if "twice" in fault or "more than once" in fault else tally.wrong).append(fault)
-    found = set(history.tokens)
-    tally.lost += [
-        f"{told[token]['kind']} of version {told[token]['version']} is gone" for token in told if token not in found
-    ]
-    digests = {}
+
+
+def _check_steps(tally: Tally, notes: Sequence[Mapping[str, Any]], steps: Iterable[_Step]) -> dict[int, str]:
+    """Compare what each commit claims with what it did; return what tells the rows of each moment from others."""
+    told = {note["token"]: note for note in notes if "token" in note}
+    doubtful = {note["unknown"]: note for note in notes if "unknown" in note}
     claimed = {**told, **doubtful}
-    for version, info, before, after in _replay(commits, _Files(read), tally):
-        digests[version] = digest((one, *values) for one, values in after.items())
-        if version == 0:
+    digests = {}
+    for step in steps:
+        digests[step.moment] = digest((one, *values) for one, values in step.after.items())
+        if step.moment == 0:
             continue
-        note = claimed.get(info.get("txnId"), {})
+        note = claimed.get(step.token, {})
+        what = f"version {step.moment}"
         if not note:
-            tally.wrong.append(f"version {version}, {info.get('operation')}, was committed by nobody")
+            tally.wrong.append(f"{what}, {step.operation}, was committed by nobody")
             continue
-        if note.get("version", version) != version:
-            tally.wrong.append(f"version {version} was acknowledged as {note['version']}")
-        _compare(tally, f"version {version}, {note['kind']}", _applied(before, note["claim"]), after)
+        if "version" in note and note.get("snapshot", note["version"]) != step.moment:
+            tally.wrong.append(f"{what} was acknowledged as {note['version']}")
+        _compare(tally, f"{what}, {note['kind']}", _applied(step.before, note["claim"]), step.after)
+    return digests
+
+
+def _check_reads(tally: Tally, notes: Sequence[Mapping[str, Any]], digests: Mapping[int, str]) -> None:
     for note in notes:
         if "read" in note and digests.get(note["read"]) != note["digest"]:
             tally.wrong.append(f"a reader of {note['how']} saw other rows in version {note['read']}")
 
 
-def _replay(
-    commits: Mapping[int, bytes], files: _Files, tally: Tally
-) -> Iterator[tuple[int, Mapping[str, Any], _Rows, _Rows]]:
+def _replay_snapshots(
+    metadata: Mapping[str, Any], replay: Replay, files: Mapping[str, Callable[[], bytes]], tally: Tally
+) -> Iterator[_Step]:
+    """Yield each snapshot with the rows before and after it."""
+    read = {posixpath.basename(name): found for name, found in files.items()}
+    known: dict[str, list[_Row]] = {}
+    rows: dict[int | None, _Rows] = {None: {}}
+    operations = {one["snapshot-id"]: one["summary"]["operation"] for one in metadata["snapshots"]}
+    for number, live in replay.live.items():
+        after: _Rows = {}
+        for path in live:
+            if path not in known:
+                table = pq.ParquetFile(io.BytesIO(read[posixpath.basename(path)]())).read(["id", "value", "part"])
+                known[path] = [tuple(row.values()) for row in table.to_pylist()]
+            for one, value, part in known[path]:
+                if one in after:
+                    tally.doubled.append(f"snapshot {number} holds the row {one} twice")
+                after[one] = (value, part)
+        rows[number] = after
+        yield _Step(number, str(number), operations[number], rows[replay.parents[number]], after)
+
+
+def _replay(commits: Mapping[int, bytes], files: _Files, tally: Tally) -> Iterator[_Step]:
     """Yield each version with its provenance, and the rows before and after it."""
     live: dict[str, list[_Row]] = {}
     before: _Rows = {}
@@ -137,7 +207,7 @@ def _replay(
                 if one in after:
                     tally.doubled.append(f"version {version} adds the row {one} again")
                 after[one] = (value, part)
-        yield version, info, before, after
+        yield _Step(version, info.get("txnId"), info.get("operation"), before, after)
         before = after
 
 

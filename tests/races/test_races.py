@@ -52,20 +52,30 @@ def _check(tally: Tally, commits: int) -> None:
 @pytest.mark.req("DL-RT-13")
 @pytest.mark.slow
 def test_on_this_machine(tmp_path: Path, seed: int) -> None:
-    _check(race_on_disk(tmp_path, Race(30, seed)), 60)
+    _check(race_on_disk(tmp_path, Race(20, seed)), 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
+    _check(race_on_disk(tmp_path, Race(6, seed, kind=kind)), 20)
 
 
 @pytest.mark.req("DL-LOG-05", half="writer")
 @pytest.mark.slow
 def test_on_s3(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int) -> None:
-    _check(race_in_bucket(tmp_path, versioned, moto_s3.options(s3_proxy.endpoint), Race(6, seed)), 10)
+    _check(race_in_bucket(tmp_path, versioned, moto_s3.options(s3_proxy.endpoint), Race(4, seed)), 8)
 
 
 @pytest.mark.req("DL-LOG-05", half="writer")
 @pytest.mark.slow
-def test_over_a_bad_network(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int) -> None:
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_over_a_bad_network(
+    tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int, kind: str
+) -> None:
     bad_network(s3_proxy, seed)
-    _check(race_in_bucket(tmp_path, versioned, {**moto_s3.options(s3_proxy.endpoint), **PATIENT}, Race(3, seed)), 4)
+    access = {**moto_s3.options(s3_proxy.endpoint), **PATIENT}
+    _check(race_in_bucket(tmp_path, versioned, access, Race(2, seed, kind=kind)), 3)
 
 
 def test_the_checker_of_logs_finds_faults() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ class VersionedBucket:
         import boto3
 
         self.name = moto_s3.make_bucket(endpoint)
+        #: What opens it without a gateway.
+        self.options = moto_s3.options(endpoint)
         self._client: Any = boto3.client(
             "s3",
             endpoint_url=endpoint,
@@ -60,6 +65,16 @@ class VersionedBucket:
         """Return the keys that are there now, in order."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
         return sorted(item["Key"] for page in pages for item in page.get("Contents", ()))
+
+    def files(self, prefix: str) -> dict[str, Callable[[], bytes]]:
+        """Return what reads the objects that are there now, by their keys below a prefix."""
+        start = f"{prefix}/"
+        return {key.removeprefix(start): partial(self.get, key) for key in self.keys(start)}
+
+    def times_written(self, prefix: str) -> Counter[str]:
+        """Return how often each key was put, by all versions of the objects."""
+        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self.name, Prefix=prefix)
+        return Counter(item["Key"] for page in pages for item in page.get("Versions", ()))
 
     def log_entries(self, prefix: str) -> dict[int, list[bytes]]:
         """Return everything that was ever put under the names of log entries, by version, the newest first."""

@@ -118,7 +118,8 @@ class SwapAttempt:
     @property
     def trace(self) -> Trace:
         """What later metadata shows of this file, whose name nobody else uses."""
-        return Trace(self.proposal.snapshot_id, self.new.rpartition("/")[2], self.metadata.last_updated_ms)
+        name = self.new.rpartition("/")[2]
+        return Trace(self.proposal.snapshot_id, name, self.metadata.last_updated_ms, is_own_name=True)
 
     def send(self) -> PutResult:
         """Write the file, and swap it in."""

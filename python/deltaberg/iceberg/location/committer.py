@@ -55,19 +55,27 @@ class Trace:
         The name of the metadata file that it wrote; None where that is not known.
     updated_ms
         The time of the last change in that file.
+    is_own_name
+        Whether nobody else gives a file this name. In a directory two writers can write the same version in the same
+        millisecond, or by clocks that are behind.
     """
 
     snapshot_id: int | None
     file: str | None
     updated_ms: int | None
+    is_own_name: bool = False
 
     def is_in(self, metadata: TableMetadata) -> bool:
-        """Return whether metadata that is read after the commit shows it."""
+        """Return whether metadata that is read after the commit proves it."""
         if self.snapshot_id is not None and (
             self.snapshot_id in metadata.snapshots
             or any(entry.snapshot_id == self.snapshot_id for entry in metadata.snapshot_log)
         ):
             return True
+        return self.is_own_name and self.is_named_in(metadata)
+
+    def is_named_in(self, metadata: TableMetadata) -> bool:
+        """Return whether the log of metadata files has one of this name and time."""
         return any(
             entry.metadata_file.rpartition("/")[2] == self.file and entry.timestamp_ms == self.updated_ms
             for entry in metadata.metadata_log

@@ -236,13 +236,18 @@ class DirectoryAttempt:
 
     def _fate_in(self, newest: TableMetadata) -> Fate:
         """Return what the metadata of a later version tells of this one."""
-        if self.trace.is_in(newest):
-            # Another writer can have had the same name in the same millisecond, but not the same snapshot.
-            is_ours = self.proposal.snapshot_id is not None or is_applied(self.proposal.updates, newest)
-            return Fate.OURS if is_ours else Fate.HIDDEN
+        trace = self.trace
+        if trace.is_in(newest):
+            return Fate.OURS
+        is_named = trace.is_named_in(newest)
+        if is_named and self.proposal.snapshot_id is None:
+            # Another writer can have had the same name in the same millisecond.
+            return Fate.OURS if is_applied(self.proposal.updates, newest) else Fate.HIDDEN
         known = {version_of(entry.metadata_file.rpartition("/")[2]) for entry in newest.metadata_log}
         # The log names the version, and the file that had it was not ours.
-        return Fate.LOST if self.version in known else fate_by_snapshots(self.proposal, newest)
+        if self.version in known and not is_named:
+            return Fate.LOST
+        return fate_by_snapshots(self.proposal, newest)
 
     def discard(self) -> None:
         """Delete the file if it was written into a gap of the history, where readers could take it for a commit."""

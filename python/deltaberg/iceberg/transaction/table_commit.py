@@ -235,7 +235,7 @@ def find_commit(committer: Committer, token: str) -> LoadedTable | None:
         return None
     name, separator, millis = token.rpartition("@")
     if separator and millis.isdigit():
-        trace = Trace(None, name, int(millis))
+        trace = Trace(None, name, int(millis), is_own_name=True)
         own = (loaded.file.path.rpartition("/")[2], loaded.metadata.last_updated_ms)
         is_ours = own == (name, int(millis))
     elif token.isdigit():
