@@ -35,7 +35,7 @@ def _chosen(wanted: str) -> list[Operation]:
 def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     with Nursery() as nursery:
         for operation in _chosen(options.only):
-            yield kill_everywhere(operation, nursery, _next(folder), options.seconds, random.Random(options.seed))
+            yield kill_everywhere(operation, nursery, folder, options.seconds, random.Random(options.seed))
 
 
 def _in_directories(wanted: str) -> list[Operation]:
@@ -44,15 +44,14 @@ def _in_directories(wanted: str) -> list[Operation]:
 
 def _refusals(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     for operation in _in_directories(options.only):
-        place = _next(folder)
-        yield refuse_everywhere(operation, place, options.seconds, random.Random(options.seed))
+        yield refuse_everywhere(operation, folder, options.seconds, random.Random(options.seed))
 
 
 def _faults(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
         for operation in _in_directories(options.only):
             bucket = VersionedBucket(endpoint)
-            place, chance = _next(folder), random.Random(options.seed)
+            place, chance = _made(folder / str(len(list(folder.iterdir())))), random.Random(options.seed)
             yield disturb_everywhere(operation, proxy, bucket, place, options.seconds, chance)
             bucket.close()
 
@@ -103,11 +102,6 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
             access = {**moto_s3.options(proxy.endpoint), **more}
             yield race_in_bucket(_made(folder / bucket.name), bucket, access, race, name)
             bucket.close()
-
-
-def _next(folder: Path) -> Path:
-    """Return a new folder with a name that is the same in every address."""
-    return _made(folder / str(len(list(folder.iterdir()))))
 
 
 def _made(folder: Path) -> Path:

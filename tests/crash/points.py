@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from tests.crash.aftermath import local_files, look_after
 from tests.crash.formats import format_of
 from tests.crash.operations import Operation
 from tests.crash.servers import serving
-from tests.crash.starts import STARTS
+from tests.crash.starts import restore
 from tests.crash.states import Verdict
 from tests.crash.targets import Target
 from tests.support.tally import Budget, Tally
@@ -74,33 +73,26 @@ def kill_everywhere(
     Parameters
     ----------
     folder
-        A folder for the tables.
+        A folder for the tables. Those that operations start from are kept in it.
     seconds
         How long points are tried; None tries all. The points that are left out are others each time.
     generator
         Chooses the order of the points.
     """
-    root, original = folder / "table", folder / "original"
+    root = folder / "table"
     with serving(operation.kind, str(root)) as uri:
-        return _kill_everywhere(operation, nursery, root, original, uri, seconds, generator)
+        at = Target(str(root), kind=operation.kind, uri=uri)
+        return _kill_everywhere(operation, nursery, at, seconds, generator)
 
 
 def _kill_everywhere(
-    operation: Operation,
-    nursery: Nursery,
-    root: Path,
-    original: Path,
-    uri: str,
-    seconds: float | None,
-    generator: random.Random,
+    operation: Operation, nursery: Nursery, at: Target, seconds: float | None, generator: random.Random
 ) -> Tally:
     tally = Tally(operation.name, "crash points")
-    # Some tables record where they are, so all trials happen at one place.
-    at = Target(str(root), kind=operation.kind, uri=uri)
-    STARTS[operation.start](at)
-    shutil.copytree(root, original)
+    root = Path(at.location)
+    original = restore(operation.start, at)
     counted, acknowledged = root.parent / "counted", root.parent / "acknowledged"
-    told = {"root": str(root), "kind": operation.kind, "uri": uri, "operation": operation.name}
+    told = {"root": str(root), "kind": at.kind, "uri": at.uri, "operation": operation.name}
     told |= {"counted": str(counted), "acknowledged": str(acknowledged)}
 
     def run() -> None:
@@ -119,8 +111,7 @@ def _kill_everywhere(
         if budget.is_spent and tally.tried >= _LEAST:
             break
         acknowledged.unlink(missing_ok=True)
-        shutil.rmtree(root)
-        shutil.copytree(original, root)
+        restore(operation.start, at)
         where = f"killed {when} call {number}, {names[number]}"
         ended = nursery.run(number=number, when=when, **told)
         tally.tried += 1

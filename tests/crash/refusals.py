@@ -6,7 +6,6 @@ import errno
 import io
 import os
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from deltaberg.storage import atomic
 from tests.crash.aftermath import local_files, look_after
 from tests.crash.formats import format_of
 from tests.crash.operations import Operation
-from tests.crash.starts import STARTS
+from tests.crash.starts import restore
 from tests.crash.states import Verdict
 from tests.crash.targets import Target
 from tests.support.tally import Budget, Tally
@@ -87,17 +86,15 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
     Parameters
     ----------
     folder
-        A folder for the tables.
+        A folder for the tables. Those that operations start from are kept in it.
     seconds
         How long; None tries everything.
     generator
         Chooses the order.
     """
     tally = Tally(operation.name, "refusals")
-    root, original = folder / "table", folder / "original"
-    # Some tables record where they are, so all trials happen at one place.
-    STARTS[operation.start](Target(str(root), kind=operation.kind))
-    shutil.copytree(root, original)
+    root = folder / "table"
+    original = restore(operation.start, Target(str(root), kind=operation.kind))
     disk = _Disk()
 
     def run() -> None:
@@ -114,9 +111,8 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
     for number, reason in trials:
         if budget.is_spent and tally.tried >= _LEAST:
             break
-        shutil.rmtree(root)
-        shutil.copytree(original, root)
         at = Target(str(root), kind=operation.kind)
+        restore(operation.start, at)
         where = f"{errno.errorcode[reason]} at call {number}, {disk.names[number]}"
         error: Exception | None = None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["COLUMNS", "PART_COLUMNS", "STARTS"]
+__all__ = ["COLUMNS", "PART_COLUMNS", "STARTS", "restore"]
 
 COLUMNS = pa.schema([("id", pa.int64()), ("value", pa.int64())])
 PART_COLUMNS = COLUMNS.append(pa.field("part", pa.string()))
@@ -144,3 +145,19 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "iceberg parts": _iceberg_parts,
     "iceberg nothing": _iceberg_nothing,
 }
+
+
+def restore(start: str, at: Target) -> Path:
+    """Put the table of a start in its place on the disk, and return a copy of it.
+
+    The copy lies beside the place, and is made once. It is no table: some tables record where they are.
+    """
+    root = Path(at.location)
+    saved = root.parent / f"{start}, {at.kind}"
+    shutil.rmtree(root, ignore_errors=True)
+    if saved.exists():
+        shutil.copytree(saved, root)
+    else:
+        STARTS[start](at)
+        shutil.copytree(root, saved)
+    return saved

@@ -30,6 +30,12 @@ def nursery() -> Iterator[Nursery]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tables are."""
+    return tmp_path_factory.mktemp("points")
+
+
 def test_every_operation_has_a_name_of_its_own() -> None:
     assert len(OPERATIONS) == len(operations._ALL)
 
@@ -44,16 +50,14 @@ def _check(name: str, folder: Path, nursery: Nursery, seconds: float, rng: rando
 @pytest.mark.req("DL-GEN-04")
 @pytest.mark.req("DL-LOG-03", half="writer")
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in _IN_CATALOGS])
-def test_points(tmp_path: Path, nursery: Nursery, name: str, rng: random.Random) -> None:
-    _check(name, tmp_path, nursery, _SECONDS / len(OPERATIONS), rng)
+def test_points(folder: Path, nursery: Nursery, name: str, rng: random.Random) -> None:
+    _check(name, folder, nursery, _SECONDS / len(OPERATIONS), rng)
 
 
-def test_points_in_catalogs(tmp_path: Path, nursery: Nursery, rng: random.Random) -> None:
+def test_points_in_catalogs(folder: Path, nursery: Nursery, rng: random.Random) -> None:
     """Some of the operations, chosen by chance."""
     budget = Budget(_SECONDS_IN_CATALOGS)
     for name in rng.sample(_IN_CATALOGS, len(_IN_CATALOGS)):
-        folder = tmp_path / name.replace(": ", "-").replace(" ", "-")
-        folder.mkdir()
         _check(name, folder, nursery, 0, rng)
         if budget.is_spent:
             break

@@ -16,9 +16,15 @@ from tests.crash.refusals import refuse_everywhere
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tables are."""
+    return tmp_path_factory.mktemp("refusals")
+
+
 @pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.kind in ("delta", "iceberg")])
-def test_refusals(tmp_path: Path, name: str, rng: random.Random) -> None:
-    tally = refuse_everywhere(OPERATIONS[name], tmp_path, 0.2, rng)
+def test_refusals(folder: Path, name: str, rng: random.Random) -> None:
+    tally = refuse_everywhere(OPERATIONS[name], folder, 0.2, rng)
     print(tally)
     assert tally.faults == []
     assert tally.tried >= min(3, tally.planned)

@@ -100,8 +100,8 @@ class Kind(NamedTuple):
     weight
         How often it is done, beside the others.
     run
-        What does it. It sets ``racer.claim`` before it commits, and returns the result, or one for each commit of which
-        all claim the same; None where it commits nothing.
+        What does it to a table of either format. It sets ``racer.claim`` before it commits, and returns the result, or
+        one for each commit of which all claim the same; None where it commits nothing.
     """
 
     name: str
@@ -109,13 +109,13 @@ class Kind(NamedTuple):
     run: Callable[[Racer], CommitResult | list[CommitResult] | None]
 
 
-def _append(racer: Racer) -> CommitResult:
+def _append(racer: Racer) -> Any:
     rows = racer.fresh()
     racer.claim = Claim(adds=rows)
     return racer.table.append(as_arrow(rows))
 
 
-def _append_once(racer: Racer) -> CommitResult:
+def _append_once(racer: Racer) -> Any:
     """Append with progress, and once more with the same progress, which does nothing."""
     rows = racer.fresh()
     racer.claim = Claim(adds=rows)
@@ -128,20 +128,20 @@ def _append_once(racer: Racer) -> CommitResult:
     return result
 
 
-def _overwrite_part(racer: Racer) -> CommitResult:
+def _overwrite_part(racer: Racer) -> Any:
     part = racer.part()
     rows = racer.fresh(part=part)
     racer.claim = Claim({"parts": [part]}, rows)
     return racer.table.overwrite(as_arrow(rows), where=f"part = '{part}'")
 
 
-def _overwrite_parts(racer: Racer) -> CommitResult:
+def _overwrite_parts(racer: Racer) -> Any:
     rows = racer.fresh(2)
     racer.claim = Claim({"parts": sorted({row[2] for row in rows})}, rows)
     return racer.table.overwrite(as_arrow(rows), dynamic=True)
 
 
-def _overwrite_all(racer: Racer) -> CommitResult:
+def _overwrite_all(racer: Racer) -> Any:
     rows = racer.fresh(8)
     racer.claim = Claim({"all": True}, rows)
     return racer.table.overwrite(as_arrow(rows))
@@ -150,7 +150,7 @@ def _overwrite_all(racer: Racer) -> CommitResult:
 _STRATEGIES = [None, None, "copy-on-write"]
 
 
-def _delete_ids(racer: Racer) -> CommitResult | None:
+def _delete_ids(racer: Racer) -> Any:
     """Delete rows that were seen, each perhaps in a file of its own."""
     ids = [row[0] for row in racer.known(3)]
     if not ids:
@@ -160,7 +160,7 @@ def _delete_ids(racer: Racer) -> CommitResult | None:
     return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
 
 
-def _delete_where(racer: Racer) -> CommitResult:
+def _delete_where(racer: Racer) -> Any:
     """Delete by a condition that rows of others may come to fulfil meanwhile."""
     part, below = racer.part(), racer.generator.randrange(300)
     racer.claim = Claim({"part": part, "below": below})
@@ -168,7 +168,7 @@ def _delete_where(racer: Racer) -> CommitResult:
     return racer.table.delete(where, strategy=racer.generator.choice(_STRATEGIES))
 
 
-def _raise_part(racer: Racer) -> CommitResult:
+def _raise_part(racer: Racer) -> Any:
     """Add to all values of a part: one that is lost, or made twice, shows."""
     part, more = racer.part(), racer.generator.randrange(1, 9)
     racer.claim = Claim(raises={"part": part, "by": more})
@@ -176,7 +176,7 @@ def _raise_part(racer: Racer) -> CommitResult:
     return racer.table.update({"value": f"value + {more}"}, f"part = '{part}'", strategy=strategy)
 
 
-def _several(racer: Racer) -> CommitResult | None:
+def _several(racer: Racer) -> Any:
     """Append, delete and append in one transaction."""
     first, part, second = racer.fresh(), racer.part(), racer.fresh()
     racer.claim = Claim({"parts": [part]}, [row for row in first if row[2] != part] + second)
@@ -187,13 +187,13 @@ def _several(racer: Racer) -> CommitResult | None:
     return transaction.result
 
 
-def _compact(racer: Racer) -> list[CommitResult]:
+def _compact(racer: Racer) -> Any:
     """Put the files of a part together. Conflicts of a group are part of the result."""
     racer.table.refresh()
     return racer.table.compact(f"part = '{racer.part()}'").commits
 
 
-def _update(racer: Racer) -> CommitResult | None:
+def _update(racer: Racer) -> Any:
     rows = racer.known(3)
     if not rows:
         return None
@@ -203,7 +203,7 @@ def _update(racer: Racer) -> CommitResult | None:
     return racer.table.update({"value": value}, where, strategy=racer.generator.choice(_STRATEGIES))
 
 
-def _merge(racer: Racer) -> CommitResult | None:
+def _merge(racer: Racer) -> Any:
     """Delete one row that was seen, update others, and insert new ones."""
     rows = racer.known(3)
     if not rows:
@@ -218,7 +218,7 @@ def _merge(racer: Racer) -> CommitResult | None:
     return merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
 
 
-def _overwrite_rows(racer: Racer) -> CommitResult | None:
+def _overwrite_rows(racer: Racer) -> Any:
     """Replace rows by a condition that does not choose partitions."""
     rows = racer.known(2)
     if not rows:
@@ -229,7 +229,7 @@ def _overwrite_rows(racer: Racer) -> CommitResult | None:
     return racer.table.overwrite(as_arrow(fresh), where=where, check=False)
 
 
-def _alter(racer: Racer) -> CommitResult:
+def _alter(racer: Racer) -> Any:
     racer.claim = Claim()
     return racer.table.alter().set({"racer": str(racer.fresh(1)[0][0])}).commit()
 
@@ -276,13 +276,13 @@ _ALL = [
 ]
 
 
-def _delete_part(racer: Racer) -> CommitResult:
+def _delete_part(racer: Racer) -> Any:
     part = racer.part()
     racer.claim = Claim({"parts": [part]})
     return racer.table.delete(f"part = '{part}'")
 
 
-def _replace_and_append(racer: Racer) -> CommitResult | None:
+def _replace_and_append(racer: Racer) -> Any:
     """Replace a part and append in one transaction."""
     part = racer.part()
     first, second = racer.fresh(part=part), racer.fresh()
@@ -293,7 +293,7 @@ def _replace_and_append(racer: Racer) -> CommitResult | None:
     return transaction.result
 
 
-def _set_own(racer: Racer) -> CommitResult:
+def _set_own(racer: Racer) -> Any:
     """Set a property that nobody else sets, so that none may be lost."""
     name = f"racer-{racer.fresh(1)[0][0]}"
     racer.claim = Claim(sets=name)
