@@ -273,6 +273,8 @@ _ICEBERG = [
     Operation("delete a file", lambda at: at.table.delete("id < 3"), _values(3, 4, 5, 6), "iceberg of version 3"),
     Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), _values(1, 3, 5), "iceberg parts"),
     Operation("delete everything", lambda at: at.table.delete(None), {}, "iceberg of version 1"),
+    Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
+    Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
     _ALTERED,
     Operation("alter a tidy table", _ALTERED.run, start="tidy iceberg"),
     Operation(

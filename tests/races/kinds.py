@@ -307,6 +307,7 @@ _ALL_OF_ICEBERG = [
     Kind("overwrite all", 2, _overwrite_all),
     Kind("delete a part", 5, _delete_part),
     Kind("several operations", 6, _replace_and_append),
+    Kind("compact", 5, _compact),
     Kind("alter", 5, _set_own),
 ]
 #: Each kind by its name.

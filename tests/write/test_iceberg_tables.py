@@ -220,6 +220,29 @@ def test_a_lost_race_keeps_the_manifests_of_new_files(tmp_path: Path, version: s
     assert written == [f"{ours}-m0.avro", f"snap-{newest.snapshot_id}-2-{ours}.avro"]
 
 
+@pytest.mark.parametrize("after", ["append", "compact", "delete"])
+@pytest.mark.parametrize("how", [{"where": "d < '2020-02-01'"}, {"dynamic": True}, {}])
+def test_files_that_later_commits_moved_are_in_the_way(tmp_path: Path, after: str, how: dict[str, Any]) -> None:
+    """Another commit adds rows, and the next one merges its manifest, rewrites its file, or deletes it."""
+    merging = {"commit.manifest.min-count-to-merge": "2"}
+    table = _new(tmp_path, "3", partition_by="month(d)", properties=merging)
+    table.append(_rows(1))
+    late = open_table(tmp_path / "t", "iceberg").transaction()
+    late.overwrite(_rows(7), **how)
+    table.append(_rows(2))
+    if after == "append":
+        table.append(_rows(3, d=_FEBRUARY))
+    elif after == "compact":
+        table.append(_rows(3, d=_FEBRUARY))
+        assert table.compact().removed_files == 2
+    else:
+        table.append(_rows(3))
+        table.delete("id = 2")
+    with pytest.raises(CommitConflictError):
+        late.commit()
+    assert _ids(table.refresh()) == ([1, 3] if after == "delete" else [1, 2, 3])
+
+
 @pytest.mark.req("ICE-SEQ-01", half="writer")
 def test_writers_that_lose_a_race_write_metadata_again(tmp_path: Path) -> None:
     table = _new(tmp_path, "3", partition_by="month(d)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,9 +91,11 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
             )
     if claims.moved:
         _check_moved(claims.moved, newest, pa.array([found.snapshot_id for found in since], pa.int64()))
-    # A rewrite adds files, but no rows.
-    numbers = [found.snapshot_id for found in since if found.operation != "replace"]
-    for paths in _added_files(claims, newest, pa.array(numbers, pa.int64())):
+    if not claims.conditions and not claims.partitions:
+        return
+    # A rewrite adds files, but no rows. Later snapshots may have merged the manifests of earlier ones, or moved rows.
+    added = [newest.at(found) for found in since if found.operation != "replace"]
+    for paths in chain.from_iterable(_added_files(claims, source) for source in added):
         if paths:
             raise ConcurrentAppendError(
                 f"another commit added {len(paths)} data files that may hold rows to be replaced, such as {paths[0]}",
@@ -140,20 +143,20 @@ def _partitions_of(paths: AbstractSet[str], newest: IcebergSource) -> set[tuple[
     return found
 
 
-def _added_files(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Array) -> list[list[str]]:
-    manifests = newest.manifests.filter(
+def _added_files(claims: Claims, source: IcebergSource) -> list[list[str]]:
+    """Return the paths of files that a snapshot adds, for each of the claims those that may be in its way."""
+    snapshot_id = None if source.snapshot is None else source.snapshot.snapshot_id
+    manifests = source.manifests.filter(
         pc.and_(
-            pc.equal(newest.manifests.column("content"), DATA),
-            pc.is_in(newest.manifests.column("added_snapshot_id"), value_set=snapshots),
+            pc.equal(source.manifests.column("content"), DATA),
+            pc.equal(source.manifests.column("added_snapshot_id"), snapshot_id),
         )
     )
     found: list[list[str]] = []
     added: set[str] = set()
-    for entries in newest.reader.read(manifests.to_pylist(), ManifestPart()) if len(manifests) else []:
+    for entries in source.reader.read(manifests.to_pylist(), ManifestPart()) if len(manifests) else []:
         table = entries.table
-        mine = pc.and_(
-            pc.equal(table.column("status"), ADDED), pc.is_in(table.column("snapshot_id"), value_set=snapshots)
-        )
+        mine = pc.and_(pc.equal(table.column("status"), ADDED), pc.equal(table.column("snapshot_id"), snapshot_id))
         table = table.filter(mine)
         paths = table.column("file_path").to_pylist()
         added.update(paths)
@@ -168,6 +171,6 @@ def _added_files(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Array
             found.append(sorted(added))
             continue
         pieces = manifests.append_column("length", manifests.column("manifest_length"))
-        may = make_plan(newest.part(pieces), condition).files.column("path").to_pylist()
+        may = make_plan(source.part(pieces), condition).files.column("path").to_pylist()
         found.append(sorted(added.intersection(may)))
     return found
