@@ -23,6 +23,7 @@ pytestmark = pytest.mark.one_backend
 
 _INNER = Struct((Field("z", Primitive("long")),))
 _SCHEMA = Struct((Field("x", Primitive("integer")), Field("name", Primitive("string")), Field("s", _INNER)))
+_MOMENTS = {"d": "date", "t": "timestamp", "x": "integer"}
 _ROWS = pa.RecordBatch.from_pylist(
     [
         {"x": 5, "name": "a", "s": {"z": 1}},
@@ -85,6 +86,38 @@ def test_a_result_is_assigned_to_a_column_of_another_type() -> None:
 def test_what_cannot_be_evaluated_is_refused_by_name(text: str) -> None:
     with pytest.raises(UnsupportedExpressionError):
         bind_value(text, _SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("dateadd(DAY, 1, d)", "INTERVAL"),
+        ("date_add(month, 1, d)", "INTERVAL"),
+        ("datediff(DAY, d, d)", "number of days"),
+        ("d + 1", "date_add"),
+        ("1 + d", "date_add"),
+        ("d - x", "date_sub"),
+        ("d - d", "datediff"),
+        ("t - t", "unix_micros"),
+        ("t - d", "unix_micros"),
+        ("CAST(1.5 AS TIMESTAMP)", "timestamp_seconds"),
+        ("CAST(x AS TIMESTAMP)", "timestamp_seconds"),
+        ("CAST(t AS DOUBLE)", "unix_seconds"),
+    ],
+)
+def test_valid_sql_of_moments_is_refused_by_name(text: str, hint: str) -> None:
+    columns = Struct(tuple(Field(name, Primitive(kind)) for name, kind in _MOMENTS.items()))
+    with pytest.raises(UnsupportedExpressionError) as caught:
+        bind_value(text, columns)
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("text", ["d * 2", "t + 1", "1 - d", "CAST(d AS INT)"])
+def test_what_no_moment_can_do_is_an_error(text: str) -> None:
+    columns = Struct(tuple(Field(name, Primitive(kind)) for name, kind in _MOMENTS.items()))
+    with pytest.raises(ExpressionError) as caught:
+        bind_value(text, columns)
+    assert not isinstance(caught.value, UnsupportedExpressionError)
 
 
 @pytest.mark.parametrize("text", ["x +", "name + s", "upper(x, name)", "CAST(s AS INT)", "x AND 1"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import ConcurrentAppendError, InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, ConcurrentAppendError, InvalidArgumentError
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.rows import ID, ids, ids_of
 
@@ -162,3 +162,14 @@ def test_row_tracking_is_dropped(tmp_path: Path) -> None:
     table.alter().set(_ENABLE).commit()
     numbers = {number for number, _ in _row_facts(table).values()}
     assert (len(numbers), max(numbers) <= 3) == (3, True)
+
+
+@pytest.mark.parametrize("name", ["row_id", "ROW_COMMIT_VERSION"])
+def test_where_the_ids_of_rows_are(tmp_path: Path, name: str) -> None:
+    table = create_table(tmp_path / "t", ID, properties=_ENABLE)
+    with pytest.raises(ColumnNotFoundError, match="no column") as caught:
+        table.scan(columns=[name])
+    assert caught.value.hint == f"read _metadata.{name.lower()}"
+    plain = create_table(tmp_path / "u", ID)
+    with pytest.raises(ColumnNotFoundError, match="row tracking is not enabled"):
+        plain.scan(columns=[f"_metadata.{name.lower()}"])

@@ -474,7 +474,12 @@ def _scan(
     try:
         return Scan(source, filter=filter, columns=columns, limit=limit, options=options)
     except ColumnNotFoundError as error:
-        if str(error.context.get("column", "")).rpartition(".")[2] in _ROW_FIELDS:
+        name = str(error.context.get("column", ""))
+        if name.lower() in _ROW_FIELDS:
+            raise ColumnNotFoundError(
+                error.message, hint=f"read _metadata.{name.lower()}", table=source.table, column=name
+            ) from None
+        if name.rpartition(".")[2] in _ROW_FIELDS:
             raise ColumnNotFoundError(
                 "rows have no ids: row tracking is not enabled, or this is a scan of changes",
                 hint="set delta.enableRowTracking on the table",

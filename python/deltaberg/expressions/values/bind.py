@@ -33,6 +33,11 @@ _NON_DETERMINISTIC = frozenset(
 )
 #: What these functions return differs from statement to statement.
 _OF_THE_PRESENT = frozenset({"current_date", "curdate", "current_timestamp", "now", "localtimestamp"})
+#: Functions whose first argument may be a unit in Spark, and what says the same here.
+_WITH_UNITS = {
+    **dict.fromkeys(("dateadd", "date_add"), "add an interval, as in day + INTERVAL 1 MONTH"),
+    **dict.fromkeys(("datediff", "date_diff"), "datediff(end, start) is the number of days"),
+}
 
 #: Functions that can be called without parentheses, unless a column has their name.
 _WITHOUT_PARENTHESES = frozenset({"current_date", "current_timestamp", "localtimestamp"})
@@ -228,6 +233,10 @@ class _Binder:
                 raise UnsupportedExpressionError(f"{call.name}() is not deterministic and cannot be evaluated")
             raise UnsupportedExpressionError(
                 f"the function {call.name}() cannot be evaluated", hint="docs/expressions.md lists the functions"
+            )
+        if call.name in _WITH_UNITS and len(call.arguments) == 3:
+            raise UnsupportedExpressionError(
+                f"{call.name}() with a unit cannot be evaluated", hint=_WITH_UNITS[call.name]
             )
         return function.bind(self._context, [self.bind(argument) for argument in call.arguments])
 

@@ -115,8 +115,18 @@ def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:
         narrow = number_cast(Primitive("long"), to) if to != Primitive("long") else None
         found = _seconds if narrow is None else lambda values: narrow(_seconds(values))
     if found is None:
-        raise ExpressionError(f"a value of type {type_text(given)} cannot be cast to {type_text(to)}")
+        raise _no_cast(given, to)
     return found
+
+
+def _no_cast(given: DataType, to: DataType) -> ExpressionError:
+    message = f"a value of type {type_text(given)} cannot be cast to {type_text(to)}"
+    if TIMESTAMP in (given, to) and (_is_number(given) or _is_number(to)):
+        return UnsupportedExpressionError(
+            f"{message} here",
+            hint="timestamp_seconds, timestamp_micros, unix_seconds and unix_micros take and return whole numbers",
+        )
+    return ExpressionError(message)
 
 
 def _inner(given: DataType, to: DataType, way: _Way) -> Callable[[pa.Array], Outcome]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.intervals import DAY_MICROS
-from deltaberg.expressions.values.kinds import DATE, NTZ, TIMESTAMP
+from deltaberg.expressions.values.kinds import DATE, NTZ, TIMESTAMP, is_integral
 from deltaberg.expressions.values.moments import days_of, year_month_day
 from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.tree import Interval, IntervalType
@@ -20,7 +20,7 @@ from deltaberg.expressions.values.zones import in_bounds, move_readings, to_loca
 if TYPE_CHECKING:
     from deltaberg.expressions.values.functions.function import Context
 
-__all__ = ["add_days", "add_months", "month_length", "months_later", "shifted"]
+__all__ = ["add_days", "add_months", "month_length", "months_later", "refuse_moments", "shifted"]
 
 _BEYOND = "a timestamp is beyond the timestamps"
 
@@ -59,6 +59,26 @@ def shifted(operator: str, left: Node, right: Node, context: Context) -> Node:
         return _moved(values, months, sign * days, sign * rest, zone)
 
     return CallNode(left.type, operator, (left,), move)
+
+
+def refuse_moments(operator: str, left: Node, right: Node) -> None:
+    """Refuse what Spark computes of dates and timestamps without an interval: a date some days on, and differences.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        The operands are such.
+    """
+    kinds = (left.type, right.type)
+    if operator in ("+", "-") and is_integral(kinds[1]) and kinds[0] == DATE:
+        hint = f"write date_{'add' if operator == '+' else 'sub'}(date, days)"
+    elif operator == "+" and is_integral(kinds[0]) and kinds[1] == DATE:
+        hint = "write date_add(date, days)"
+    elif operator == "-" and all(kind in (DATE, NTZ, TIMESTAMP) for kind in kinds):
+        hint = "write datediff(end, start) for days, or subtract unix_micros of timestamps"
+    else:
+        return
+    raise UnsupportedExpressionError(f"{operator} of {left.type} and {right.type} cannot be evaluated", hint=hint)
 
 
 def add_days(values: pa.Array, days: pa.Array | pa.Scalar) -> pa.Array:

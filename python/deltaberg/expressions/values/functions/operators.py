@@ -36,7 +36,7 @@ from deltaberg.expressions.values.logic import (
     decide_or,
     null_safe_equal,
 )
-from deltaberg.expressions.values.moves import shifted
+from deltaberg.expressions.values.moves import refuse_moments, shifted
 from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node
 from deltaberg.expressions.values.tree import IntervalType
 from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
@@ -69,6 +69,7 @@ def _numbers(operator: str, context: Context, left: Node, right: Node) -> tuple[
     wrong = wrong_types(operator, (left, right))
     kinds = {left.type, right.type}
     if not all(is_numeric(kind) or kind in (STRING, VOID) for kind in kinds):
+        refuse_moments(operator, left, right)
         raise wrong
     if kinds <= {STRING, VOID}:
         if STRING in kinds and operator != "/":
