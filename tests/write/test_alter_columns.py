@@ -249,3 +249,23 @@ def test_what_is_refused_in_lists_and_maps(tmp_path: Path, change: Any, error: t
     table = create_table(tmp_path / "t", _NESTED, properties={"delta.columnMapping.mode": "name"})
     with pytest.raises(error, match=message):
         change(table.alter())
+
+
+def test_the_columns_with_statistics_are_renamed_and_dropped(tmp_path: Path) -> None:
+    name = "delta.dataSkippingStatsColumns"
+    properties = {"delta.columnMapping.mode": "name", name: "id, V ,s.x,s.y"}
+    columns = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("s", _STRUCT), ("w", pa.int64())])
+    table = create_table(tmp_path / "t", columns, properties=properties)
+    table.alter().rename("v", "a,b").rename("s.x", "z").commit()
+    assert table.properties[name] == "id,`a,b`,s.z,s.y"
+    table.append(pa.table({"id": [1], "a,b": [2], "s": [{"z": 3, "y": 4}], "w": [5]}))
+    text = (tmp_path / "t/_delta_log" / f"{2:020d}.json").read_text("utf-8")
+    (add,) = (action["add"] for action in map(json.loads, text.splitlines()) if "add" in action)
+    physical = {field.name: field.physical_name for field in table.schema}
+    assert set(json.loads(add["stats"])["minValues"]) == {physical[one] for one in ("id", "a,b", "s")}
+    table.alter().drop("s.y").drop("w").commit()
+    assert table.properties[name] == "id,`a,b`,s.z"
+    table.alter().rename("s", "t").drop("a,b").commit()
+    assert table.properties[name] == "id,t.z"
+    table.alter().add("n", pa.int64()).drop("t").commit()
+    assert table.properties[name] == "id"

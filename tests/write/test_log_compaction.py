@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, create_table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
@@ -102,3 +103,20 @@ def test_an_unknown_writer_feature_is_refused(builder: DeltaBuilder) -> None:
     builder.commit()
     with pytest.raises(UnsupportedFeatureError, match="mystery"):
         DeltaTable(builder.root).compact_log(0, 1)
+
+
+def test_commits_compact_the_log_if_a_property_says_so(tmp_path: Path, recorder: Recorder) -> None:
+    name = "deltaberg.logCompactionInterval"
+    table = create_table(tmp_path / "t", ID, properties={name: "3", "delta.checkpointInterval": "100"})
+    assert [table.append(ids(number)).warnings for number in range(7)] == [()] * 7
+    found = sorted(path.name for path in (tmp_path / "t/_delta_log").glob("*.compacted.json"))
+    assert found == [f"{first:020d}.{first + 2:020d}.compacted.json" for first in (0, 3)]
+    recorder.clear()
+    assert ids_of(DeltaTable(tmp_path / "t")) == list(range(7))
+    assert set(recorder.commits).isdisjoint(range(6))
+    table.alter().set({name: "1"}).commit()
+    (warning,) = table.append(ids(8)).warnings
+    assert f"the log was not compacted: the property {name} must be a number" in warning
+    table.alter().unset(name).commit()
+    assert not table.append(ids(9)).warnings
+    assert ids_of(table) == [*range(7), 8, 9]

@@ -1,17 +1,19 @@
-"""Work of a writer for the log after a commit: a checkpoint now and then, and the clean-up that follows it."""
+"""Work of a writer for the log after a commit: now and then a checkpoint, a compaction, and a clean-up."""
 
 from __future__ import annotations
 
+from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.maintenance.log_cleanup import clean_up_log
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import SchemaError
 
-__all__ = ["checkpoint_if_due", "clean_up_if_due", "is_checkpoint_due"]
+__all__ = ["checkpoint_if_due", "clean_up_if_due", "compact_log_if_due", "is_checkpoint_due"]
 
 _INTERVAL = "delta.checkpointInterval"
 _CLEANUP = "delta.enableExpiredLogCleanup"
 _DEFAULT_INTERVAL = "10"
+_COMPACTION_INTERVAL = "deltaberg.logCompactionInterval"
 
 
 def is_checkpoint_due(snapshot: Snapshot) -> bool:
@@ -39,3 +41,23 @@ def clean_up_if_due(snapshot: Snapshot) -> None:
     enabled = snapshot.metadata.configuration.get(_CLEANUP, "true").strip().lower() == "true"
     if enabled and is_checkpoint_due(snapshot):
         clean_up_log(snapshot)
+
+
+def compact_log_if_due(snapshot: Snapshot) -> None:
+    """Write a log compaction of the newest commits, if a property says of how many; without it there are none.
+
+    With 5, versions 0 to 4 have one, 5 to 9, and so on. Commits never change, so other writers do not matter.
+
+    Raises
+    ------
+    SchemaError
+        If the property ``deltaberg.logCompactionInterval`` is not a number of at least 2.
+    """
+    text = snapshot.metadata.configuration.get(_COMPACTION_INTERVAL)
+    if text is None:
+        return
+    count = int(text) if text.strip().isdigit() else 0
+    if count < 2:
+        raise SchemaError(f"the property {_COMPACTION_INTERVAL} must be a number of at least 2, not {text!r}")
+    if (snapshot.version + 1) % count == 0:
+        compact_commits(snapshot.log, snapshot.version + 1 - count, snapshot.version)

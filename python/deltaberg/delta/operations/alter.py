@@ -21,6 +21,7 @@ from deltaberg.delta.operations.alter_columns import (
 from deltaberg.delta.operations.alter_properties import PropertyAlteration
 from deltaberg.delta.operations.alter_rules import one_step, refuse_referenced
 from deltaberg.delta.operations.protocols import features_of_schema
+from deltaberg.delta.schema.indexed_columns import renamed_in_properties
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json, recorded_column
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -167,7 +168,9 @@ class Alteration(PropertyAlteration):
         if len(path) == 1:
             names = [field.name for field in self.snapshot.partition_fields]
             members["partitionColumns"] = [to if known == path[0].name else known for known in names]
-        self._set_schema(document, None, members)
+        configuration = self.snapshot.metadata.configuration
+        properties = renamed_in_properties(configuration, [field.name for field in path], to)
+        self._set_schema(document, None, members, properties)
 
     @one_step("DROP COLUMNS")
     def drop(self, name: ColumnName) -> None:
@@ -197,7 +200,8 @@ class Alteration(PropertyAlteration):
             raise SchemaError("the last column, or the last field of a struct, cannot be dropped", column=shown)
         self._parameters["columns"] = json.dumps([shown], ensure_ascii=False)
         siblings.remove(document.field(*(field.name for field in path)))
-        self._set_schema(document, None)
+        properties = renamed_in_properties(table.metadata.configuration, [field.name for field in path], None)
+        self._set_schema(document, None, properties=properties)
 
     @one_step("CHANGE COLUMN")
     def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> None:
@@ -335,8 +339,11 @@ class Alteration(PropertyAlteration):
         document: SchemaDocument,
         numbers: ColumnNumbers | None,
         members: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         metadata = self.snapshot.metadata.with_members({"schemaString": document.to_json(), **(members or {})})
+        if properties:
+            metadata = metadata.with_properties(properties)
         if numbers is not None:
             metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
         self._transaction.set_metadata(metadata)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, split_name
 
-__all__ = ["has_bounds", "indexed_columns"]
+__all__ = ["has_bounds", "indexed_columns", "renamed_in_properties"]
 
 _COUNT = "delta.dataSkippingNumIndexedCols"
 _NAMES = "delta.dataSkippingStatsColumns"
 _DEFAULT_COUNT = 32
 _ALL = -1
+#: Names that need no backticks in a list of columns.
+_PLAIN = re.compile("[A-Za-z0-9_]+")
 #: The types whose smallest and greatest values are recorded.
 _BOUNDED = frozenset(
     ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
@@ -55,6 +58,50 @@ def indexed_columns(
     except ValueError:
         raise SchemaError(f"{_COUNT} is {text!r}, which is not a number", hint="set it to a number, or to -1") from None
     return leaves if count == _ALL else leaves[: max(count, 0)]
+
+
+def renamed_in_properties(properties: Mapping[str, str], path: Sequence[str], to: str | None) -> dict[str, str]:
+    """Return the property that names the columns with statistics, as it is after a column was renamed or dropped.
+
+    Parameters
+    ----------
+    path
+        The names on the path to the column, or to the field of a struct.
+    to
+        Its new name; None if it was dropped.
+
+    Returns
+    -------
+    dict
+        Nothing if the property does not name the column.
+
+    Raises
+    ------
+    SchemaError
+        If the property is not a list of names.
+
+    Examples
+    --------
+    >>> renamed_in_properties({_NAMES: "a, s.x,s.y"}, ["s", "x"], "new one")
+    {'delta.dataSkippingStatsColumns': 'a,s.`new one`,s.y'}
+    >>> renamed_in_properties({_NAMES: "a, s.x,s.y"}, ["s"], None)
+    {'delta.dataSkippingStatsColumns': 'a'}
+    """
+    known = _parse_names(properties.get(_NAMES, ""))
+    named = [[part.lower() for part in name[: len(path)]] == [part.lower() for part in path] for name in known]
+    if not any(named):
+        return {}
+    end = len(path) - 1
+    kept = [
+        (*name[:end], to, *name[end + 1 :]) if is_named and to is not None else name
+        for name, is_named in zip(known, named, strict=True)
+        if to is not None or not is_named
+    ]
+    return {_NAMES: ",".join(".".join(map(_quoted, name)) for name in kept)}
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _leaves(struct: Struct, above: tuple[Field, ...]) -> Iterator[tuple[Field, ...]]:

@@ -1,4 +1,4 @@
-"""What follows a commit: the version checksum is carried on, and now and then a checkpoint and a clean-up of the log.
+"""What follows a commit: the version checksum is carried on; now and then a checkpoint, a compaction and a clean-up.
 
 The commit stands, whatever fails here. A chain of checksums is begun by engines that count all files anyway. Each of
 our own costs a write for every commit.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from deltaberg.delta.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
-from deltaberg.delta.maintenance.after_commit import checkpoint_if_due, clean_up_if_due
+from deltaberg.delta.maintenance.after_commit import checkpoint_if_due, clean_up_if_due, compact_log_if_due
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.entry import Changes
@@ -34,6 +34,7 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
     if before is not None and follows_checksum:
         steps["the version checksum was not written"] = partial(_write_checksum, before, changes, after)
     steps["the checkpoint was not written"] = partial(checkpoint_if_due, after)
+    steps["the log was not compacted"] = partial(compact_log_if_due, after)
     steps["the log was not cleaned up"] = partial(clean_up_if_due, after)
     warnings = []
     for name, step in steps.items():
