@@ -343,3 +343,18 @@ def test_overwrites_of_different_partitions_both_land(root: Path) -> None:
     with pytest.raises((ConcurrentDeleteDeleteError, ConcurrentAppendError)):
         third.overwrite(pa.table({"id": [9], "p": ["a"]}), dynamic=True)
     assert ids_of(DeltaTable(root)) == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+def test_both_zeros_are_one_partition_to_a_dynamic_overwrite(tmp_path: Path, kind: pa.DataType) -> None:
+    """They are equal, as they are to a condition."""
+
+    def rows(first: int, *values: float) -> pa.Table:
+        return pa.table({"id": range(first, first + len(values)), "p": pa.array(values, kind)})
+
+    write_table(tmp_path / "t", rows(0, 0.0, -0.0, 1.5, float("nan")), partition_by="p")
+    table = DeltaTable(tmp_path / "t")
+    table.overwrite(rows(4, -0.0, float("nan")), dynamic=True)
+    assert ids_of(table) == [2, 4, 5]
+    table.overwrite(rows(6, 0.0), dynamic=True)
+    assert ids_of(table) == [2, 5, 6]

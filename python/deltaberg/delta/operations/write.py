@@ -316,14 +316,22 @@ def _partition_arrays(written: pa.Table) -> list[pa.Array]:
 def _replace_partitions(transaction: Transaction, before: Snapshot, written: pa.Table, timezone: str) -> None:
     """Remove the files of the partitions that written files are in."""
     fields = before.partition_fields
-    new = partition_value_texts(as_array(written.column("partition")), fields)
+    new = as_array(written.column("partition")).flatten()
     old = before.live.table
-    values = pa.StructArray.from_arrays(
-        read_partition_values(old, fields, timezone), names=[field.name for field in fields]
+    known, wanted = (
+        partition_value_texts(
+            pa.StructArray.from_arrays(list(map(_one_zero, values)), names=[field.name for field in fields]), fields
+        )
+        for values in (read_partition_values(old, fields, timezone), new)
     )
-    mask = pc.is_in(partition_value_texts(values, fields), value_set=pc.unique(new))
+    mask = pc.is_in(known, value_set=pc.unique(wanted))
     transaction.read(_condition(written, fields))
     transaction.remove_files(old.filter(mask))
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """Return values in which -0.0, which equals 0.0 but has another text, is 0.0."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _condition(written: pa.Table, fields: Sequence[Field]) -> Expression | None:
