@@ -11,6 +11,7 @@ from benches.curve_cases import CURVE_CASES
 from benches.delta_cases import LOG_CASES, SCAN_CASES
 from benches.iceberg_cases import MANIFEST_CASES, ROW_CASES
 from benches.kernel_cases import KERNEL_CASES
+from benches.manifest_cases import WRITTEN_MANIFEST_CASES
 from benches.measure import Case, Subject
 from benches.request_cases import REQUEST_CASES
 from benches.spark_cases import SPARK_CASES
@@ -22,7 +23,7 @@ __all__ = ["CASES", "SUBJECTS"]
 SUBJECTS: dict[str, Subject] = {
     "planning": Subject("Logs and planning", {**LOG_CASES, **MANIFEST_CASES}),
     "scans": Subject("Scans on one machine", {**SCAN_CASES, **ROW_CASES}),
-    "writing": Subject("Writing on one machine", WRITE_CASES),
+    "writing": Subject("Writing on one machine", {**WRITE_CASES, **WRITTEN_MANIFEST_CASES}),
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
     "changing": Subject("Changing rows on one machine", CHANGE_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),

@@ -1,0 +1,114 @@
+"""The cases of writing manifests, compared with pyiceberg."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benches import iceberg_data as data
+from benches.iceberg_cases import newest_metadata
+from benches.measure import Case, Outcome, Side, names, peak_of_processes, timed, warm
+
+__all__ = ["WRITTEN_MANIFEST_CASES"]
+
+_SNAPSHOT = 5
+#: Reads what is to be written, and returns the work that is timed.
+_Writer = Callable[[Path, Path, bool], Callable[[], object]]
+
+
+def _source(root: Path) -> Any:
+    return warm()(root).scan().source
+
+
+def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
+    """Write the entries of each manifest again, or read all manifests and write their entries as one."""
+    from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
+    from deltaberg.iceberg.manifests.manifests import read_manifest
+    from deltaberg.iceberg.manifests.merge import merged_entries
+    from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
+    from deltaberg.iceberg.metadata.schema import encode_schema
+    from deltaberg.iceberg.partition.structs import partition_struct
+    from deltaberg.lossless_json import write_json
+
+    source = _source(root)
+    reader, schema = source.reader, source.metadata.current_schema
+    spec = reader.spec_of(source.metadata.default_spec_id)
+    partition = partition_struct(spec, reader.schemas)
+    header = ManifestHeader(2, 0, write_json(encode_schema(schema)), 0, spec, partition)
+    rows = source.manifests.to_pylist()
+
+    def read(row: dict[str, Any]) -> pa.Table:
+        return read_manifest(reader.fetch(row["manifest_path"]), row, partition, WHOLE_ENTRIES)
+
+    def write(entries: pa.Table, number: int) -> None:
+        path = folder / f"{number}.avro"
+        encoded = encode_manifest(entries, header)
+        path.write_bytes(encoded)
+        manifest_row(entries, header, str(path), len(encoded), snapshot_id=_SNAPSHOT)
+
+    if merges:
+        return lambda: write(merged_entries([read(row) for row in rows], _SNAPSHOT), 0)
+    given = [read(row) for row in rows]
+    return lambda: [write(entries, number) for number, entries in enumerate(given)]
+
+
+def _theirs(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.manifest import ManifestEntry, write_manifest
+    from pyiceberg.table import StaticTable
+
+    table = StaticTable.from_metadata(str(newest_metadata(root)))
+    files, schema, spec = PyArrowFileIO(), table.schema(), table.spec()
+    snapshot = table.current_snapshot()
+    manifests = [] if snapshot is None else snapshot.manifests(files)
+
+    def write(entries: list[ManifestEntry], number: int) -> None:
+        output = files.new_output(str(folder / f"{number}.avro"))
+        with write_manifest(2, spec, schema, output, _SNAPSHOT, "deflate") as writer:
+            for entry in entries:
+                writer.existing(entry) if merges else writer.add_entry(entry)
+        writer.to_manifest_file()
+
+    if merges:
+        return lambda: write([entry for found in manifests for entry in found.fetch_manifest_entry(files)], 0)
+    given = [manifest.fetch_manifest_entry(files) for manifest in manifests]
+    return lambda: [write(entries, number) for number, entries in enumerate(given)]
+
+
+def _written(folder: Path, root: Path) -> Any:
+    """Describe the files that the written manifests name."""
+    from deltaberg.iceberg.manifests.fields import ManifestPart
+    from deltaberg.iceberg.manifests.manifests import read_manifest
+    from deltaberg.iceberg.partition.structs import partition_struct
+
+    source = _source(root)
+    partition = partition_struct(source.reader.spec_of(source.metadata.default_spec_id), source.reader.schemas)
+    row = {"content": 0, "sequence_number": 1, "added_snapshot_id": _SNAPSHOT, "first_row_id": None}
+    tables = [read_manifest(path.read_bytes(), row, partition, ManifestPart()) for path in sorted(folder.iterdir())]
+    entries = pa.concat_tables(tables)
+    return [names(entries.column("file_path").to_pylist()), entries.column("status").value_counts().to_pylist()]
+
+
+def _side(writer: _Writer, merges: bool) -> Side:
+    def run(scale: float) -> Outcome:
+        root = data.manifests(scale)
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = timed(writer(root, Path(folder), merges), lambda _: None)
+            peak = peak_of_processes()
+            return Outcome(outcome.amounts, _written(Path(folder), root), peak)
+
+    return run
+
+
+def _case(title: str, merges: bool) -> Case:
+    return Case(title, data.manifests, {"deltaberg": _side(_ours, merges), "pyiceberg": _side(_theirs, merges)})
+
+
+WRITTEN_MANIFEST_CASES: dict[str, Case] = {
+    "iceberg-write-manifests": _case("write 100 manifests with 1,000,000 entries, bounds of 7 columns", merges=False),
+    "iceberg-merge-manifests": _case("merge them into one", merges=True),
+}
