@@ -53,7 +53,12 @@ def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     if merges:
         return lambda: write(merged_entries([read(row) for row in rows], _SNAPSHOT), 0)
     given = [read(row) for row in rows]
-    return lambda: [write(entries, number) for number, entries in enumerate(given)]
+
+    def write_all() -> None:
+        for number, entries in enumerate(given):
+            write(entries, number)
+
+    return write_all
 
 
 def _theirs(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
@@ -76,7 +81,12 @@ def _theirs(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     if merges:
         return lambda: write([entry for found in manifests for entry in found.fetch_manifest_entry(files)], 0)
     given = [manifest.fetch_manifest_entry(files) for manifest in manifests]
-    return lambda: [write(entries, number) for number, entries in enumerate(given)]
+
+    def write_all() -> None:
+        for number, entries in enumerate(given):
+            write(entries, number)
+
+    return write_all
 
 
 def _written(folder: Path, root: Path) -> Any:

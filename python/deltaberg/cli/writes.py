@@ -183,9 +183,7 @@ def append(  # noqa: PLR0913
 @click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
-@click.option(
-    "--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column (Delta)."
-)
+@click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")
 def overwrite(  # noqa: PLR0913
     *,
     table: str,
@@ -208,11 +206,16 @@ def overwrite(  # noqa: PLR0913
         raise click.UsageError("--merge-schema and --replace-schema exclude each other")
     opened = open_to_write(table, storage_option)
     rows = open_row_files(files, format, None if replace_schema else opened.arrow_schema)
-    check_options(opened, {"--partition-by": partition_by}, {})
-    options: dict[str, Any] = {} if is_iceberg(opened) else {"partition_by": list(partition_by) or None}
     with _transaction(opened, "overwriting", rows.rows, txn, message, branch) as transaction:
         mode = "merge" if merge_schema else "overwrite" if replace_schema else None
-        transaction.overwrite(rows.reader, where=where, dynamic=dynamic, schema_mode=mode, timezone=timezone, **options)
+        transaction.overwrite(
+            rows.reader,
+            where=where,
+            dynamic=dynamic,
+            schema_mode=mode,
+            partition_by=list(partition_by) or None,
+            timezone=timezone,
+        )
         result = transaction.commit()
     print_result(opened.location, result, as_json)
 

@@ -141,7 +141,8 @@ def write_table(  # noqa: PLR0913
     where
         With ``overwrite``, a filter: only rows that match it are replaced.
     partition_by, properties
-        The partitioning and the properties of a new table. The partitioning of a table that is there must be the same.
+        The partitioning and the properties of a new table. The partitioning of a table that is there must be the same,
+        unless its columns are replaced.
     unsafe_single_writer
         As for `create_table`.
     rows
@@ -174,13 +175,14 @@ def write_table(  # noqa: PLR0913
         )
     if mode == "ignore":
         return CommitResult(0, "", "append", committed=False, snapshot_id=table.snapshot_id)
-    if partition_by is not None:
+    replaces = mode == "overwrite" and rows.get("schema_mode") == "overwrite"
+    if partition_by is not None and not replaces:
         _check_partitioning(table, partition_by)
     with table.transaction(unsafe_single_writer=unsafe_single_writer) as transaction:
         if mode == "append":
             transaction.append(data, **rows)
         else:
-            transaction.overwrite(data, where=where, **rows)
+            transaction.overwrite(data, where=where, partition_by=partition_by if replaces else None, **rows)
         return transaction.commit()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.write import append_rows, delete_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import ColumnName
 from deltaberg.table.write import RowOptions
 
 __all__ = ["TableTransaction"]
@@ -44,6 +46,7 @@ class TableTransaction(Transaction):
         dynamic: bool = False,
         check: bool = True,
         schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
         timezone: str | None = None,
         allow_truncation: bool = False,
         target_file_size: int | None = None,
@@ -52,7 +55,8 @@ class TableTransaction(Transaction):
     ) -> None:
         """Replace rows. The parameters, and the exceptions besides those of a commit, are those of the table's verb."""
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
-        overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check)
+        names = (partition_by,) if isinstance(partition_by, str) else partition_by
+        overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=names)
 
     def delete(self, where: Filter | None) -> None:
         """Delete rows by removing whole files. The parameters and exceptions are those of the table's verb."""

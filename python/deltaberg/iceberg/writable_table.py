@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
@@ -10,11 +10,13 @@ from deltaberg.expressions import Filter
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.operations.add_files import add_existing_files
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.compact import Compaction, compact_table
 from deltaberg.iceberg.operations.publish import publish_snapshot, staged_snapshot
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.iceberg.transaction.target import PUBLISHED
+from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import CompactResult, Packing
 from deltaberg.table.write import Progress, RowOptions
@@ -202,6 +204,7 @@ class WritableTable:
         dynamic: bool = False,
         check: bool = True,
         schema_mode: str | None = None,
+        partition_by: ColumnName | Sequence[ColumnName] | None = None,
         branch: str | None = None,
         properties: Mapping[str, str] | None = None,
         timezone: str | None = None,
@@ -227,6 +230,8 @@ class WritableTable:
             Refuse new rows that do not match ``where``.
         schema_mode
             ``merge`` adds columns that the table lacks, and ``overwrite`` replaces the columns by those of the rows.
+        partition_by
+            With ``schema_mode="overwrite"``, the new partitioning: columns or transforms; an empty list for none.
         branch, properties, timezone, allow_truncation, target_file_size, compression, writer_properties
             As for `append`.
 
@@ -263,6 +268,7 @@ class WritableTable:
                 dynamic=dynamic,
                 check=check,
                 schema_mode=schema_mode,
+                partition_by=partition_by,
                 timezone=timezone,
                 allow_truncation=allow_truncation,
                 target_file_size=target_file_size,
@@ -375,6 +381,52 @@ class WritableTable:
             lambda: self._set(self._pointer.load(self._loaded), None, None),
             Compaction(where, packing, rows, max_concurrent),
         )
+
+    def add_files(
+        self,
+        file_paths: Sequence[str],
+        *,
+        check_duplicate_files: bool = True,
+        branch: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Add Parquet files that others have written. They stay where they are, and become data files of the table.
+
+        Only their footers are read. Columns are found by their names: the property ``schema.name-mapping.default`` is
+        set, unless the table has it. The statistics of a file have to prove that all of its rows belong to one
+        partition.
+
+        Parameters
+        ----------
+        file_paths
+            Paths or URLs of files, or of directories, of which all files below are added, but for those whose names
+            begin with ``_`` or ``.``.
+        check_duplicate_files
+            Refuse files that the table has already.
+        branch, properties
+            As for `transaction`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has one of the files already, there is none, or the rows of one belong to several partitions.
+        SchemaError
+            The columns of a file do not fit those of the table.
+        UnsupportedFeatureError
+            A file is no Parquet file, or its columns have field ids.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from deltaberg import create_table
+        >>> pq.write_table(pa.table({"id": [1, 2]}), f"{new_path}.parquet")
+        >>> table = create_table(f"{new_path}/added", {"id": pa.int64()}, format="iceberg")
+        >>> table.add_files([f"{new_path}.parquet"]).added_rows, table.scan("id > 1").to_arrow()["id"].to_pylist()
+        (2, [2])
+        """
+        with self.transaction(branch=branch, properties=properties) as transaction:
+            add_existing_files(transaction, file_paths, check_duplicates=check_duplicate_files)
+            return transaction.commit()
 
     def publish(self, wap_id: str, *, policy: CommitPolicy | None = None) -> CommitResult:
         """Make a snapshot that was staged under a ``wap.id`` a part of the table.

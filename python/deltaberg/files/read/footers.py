@@ -23,6 +23,7 @@ from deltaberg.pruning import ColumnStats
 from deltaberg.schema import Field, List, Map, Primitive, Struct
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.name_mapping import field_id
 from deltaberg.storage import Storage
 
 __all__ = ["Footer", "LeafBounds", "read_footer"]
@@ -69,11 +70,14 @@ class Footer:
         The columns as table types.
     leaves
         Statistics by the names from the root to a column, for those outside of lists and maps.
+    has_ids
+        Whether a column has a field id.
     """
 
     rows: int
     columns: Struct
     leaves: Mapping[_Names, LeafBounds] = field(default_factory=dict)
+    has_ids: bool = False
 
 
 def read_footer(storage: Storage, path: str, size: int) -> Footer:
@@ -117,7 +121,16 @@ def _footer(source: ParquetSource) -> Footer:
         stats = source.group_statistics(groups, path)
         hides_bounds = is_legacy and path[-1].type in _TEMPORAL
         found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
-    return Footer(rows, columns, found)
+    return Footer(rows, columns, found, any(field_id(child) is not None for child in _all_fields(source.schema)))
+
+
+def _all_fields(within: pa.Schema | pa.DataType) -> Iterator[pa.Field]:
+    """Return the fields of a schema, or inside of a type, at all levels."""
+    count = len(within) if isinstance(within, pa.Schema) else within.num_fields
+    for number in range(count):
+        child = within.field(number)
+        yield child
+        yield from _all_fields(child.type)
 
 
 def _checked(found: pa.Field, physical: Iterator[str], path: _Names) -> pa.Field:

@@ -92,7 +92,9 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
     """
     schema, properties = metadata.current_schema.struct, metadata.properties
     spec = metadata.specs[metadata.default_spec_id]
-    partition = partition_struct(spec, [schema])
+    # The source of a void field may be a column of an older schema.
+    older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
+    partition = partition_struct(spec, [schema, *older])
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     location = data_location(metadata.location, properties)
     order = _order(metadata)

@@ -15,6 +15,7 @@ from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.rows import write_rows
@@ -22,7 +23,7 @@ from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import as_array
+from deltaberg.schema import ColumnName, as_array
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import ScanOptions
 from deltaberg.table.read.plan import file_numbers, make_plan
@@ -64,6 +65,7 @@ def overwrite_rows(
     where: Filter | None = None,
     dynamic: bool = False,
     check: bool = True,
+    partition_by: Sequence[ColumnName] | None = None,
 ) -> None:
     """Replace rows of a table by others: all of them, those that match a filter, or those of the new rows' partitions.
 
@@ -75,6 +77,8 @@ def overwrite_rows(
         Replace the partitions that the new rows are in, and leave the others.
     check
         Refuse new rows that do not match ``where``.
+    partition_by
+        With new columns, the new partitioning of the table; None to keep the one that it has.
 
     Raises
     ------
@@ -91,12 +95,23 @@ def overwrite_rows(
         raise InvalidArgumentError(
             'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"
         )
+    if partition_by is not None and options.schema_mode != "overwrite":
+        raise InvalidArgumentError(
+            "partition_by has no meaning while the table keeps its columns",
+            hint='pass schema_mode="overwrite", or use alter().partition_by()',
+        )
     with transaction.operation("overwrite"):
         rows = open_rows(data, transaction.progress)
         bound = None if where is None else _bound(transaction, where)
         if not dynamic:
             _remove(transaction, TRUE if bound is None else bound, str(where))
+        layout = Alteration(transaction, is_part=True)
+        if partition_by is not None:
+            # Columns that partition the table can go only after the partitioning has.
+            layout.partition_by()
         _fit(transaction, rows, options)
+        if partition_by:
+            layout.partition_by(*partition_by)
         checked = bound if check else None
         if dynamic and not transaction.metadata.specs[transaction.metadata.default_spec_id].is_partitioned:
             raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")

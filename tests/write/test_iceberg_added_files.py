@@ -1,0 +1,170 @@
+"""Parquet files of others that are added to Iceberg tables, and tables that are replaced with their rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.table import StaticTable
+
+from deltaberg import create_table, open_table, write_table
+from deltaberg.errors import CorruptDataFileError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.iceberg import IcebergTable
+
+pytestmark = pytest.mark.one_backend
+
+_VERSIONS = pytest.mark.parametrize("version", ["1", "2", "3"])
+_COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("d", pa.date32()),
+        ("s", pa.struct([("x", pa.int64()), ("t", pa.list_(pa.string()))])),
+    ]
+)
+_DAY = dt.date(2020, 1, 7)
+
+
+def _file(path: Path, *ids: int, d: list[dt.date | None] | None = None, **more: Any) -> str:
+    """Write a file as other libraries do, without field ids and with narrower integers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = pa.table(
+        {
+            "s": [{"x": number, "t": ["a", None]} for number in ids],
+            "id": pa.array(ids, pa.int32()),
+            "d": pa.array(d or [_DAY] * len(ids), pa.date32()),
+            **more,
+        }
+    )
+    pq.write_table(rows, path, row_group_size=2)
+    return str(path)
+
+
+def _new(root: Path, version: str = "2", **more: Any) -> IcebergTable:
+    table: IcebergTable = create_table(
+        root / "t", _COLUMNS, format="iceberg", properties={"format-version": version}, **more
+    )
+    return table
+
+
+def _content(table: IcebergTable) -> list[dict[str, Any]]:
+    got = table.scan().to_arrow().sort_by("id")
+    theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow().sort_by("id")
+    assert theirs.select(got.column_names).to_pylist() == got.to_pylist()
+    assert open_table(table.location, "iceberg", validate=True).scan().count() == len(got)
+    found: list[dict[str, Any]] = got.to_pylist()
+    return found
+
+
+@_VERSIONS
+def test_files_are_added_where_they_are(tmp_path: Path, version: str) -> None:
+    table = _new(tmp_path, version, partition_by=["month(d)"])
+    one = _file(tmp_path / "in/a.parquet", 1, 2, 3, d=[_DAY, _DAY, dt.date(2020, 1, 31)])
+    two = _file(tmp_path / "in/deep/b.parquet", 4, d=[None])
+    (tmp_path / "in/_SUCCESS").write_bytes(b"")
+    done = table.add_files([str(tmp_path / "in")], properties={"from": "elsewhere"})
+    assert (done.operation, done.added_files, done.added_rows) == ("append", 2, 4)
+    rows = _content(table)
+    assert [row["id"] for row in rows] == [1, 2, 3, 4]
+    assert rows[0]["s"] == {"x": 1, "t": ["a", None]}
+    files = {row["file_path"]: row for row in table.inspect("files").to_pylist()}
+    assert set(files) == {one, two}
+    assert [files[path]["partition"]["d_month"] for path in (one, two)] == [600, None]
+    assert [dict(files[path]["lower_bounds"])[1] for path in (one, two)] == [b"\x01" + bytes(7), b"\x04" + bytes(7)]
+    assert table.scan("id > 3").plan.files["path"].to_pylist() == [two]
+    with pytest.raises(InvalidArgumentError, match=r"has the file .* already"):
+        table.add_files([one])
+    table.add_files([one], check_duplicate_files=False)
+    table.delete("d >= '2020-01-01' AND d < '2020-02-01'")
+    table.alter().rename("id", "number").add("n", pa.int64()).commit()
+    pq.write_table(pa.table({"number": [9], "n": [7]}), tmp_path / "c.parquet")
+    with pytest.raises(SchemaError, match="a column 'number' that the table does not have"):
+        table.add_files([str(tmp_path / "c.parquet")])
+    assert table.scan().to_arrow()["number"].to_pylist() == [4]
+    if version == "3":
+        assert table.scan(columns=["_row_id"]).to_arrow()["_row_id"].null_count == 0
+    table.compact(min_files=2)
+    assert Path(two).exists()
+    with pytest.raises(SchemaError):
+        table.append(pa.table({"number": ["x"]}))
+    assert Path(one).exists()
+
+
+def test_columns_that_came_later_are_mapped(tmp_path: Path) -> None:
+    table = _new(tmp_path)
+    table.add_files([_file(tmp_path / "a.parquet", 1)])
+    table.alter().add("n", pa.int64()).commit()
+    table.add_files([_file(tmp_path / "b.parquet", 2, n=pa.array([5], pa.int32()))])
+    assert [row["n"] for row in _content(table)] == [None, 5]
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"id": pa.array([1, None])}, SchemaError, "is required, but may hold nulls"),
+        ({"id": pa.array(["1"])}, SchemaError, "of the type long, and string in the file"),
+        ({"d": pa.array([_DAY])}, SchemaError, "lacks a required column"),
+        ({"id": [1], "z": [1]}, SchemaError, "a column 'z' that the table does not have"),
+        ({"id": [1], "s": [{"x": 1, "y": 2}]}, SchemaError, "the field 'y' is not in the table"),
+        ({"id": [1, 2], "d": [_DAY, dt.date(2021, 1, 1)]}, InvalidArgumentError, "several partitions of the field 'd'"),
+        ({"id": [1, 2], "d": [_DAY, None]}, InvalidArgumentError, "several partitions"),
+        ({"id": [1]}, InvalidArgumentError, "several partitions"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    tmp_path: Path, columns: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    rows = pa.table(columns)
+    if "s" in columns:
+        place = rows.schema.get_field_index("s")
+        rows = rows.set_column(place, "s", rows["s"].cast(pa.struct([("x", pa.int32()), ("y", pa.int32())])))
+    if "d" in columns:
+        rows = rows.set_column(rows.schema.get_field_index("d"), "d", rows["d"].cast(pa.date32()))
+    pq.write_table(rows, tmp_path / "x.parquet")
+    table = _new(tmp_path, partition_by="d")
+    with pytest.raises(error, match=message):
+        table.add_files([str(tmp_path / "x.parquet")])
+    assert (table.snapshot_id, table.properties) == (None, {})
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    table = _new(tmp_path)
+    table.append(pa.table({"id": [1]}))
+    (own,) = table.inspect("files")["file_path"].to_pylist()
+    other = create_table(tmp_path / "u", _COLUMNS, format="iceberg")
+    with pytest.raises(UnsupportedFeatureError, match="have field ids"):
+        other.add_files([own])
+    for name in ("a.orc", "b.avro"):
+        (tmp_path / name).write_bytes(b"x")
+        with pytest.raises(UnsupportedFeatureError, match="only Parquet files"):
+            table.add_files([str(tmp_path / name)])
+    (tmp_path / "c").write_bytes(b"x")
+    with pytest.raises(CorruptDataFileError):
+        table.add_files([str(tmp_path / "c")])
+    with pytest.raises(InvalidArgumentError, match="no files to add"):
+        table.add_files([str(tmp_path / "nothing")])
+
+
+@_VERSIONS
+def test_a_table_is_replaced_with_rows_in_one_commit(tmp_path: Path, version: str) -> None:
+    table = _new(tmp_path, version, partition_by=["month(d)", "bucket(2, id)"])
+    before = table.append(pa.table({"id": [1], "d": [_DAY]}))
+    rows = pa.table({"kind": ["a", "b"], "id": [1.5, 2.5]})
+    with pytest.raises(SchemaError, match="is made from it"):
+        table.overwrite(rows, schema_mode="overwrite")
+    with pytest.raises(InvalidArgumentError, match="partition_by has no meaning"):
+        table.overwrite(rows, partition_by="kind")
+    done = write_table(tmp_path / "t", rows, mode="overwrite", schema_mode="overwrite", partition_by="kind")
+    table.refresh()
+    assert (done.operation, done.added_files, done.removed_files, len(table.snapshots)) == ("overwrite", 2, 1, 2)
+    assert table.schema.names == ["kind", "id"]
+    assert [part.name for part in table.spec.fields if part.transform != "void"] == ["kind"]
+    assert [row["id"] for row in _content(table)] == [1.5, 2.5]
+    old = open_table(tmp_path / "t", "iceberg", snapshot_id=before.snapshot_id)
+    assert old.scan().to_arrow()["id"].to_pylist() == [1]
+    table.overwrite(rows.slice(0, 1), schema_mode="overwrite", partition_by=[])
+    assert not [part for part in table.spec.fields if part.transform != "void"]
+    assert [row["id"] for row in _content(table)] == [1.5]
