@@ -338,7 +338,7 @@ def test_write_table_creates_and_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"write.format.default": "orc"}, "format 'orc' are not written"),
+        ({"write.format.default": "csv"}, "format 'csv' are not written"),
         ({"encryption.key-id": "k"}, "encrypted"),
         ({"write.target-file-size-bytes": "much"}, "write.target-file-size-bytes is 'much'"),
     ],

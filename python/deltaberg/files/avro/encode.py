@@ -15,7 +15,7 @@ from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import FIELD_ID
 
-__all__ = ["UUID", "avro_schema_of", "write_avro"]
+__all__ = ["UUID", "AvroBlocks", "avro_schema_of", "write_avro"]
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -74,19 +74,40 @@ def write_avro(
     >>> data[:4], data.count(data[-16:])
     (b'Obj\x01', 2)
     """
-    known = _CODECS.get(codec.lower())
-    if known is None:
-        raise InvalidArgumentError(
-            f"{codec!r} is not a codec of Avro files", hint="use deflate, zstd, snappy or none", codec=codec
-        )
-    schema = avro_schema_of(table.schema, name)
-    pairs = {
-        "avro.schema": json.dumps(schema, separators=(",", ":"), ensure_ascii=False),
-        "avro.codec": known,
-        **(metadata or {}),
-    }
-    sync = os.urandom(_SYNC_BYTES)
-    return kernels.encode_avro(table.to_batches(), _header(pairs, sync), sync, known, level, threads)
+    return AvroBlocks(table.schema, name=name, metadata=metadata, codec=codec, level=level, threads=threads).of(table)
+
+
+class AvroBlocks:
+    """Makes the bytes of an Avro file, one part after another. The parameters are those of `write_avro`."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        name: str,
+        metadata: Mapping[str, str | bytes] | None = None,
+        codec: str = "deflate",
+        level: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        known = _CODECS.get(codec.lower())
+        if known is None:
+            raise InvalidArgumentError(
+                f"{codec!r} is not a codec of Avro files", hint="use deflate, zstd, snappy or none", codec=codec
+            )
+        pairs = {
+            "avro.schema": json.dumps(avro_schema_of(schema, name), separators=(",", ":"), ensure_ascii=False),
+            "avro.codec": known,
+            **(metadata or {}),
+        }
+        self._sync = os.urandom(_SYNC_BYTES)
+        self._rest = _header(pairs, self._sync)
+        self._codec, self._level, self._threads = known, level, threads
+
+    def of(self, table: pa.Table) -> bytes:
+        """Return the blocks of some rows; the first ones begin with the header."""
+        header, self._rest = self._rest, b""
+        return kernels.encode_avro(table.to_batches(), header, self._sync, self._codec, self._level, self._threads)
 
 
 def _header(pairs: Mapping[str, str | bytes], sync: bytes) -> bytes:

@@ -1,13 +1,15 @@
-"""Writing data files: Parquet with statistics, a file at a time."""
+"""Writing data files with statistics, a file at a time."""
 
 from __future__ import annotations
 
+from deltaberg.files.write.forms import FORMS
 from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions, leaf_columns
 from deltaberg.files.write.statistics import CutBounds, StatisticsPlan
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows, written_schema
 
 __all__ = [
     "CODECS",
+    "FORMS",
     "CutBounds",
     "DataFile",
     "FileForm",

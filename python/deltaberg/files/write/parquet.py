@@ -1,4 +1,4 @@
-"""Writing one Parquet file to a store, a row group at a time."""
+"""Writing one data file to a store, a row group at a time, and the form of Parquet files."""
 
 from __future__ import annotations
 
@@ -113,6 +113,9 @@ class FileForm:
         The columns of the table, whose leaves are counted where footers are read; None if they are not.
     """
 
+    #: The name of the format.
+    format = "parquet"
+
     def __init__(
         self,
         columns: Struct,
@@ -128,7 +131,7 @@ class FileForm:
         self.statistics = statistics
         self._numbered_as = numbered_as
 
-    def facts(self, writer: pq.ParquetWriter) -> FooterFacts:
+    def facts(self, writer: Any) -> FooterFacts:
         """Return what the footer of a file tells whose writer was closed; nothing if footers are not read."""
         if self._numbered_as is None:
             return FooterFacts()
@@ -158,7 +161,7 @@ class FileForm:
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         return pa.Table.from_batches(batches, self.schema)
 
-    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> pq.ParquetWriter:
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form, for a file that begins with these stored rows."""
         options: dict[str, Any] = {"store_decimal_as_integer": True} if _STORES_INTEGERS else {}
         codec = self.options.compression
@@ -191,7 +194,7 @@ class FileForm:
 
 
 class DataFile:
-    """A Parquet file that is being written. It is used by one thread at a time.
+    """A file that is being written. It is used by one thread at a time.
 
     Parameters
     ----------
@@ -215,7 +218,7 @@ class DataFile:
         self._partition = partition
         self._statistics = StatisticsTaker(form.statistics)
         self._sink: _Sink | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: Any = None
         #: The names in the file of the columns that may hold -0.0; settled before the first rows are written.
         self.may_hold_negative_zero: frozenset[str] = frozenset()
         self.target = target
@@ -271,6 +274,7 @@ class DataFile:
             taken.null_count,
             taken.nan_counts(),
             facts,
+            self._form.format,
         )
 
     def abort(self) -> None:
@@ -283,7 +287,7 @@ class DataFile:
             # The end of the file goes nowhere. An open writer would write it when it is collected.
             self._writer.close()
 
-    def _open(self, first: pa.Table) -> tuple[_Sink, pq.ParquetWriter]:
+    def _open(self, first: pa.Table) -> tuple[_Sink, Any]:
         if self._sink is None:
             self._refuse_taken()
             self.is_begun = True

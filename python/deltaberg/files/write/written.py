@@ -3,7 +3,7 @@
 One row stands for one file. The columns are
 
 - ``path`` (string): relative to the table, decoded, with slashes;
-- ``format`` (string): ``parquet``;
+- ``format`` (string): ``parquet``, ``orc`` or ``avro``;
 - ``size`` (int64): bytes;
 - ``record_count`` (int64): rows;
 - ``modified`` (int64): when the file was finished, in milliseconds since 1970;
@@ -51,6 +51,7 @@ class WrittenFile:
     null_count: Mapping[int, int] = field(default_factory=dict)
     nan_count: Mapping[int, int] = field(default_factory=dict)
     footer: FooterFacts = field(default_factory=FooterFacts)
+    format: str = "parquet"
 
 
 def leaf_paths(schema: Struct) -> dict[int, tuple[Field, ...]]:
@@ -151,7 +152,7 @@ def written_rows(
     target = written_schema(schema, partition, footers=footers)
     plain: dict[str, list[Any]] = {
         "path": [file.path for file in known],
-        "format": ["parquet"] * len(known),
+        "format": [file.format for file in known],
         "size": [file.size for file in known],
         "record_count": [file.record_count for file in known],
         "modified": [file.modified for file in known],

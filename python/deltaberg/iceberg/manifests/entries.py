@@ -75,7 +75,7 @@ def added_entries(
         "partition": _partition(files, target.field("partition").type),
         "record_count": files.column("record_count"),
         "file_size_in_bytes": files.column("size"),
-        "split_offsets": files.column("split_offsets").cast(FURTHER["split_offsets"].type),
+        "split_offsets": _known(as_array(files.column("split_offsets"))).cast(FURTHER["split_offsets"].type),
     }
     for name, (column, _) in METRICS.items():
         own[name] = _maps(metrics[name], rows, column.type)
@@ -83,6 +83,11 @@ def added_entries(
         own["sort_order_id"] = pa.repeat(pa.scalar(sort_order_id, pa.int32()), rows)
     columns = [as_array(own[child.name]) if child.name in own else pa.nulls(rows, child.type) for child in target]
     return pa.Table.from_arrays(columns, schema=target)
+
+
+def _known(offsets: pa.ListArray) -> pa.ListArray:
+    """Return where files can be split; null for files of which it is not known."""
+    return pc.if_else(pc.greater(pc.list_value_length(offsets), 0), offsets, pa.scalar(None, offsets.type))
 
 
 def _partition(files: pa.Table, kind: pa.StructType) -> pa.StructArray:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import Bound, evaluate
-from deltaberg.files.write import ParquetOptions
+from deltaberg.files.write import FORMS, ParquetOptions
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -35,7 +35,7 @@ _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
 _PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
-_SPELLINGS = {"uncompressed": "none"}
+_SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
 _DEFAULT = "write-default"
 
 
@@ -129,10 +129,10 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
     form = properties.get(_FORMAT, "parquet").lower()
-    if form != "parquet":
+    if form not in FORMS:
         raise UnsupportedFeatureError(
             f"data files of the format {form!r} are not written, and the property {_FORMAT} asks for them",
-            hint=f"set {_FORMAT} to parquet",
+            hint=f"set {_FORMAT} to {', '.join(FORMS)}",
             table=metadata.location,
             feature=form,
         )
@@ -143,14 +143,15 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         schema,
         partition_rows_by(spec, schema),
         ConformOptions(options.timezone, options.allow_truncation),
-        parquet_options(properties, options),
+        parquet_options(properties, options) if form == "parquet" else _other_options(form, properties, options),
+        format=form,
         target_size=options.target_file_size or _number(properties, _TARGET, _DEFAULT_TARGET),
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
         required=True,
         footers=True,
         sort=row_sorter(_order(metadata), schema),
-        place=_Place(PartitionPaths(spec, schema), DataPaths(dict(properties))),
+        place=_Place(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
     )
 
 
@@ -214,6 +215,17 @@ def parquet_options(properties: Mapping[str, str], options: RowOptions) -> Parqu
     if options.compression is None:
         return own
     return replace(own, compression=_codec(options.compression), compression_level=None)
+
+
+def _other_options(form: str, properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
+    """Return how ORC or Avro files are written."""
+    if options.writer_properties is not None:
+        raise InvalidArgumentError(
+            f"writer_properties are about Parquet files, and the table has files of the format {form}",
+            hint="leave them out",
+        )
+    own = properties.get(f"write.{form}.compression-codec", "gzip")
+    return ParquetOptions(_codec(own if options.compression is None else options.compression))
 
 
 def _codec(text: str) -> str:

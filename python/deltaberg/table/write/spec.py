@@ -49,7 +49,9 @@ class WriteSpec:
     conform
         What the caller allows when rows are conformed to the columns.
     parquet
-        How Parquet files are written.
+        How Parquet files are written. Files of other formats have its codec.
+    format
+        The format of the files: ``parquet``, ``orc`` or ``avro``.
     target_size
         Bytes of a file, approximately.
     statistics
@@ -92,6 +94,7 @@ class WriteSpec:
     partition: Sequence[PartitionField] = ()
     conform: ConformOptions = field(default_factory=ConformOptions)
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    format: str = "parquet"
     target_size: int = 128 << 20
     statistics: frozenset[int] | None = None
     cut: CutBounds | None = None

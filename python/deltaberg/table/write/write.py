@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import StorageError
-from deltaberg.files.write import DataFile, FileForm, StatisticsPlan, WrittenFile, written_rows
+from deltaberg.files.write import FORMS, DataFile, StatisticsPlan, WrittenFile, written_rows
 from deltaberg.schema import count_up
 from deltaberg.storage import Storage
 from deltaberg.table.read.options import processors
@@ -151,7 +151,9 @@ class _Write:
         stored = spec.stored
         plan = StatisticsPlan(spec.schema, frozenset(stored.names), spec.statistics, spec.cut)
         numbered_as = spec.schema if spec.footers else None
-        form = partial(FileForm, options=spec.parquet, statistics=plan, required=spec.required, numbered_as=numbered_as)
+        form = partial(
+            FORMS[spec.format], options=spec.parquet, statistics=plan, required=spec.required, numbered_as=numbered_as
+        )
         self._form = form(stored)
         #: The form of files whose directories do not show their partition values.
         self._whole_form = form(replace(spec, stores_partition_columns=True).stored)

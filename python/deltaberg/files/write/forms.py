@@ -1,0 +1,161 @@
+"""The forms of ORC and Avro files (Iceberg spec, Appendix A)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pyarrow import orc
+
+from deltaberg.errors import SchemaError
+from deltaberg.files.avro.encode import UUID, AvroBlocks
+from deltaberg.files.write.footers import FooterFacts
+from deltaberg.files.write.parquet import FileForm
+from deltaberg.schema import FIELD_ID
+
+__all__ = ["FORMS", "AvroForm", "OrcForm"]
+
+_ORC_CODECS = {"gzip": "zlib", "none": "uncompressed"}
+#: Readers of ORC count instants in nanoseconds of 64 bits: these are the most microseconds before and after 1970.
+_MOST_MICROS = (1 << 63) // 1000 - 1
+
+
+class _OtherForm(FileForm):
+    """A form without dictionaries, and without a footer that is read."""
+
+    def negative_zeros(self, rows: pa.Table) -> frozenset[str]:  # noqa: ARG002 - nothing depends on them
+        """Return nothing: there are no dictionaries that zeros could share."""
+        return frozenset()
+
+    def facts(self, writer: Any) -> FooterFacts:  # noqa: ARG002
+        """Return nothing: footers are not read."""
+        return FooterFacts()
+
+
+class OrcForm(_OtherForm):
+    """The form of ORC files. Ids and types are attributes of ORC types."""
+
+    format = "orc"
+
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:  # noqa: ARG002
+        """Open a writer of this form."""
+        codec = self.options.main_codec
+        return _OrcWriter(sink, pa.schema([_orc_field(child) for child in self.schema]), _ORC_CODECS.get(codec, codec))
+
+
+class _OrcWriter:
+    def __init__(self, sink: Any, schema: pa.Schema, codec: str) -> None:
+        self._schema = schema
+        self._writer = orc.ORCWriter(pa.PythonFile(sink, "w"), compression=codec)
+        self._is_empty = True
+        self.is_open = True
+
+    def write_table(self, rows: pa.Table, row_group_size: int) -> None:  # noqa: ARG002 - ORC has stripes by bytes
+        for column in rows.columns:
+            for chunk in column.chunks:
+                _check_instants(chunk)
+        self._writer.write(rows.cast(self._schema))
+        self._is_empty = False
+
+    def close(self) -> None:
+        if self._is_empty:
+            self._writer.write(self._schema.empty_table())
+        self.is_open = False
+        self._writer.close()
+
+
+def _orc_field(child: pa.Field) -> pa.Field:
+    """Return a field in a type that ORC has, with what Iceberg says of it as attributes."""
+    kind = child.type.storage_type if isinstance(child.type, pa.BaseExtensionType) else child.type
+    attributes = {b"iceberg.required": b"false" if child.nullable else b"true"}
+    number = (child.metadata or {}).get(FIELD_ID)
+    if number is not None:
+        attributes[b"iceberg.id"] = number
+    if isinstance(child.type, pa.BaseExtensionType):
+        attributes[b"iceberg.binary-type"] = b"UUID"
+        kind = pa.binary()
+    elif pt.is_fixed_size_binary(kind):
+        attributes |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(kind.byte_width).encode()}
+        kind = pa.binary()
+    elif pt.is_time(kind):
+        attributes[b"iceberg.long-type"] = b"TIME"
+        kind = pa.int64()
+    elif pt.is_struct(kind):
+        kind = pa.struct([_orc_field(inner) for inner in kind])
+    elif pt.is_map(kind):
+        kind = pa.map_(_orc_field(kind.key_field), _orc_field(kind.item_field))
+    elif pt.is_list(kind):
+        kind = pa.list_(_orc_field(kind.value_field))
+    return pa.field(child.name, kind, child.nullable, attributes)
+
+
+def _check_instants(array: pa.Array) -> None:
+    """Refuse timestamps that readers of ORC files cannot hold."""
+    kind = array.type
+    if pt.is_timestamp(kind) and kind.unit != "ns":
+        found = pc.min_max(array.view(pa.int64()))
+        least, most = found["min"].as_py(), found["max"].as_py()
+        if least is not None and (least < -_MOST_MICROS or most > _MOST_MICROS):
+            raise SchemaError(
+                "a timestamp is before 1677 or after 2262, which readers of ORC files cannot hold",
+                hint="write the table in Parquet",
+            )
+    elif pt.is_struct(kind):
+        for inner in array.flatten():
+            _check_instants(inner)
+    elif pt.is_map(kind):
+        _check_instants(array.keys)
+        _check_instants(array.items)
+    elif pt.is_list(kind):
+        _check_instants(array.flatten())
+
+
+class AvroForm(_OtherForm):
+    """The form of Avro files, whose schema has the ids."""
+
+    format = "avro"
+
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:  # noqa: ARG002
+        """Open a writer of this form."""
+        schema = pa.schema([_avro_field(child) for child in self.schema])
+        return _AvroWriter(sink, schema, self.options.main_codec, self.options.compression_level)
+
+
+class _AvroWriter:
+    def __init__(self, sink: Any, schema: pa.Schema, codec: str, level: int | None) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._blocks = AvroBlocks(
+            schema, name="table", codec=codec, level=level if codec == "gzip" else None, threads=1
+        )
+        self._is_empty = True
+        self.is_open = True
+
+    def write_table(self, rows: pa.Table, row_group_size: int) -> None:  # noqa: ARG002 - blocks are bounded by bytes
+        self._sink.write(self._blocks.of(rows.cast(self._schema)))
+        self._is_empty = False
+
+    def close(self) -> None:
+        self.is_open = False
+        if self._is_empty:
+            self._sink.write(self._blocks.of(self._schema.empty_table()))
+
+
+def _avro_field(child: pa.Field) -> pa.Field:
+    """Return a field without extension types; what they mean is in its metadata."""
+    kind = child.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.field(child.name, kind.storage_type, child.nullable, {**(child.metadata or {}), **UUID})
+    if pt.is_struct(kind):
+        kind = pa.struct([_avro_field(inner) for inner in kind])
+    elif pt.is_map(kind):
+        kind = pa.map_(_avro_field(kind.key_field), _avro_field(kind.item_field))
+    elif pt.is_list(kind):
+        kind = pa.list_(_avro_field(kind.value_field))
+    return child.with_type(kind)
+
+
+#: The form of the files of each format.
+FORMS: dict[str, type[FileForm]] = {form.format: form for form in (FileForm, OrcForm, AvroForm)}
