@@ -128,7 +128,7 @@ def test_a_file_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(names) == 100
     (taken, *_) = names
     before = (tmp_path / taken).read_bytes()
-    monkeypatch.setattr("deltaberg.table.write.write.file_path", lambda *_args: taken)
+    monkeypatch.setattr("deltaberg.table.write.write.file_place", lambda *_args: (taken, True))
     with pytest.raises(StorageError, match="never overwritten"):
         written(pa.table({"n": [2]}), spec, tmp_path)
     assert (tmp_path / taken).read_bytes() == before
