@@ -142,6 +142,14 @@ def test_versions(tmp_path: Path, version: int, codec: str) -> None:
         _Table(tmp_path / "t")
 
 
+@pytest.mark.req("ICE-GEN-02", half="writer")
+def test_a_property_is_set_in_a_new_file(table: _Table) -> None:
+    before = _read(table, "v1.metadata.json")
+    table.set("a")
+    assert table.files == ["v1.metadata.json", "v2.metadata.json"]
+    assert (_read(table, "v1.metadata.json"), "a" in table.metadata.properties) == (before, True)
+
+
 def _once(work: Callable[[], object]) -> Callable[[], object]:
     """Return something that works the first time only."""
     waiting = [work]

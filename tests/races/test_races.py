@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.races.kinds import COLUMNS
+from tests.crash.aftermath import local_files
+from tests.crash.targets import Target
+from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
 from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
 from tests.races.replay import check_race
@@ -23,6 +25,7 @@ from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
 from tests.support import moto_s3
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.serial_log import check_history
+from tests.support.snapshot_log import check_snapshots, newest_metadata
 from tests.support.tally import Tally
 from tests.support.versioned_bucket import VersionedBucket
 
@@ -55,6 +58,7 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
     _check(race_on_disk(tmp_path, Race(20, seed)), 40)
 
 
+@pytest.mark.req("ICE-COM-01", half="writer")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
@@ -104,6 +108,41 @@ def test_the_checker_of_logs_finds_faults() -> None:
     }
     for fault, commits in bad.items():
         found = check_history(commits).faults
+        assert any(fault in sentence for sentence in found), (fault, found)
+
+
+def test_the_checker_of_snapshots_finds_faults(tmp_path: Path) -> None:
+    at = Target(str(tmp_path / "t"), kind="iceberg")
+    table = at.create(COLUMNS, properties={"format-version": "3"})
+    for number in range(2):
+        table.append(as_arrow([(number, number, "a")]))
+    table.overwrite(as_arrow([(7, 7, "b")]))
+    files = local_files(tmp_path / "t")
+    good = newest_metadata(files, table.metadata_location.rpartition("/")[2])
+    assert check_snapshots(good, files).faults == []
+    first, second, third = good["snapshots"]
+    data = next(name for name in files if name.endswith(".parquet"))
+    damaged: dict[str, tuple[dict[str, Any], Any]] = {
+        "a snapshot is there twice": ({"snapshots": [first, second, third, third]}, files),
+        "a sequence number is there more than once": (
+            {"snapshots": [first, {**second, "sequence-number": 1}, third]},
+            files,
+        ),
+        "a sequence number is above the last one": ({"last-sequence-number": 2}, files),
+        "row ids of two snapshots overlap": ({"snapshots": [first, {**second, "first-row-id": 0}, third]}, files),
+        "the next row id was given already": ({"next-row-id": 2}, files),
+        "a reference names no snapshot": ({"snapshots": [first, second]}, files),
+        "the branch main is not the current snapshot": ({"current-snapshot-id": first["snapshot-id"]}, files),
+        "the times of the snapshot-log are not in order": ({"last-updated-ms": 1}, files),
+        "which is not there": ({}, {name: read for name, read in files.items() if name != data}),
+        "its parent and its changes make": (
+            {"snapshots": [first, {**second, "manifest-list": third["manifest-list"]}, third]},
+            files,
+        ),
+        "says total-records 9": ({"snapshots": [first, second, {**third, "summary": {"total-records": "9"}}]}, files),
+    }
+    for fault, (members, there) in damaged.items():
+        found = check_snapshots({**good, **members}, there).faults
         assert any(fault in sentence for sentence in found), (fault, found)
 
 

@@ -100,8 +100,8 @@ CLAIMS = Claims(
             *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
             # Updates of table metadata.
             *(f"ICE-META-{number:02}" for number in (4, 6, 7, 8, 9, 10, 14, 15, 17, 18)),
-            *(f"ICE-COM-{number:02}" for number in (2, 3, 6, 9, 10, 11, 12, 13)),
-            *("ICE-SCH-18", "ICE-SORT-02", "ICE-SORT-03", "ICE-SORT-05", "ICE-PART-03"),
+            *(f"ICE-COM-{number:02}" for number in (1, 2, 3, 6, 9, 10, 11, 12, 13)),
+            *("ICE-GEN-02", "ICE-SCH-18", "ICE-SORT-02", "ICE-SORT-03", "ICE-SORT-05", "ICE-PART-03"),
         )
     ),
     exceptions={
