@@ -15,6 +15,7 @@ from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
     ColumnNotFoundError,
     ConstraintViolationError,
+    DeltabergError,
     InvalidArgumentError,
     SchemaError,
     UnsupportedFeatureError,
@@ -269,3 +270,32 @@ def test_the_columns_with_statistics_are_renamed_and_dropped(tmp_path: Path) -> 
     assert table.properties[name] == "id,t.z"
     table.alter().add("n", pa.int64()).drop("t").commit()
     assert table.properties[name] == "id"
+
+
+@pytest.mark.parametrize("way", ["append", "merge", "upsert", "overwrite"])
+def test_columns_follow_wider_rows(tmp_path: Path, way: str) -> None:
+    """With schema_mode="merge", unless a rule names the column, or integers would become other numbers."""
+    kinds = {"k": pa.int32(), "low": pa.int32(), "n": pa.int32(), "f": pa.float32(), "s": pa.struct([("x", pa.int8())])}
+    table: DeltaTable = create_table(tmp_path / "t", pa.schema(list(kinds.items())), properties=_WIDENING)
+    table.alter().add_constraint("low", "low < 100").commit()
+    row = {"k": 1, "low": 2, "n": 3, "f": 0.5, "s": {"x": 4}}
+    table.append(pa.Table.from_pylist([row], pa.schema(list(kinds.items()))))
+    wide = kinds | {"k": pa.int64(), "low": pa.int64(), "n": pa.int16(), "f": pa.float64()}
+    wide["s"] = pa.struct([("X", pa.int32())])
+    new = {"k": 1 << 40, "low": 2, "n": 3, "f": 0.1, "s": {"X": 1 << 20}}
+    rows = pa.Table.from_pylist([new], pa.schema(list(wide.items())))
+    if way == "append":
+        table.append(rows, schema_mode="merge")
+    elif way == "overwrite":
+        table.overwrite(rows, where="k > 1", schema_mode="merge")
+    elif way == "upsert":
+        table.upsert(rows, "k", schema_mode="merge")
+    else:
+        table.merge(rows, "target.k = source.k", schema_mode="merge").when_not_matched_insert_all().execute()
+    assert [str(child.type) for child in table.schema] == ["long", "integer", "integer", "double", "struct<x: integer>"]
+    expected = [row, new | {"s": {"x": 1 << 20}}]
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == expected
+    with pytest.raises(DeltabergError, match="low"):
+        table.append(rows.set_column(1, "low", pa.array([1 << 40])), schema_mode="merge")
+    with pytest.raises(SchemaError, match="double cannot be written to a column of the type integer"):
+        table.append(rows.set_column(2, "n", pa.array([3.0])), schema_mode="merge")

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.operations.alter_columns import (
+    WIDENING,
     allow_nulls,
     fields_of,
     insert_field,
@@ -282,7 +283,7 @@ class Alteration(PropertyAlteration):
         ColumnNotFoundError
             There is no such column.
         """
-        if not {"typeWidening", "typeWidening-preview"} & self.snapshot.active_features:
+        if not WIDENING & self.snapshot.active_features:
             raise UnsupportedFeatureError(
                 "the types of columns cannot change, since type widening is not enabled",
                 hint='enable it first: alter().set({"delta.enableTypeWidening": "true"})',

@@ -17,6 +17,7 @@ from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaEr
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
 
 __all__ = [
+    "WIDENING",
     "allow_nulls",
     "fields_of",
     "insert_field",
@@ -26,6 +27,9 @@ __all__ = [
     "set_comment",
     "widen_field",
 ]
+
+#: The features by which columns become wider.
+WIDENING = frozenset({"typeWidening", "typeWidening-preview"})
 
 _COMMENT = "comment"
 

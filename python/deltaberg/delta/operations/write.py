@@ -11,14 +11,16 @@ import pyarrow.compute as pc
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
+from deltaberg.delta.operations.alter_columns import WIDENING, widen_field
+from deltaberg.delta.operations.alter_rules import refuse_referenced
 from deltaberg.delta.operations.conditions import Condition, condition_text
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
 from deltaberg.delta.operations.replace import replace_rows
 from deltaberg.delta.operations.rows import RowOptions, write_rows
 from deltaberg.delta.operations.rules import record_marks, rules_of
-from deltaberg.delta.schema.evolve import merged_schema
+from deltaberg.delta.schema.evolve import merged_schema, wider_columns
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
-from deltaberg.delta.schema.schema_json import schema_to_json
+from deltaberg.delta.schema.schema_json import SchemaDocument, schema_to_json
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
@@ -40,7 +42,7 @@ from deltaberg.expressions import (
     col,
     evaluate,
 )
-from deltaberg.schema import ColumnName, Field, Struct, as_array
+from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table.write import Rows, open_rows
 
@@ -213,13 +215,30 @@ def write_parameters(
 
 
 def merge_columns(transaction: Transaction, found: Struct) -> None:
-    """Add the columns of rows, and fields of their structs, that the table of a transaction lacks."""
+    """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
+
+    If type widening is enabled, columns become as wide as those of the rows, unless a rule of the table names them.
+    """
     table = transaction.snapshot
     numbers = ColumnNumbers.of(table.mapping_mode, table.metadata.configuration)
     old = table.metadata.schema_string or ""
     text = merged_schema(old, table.schema, found, numbers)
+    if WIDENING & table.active_features:
+        text = _widened(table, text, found)
     if text != old:
         _set_schema(transaction, {"schemaString": text}, found, numbers)
+
+
+def _widened(table: Snapshot, text: str, found: Struct) -> str:
+    document = SchemaDocument(text)
+    for path, wanted in wider_columns(table.schema, found):
+        try:
+            refuse_referenced(table, find_column(table.schema, path[:1]), "widened")
+        except SchemaError:
+            # Values that fit are still taken, and others refused by name.
+            continue
+        widen_field(document, table.schema, path, wanted)
+    return document.to_json()
 
 
 def _replace_schema(transaction: Transaction, found: pa.Schema, partition_by: _Names) -> None:

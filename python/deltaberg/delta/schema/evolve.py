@@ -5,14 +5,18 @@ Delta protocol, "Schema Serialization Format" and "Column Mapping".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from deltaberg.delta.schema.new_columns import ColumnNumbers, check_columns
 from deltaberg.delta.schema.schema_json import SchemaDocument, field_to_json
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.delta.schema.type_changes import is_widening
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["merged_schema"]
+__all__ = ["merged_schema", "wider_columns"]
+
+_INTEGERS = ("byte", "short", "integer", "long")
 
 _Path = tuple[str, ...]
 
@@ -42,6 +46,35 @@ def merged_schema(text: str, table: Struct, rows: Struct, numbers: ColumnNumbers
     document = SchemaDocument(text)
     _merge_struct(document, (), table, rows, numbers)
     return document.to_json()
+
+
+def wider_columns(known: DataType, rows: DataType, path: _Path = ()) -> Iterator[tuple[_Path, DataType]]:
+    """Return the columns of a table that rows have in a wider type, with that type, as far as they may follow the rows.
+
+    Integers follow wider integers, floats doubles, decimals those with more digits, and dates timestamps without a zone
+    (Delta protocol, "Type Widening"). Integers do not become doubles or decimals unless somebody asks for it.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> [(path, str(kind)) for path, kind in wider_columns(Primitive("short"), Primitive("long"), ("x",))]
+    [(('x',), 'long')]
+    """
+    if isinstance(known, Struct) and isinstance(rows, Struct):
+        folded = {field.name.lower(): field for field in known}
+        for field in rows:
+            old = known.get(field.name) or folded.get(field.name.lower())
+            if old is not None:
+                yield from wider_columns(old.type, field.type, (*path, old.name))
+    elif isinstance(known, List) and isinstance(rows, List):
+        yield from wider_columns(known.element.type, rows.element.type, (*path, "element"))
+    elif isinstance(known, Map) and isinstance(rows, Map):
+        yield from wider_columns(known.key.type, rows.key.type, (*path, "key"))
+        yield from wider_columns(known.value.type, rows.value.type, (*path, "value"))
+    elif known != rows and is_widening(str(known), str(rows)):
+        of_integers = [isinstance(kind, Primitive) and kind.name in _INTEGERS for kind in (known, rows)]
+        if of_integers[0] == of_integers[1]:
+            yield path, rows
 
 
 def _merge_struct(
