@@ -250,6 +250,13 @@ def test_checkpoints_and_compaction(tmp_path: Path, root: Path) -> None:
     (made,) = json_lines("checkpoint", root)
     assert (root / "_delta_log" / made["files"][0]).exists()
     assert "classic" in printed("checkpoint", root)
+    (found,) = json_lines("compact-log", root, "--first", "1", "--last", "2")
+    assert (root / "_delta_log" / found["file"]).name == f"{1:020d}.{2:020d}.compacted.json"
+    assert call("compact-log", root).exit_code != 0
+    for number in (4, 5):
+        DeltaTable(root).append(_rows(number))
+    assert "5 to 6" in printed("compact-log", root)
+    DeltaTable(root).overwrite(_rows(1, 2, 3))
     assert ids_of(DeltaTable(root)) == [1, 2, 3]
 
 

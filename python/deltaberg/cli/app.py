@@ -31,6 +31,7 @@ COMMANDS = {
     "alter": "changes",
     "checkpoint": "changes",
     "compact": "changes",
+    "compact-log": "changes",
 }
 
 
@@ -45,7 +46,9 @@ class _Commands(click.Group):
         """Return a command by its name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"deltaberg.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        command: click.Command = getattr(
+            import_module(f"deltaberg.cli.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
+        )
         return command
 
     def make_context(

@@ -1,4 +1,4 @@
-"""Commands that change a table without changing its rows: alter, checkpoint, compact."""
+"""Commands that change a table without changing its rows: alter, checkpoint, compact, compact-log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
 if TYPE_CHECKING:
     from deltaberg import DeltaTable
 
-__all__ = ["alter", "checkpoint", "compact"]
+__all__ = ["alter", "checkpoint", "compact", "compact_log"]
 
 _Change = Callable[[Any, tuple[str, ...], dict[str, Any]], object]
 
@@ -204,3 +204,22 @@ def compact(
         print_facts([("table", opened.location), *((name.replace("_", " "), value) for name, value in facts.items())])
     if result.conflicts:
         raise result.conflicts[0]
+
+
+@write_command
+@click.option(
+    "--first", type=click.IntRange(min=0), metavar="VERSION", help="The first; by default after a checkpoint."
+)
+@click.option("--last", type=click.IntRange(min=0), metavar="VERSION", help="The last; by default the newest version.")
+def compact_log(table: str, storage_option: dict[str, str], as_json: bool, first: int | None, last: int | None) -> None:
+    """Write one file that stands in for several log entries of a Delta table, which stay."""
+    opened = _open(table, storage_option)
+    base = opened.base_checkpoint
+    begin = first if first is not None else 0 if base is None else base.version + 1
+    end = opened.version if last is None else last
+    with progress(f"compacting the log of {opened.location}"):
+        name = opened.compact_log(begin, end)
+    if as_json:
+        print_json({"location": opened.location, "first": begin, "last": end, "file": name})
+    else:
+        print_facts([("table", opened.location), ("versions", f"{begin} to {end}"), ("file", name)])

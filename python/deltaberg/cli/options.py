@@ -88,7 +88,7 @@ def write_command(function: Callable[..., None]) -> click.Command:
     command = function
     for option in reversed(_WRITE_OPTIONS):
         command = option(command)
-    return click.command(function.__name__)(command)
+    return click.command(function.__name__.replace("_", "-"))(command)
 
 
 def table_command(function: Callable[..., None]) -> click.Command:
