@@ -89,6 +89,9 @@ def test_values_that_are_given(tmp_path: Path) -> None:
     assert _ids(table) == [1, 2, 7]
     # Given values leave the mark alone, as in the reference.
     assert _metadata(tmp_path / "t", 2)["delta.identity.highWaterMark"] == 2
+    # As in the reference, a null that is given is a value that is given.
+    table.append(pa.table({"id": pa.array([None], pa.int64()), "name": ["y"]}))
+    assert table.scan("name = 'y'").to_arrow()["id"].to_pylist() == [None]
 
 
 @pytest.mark.req("DL-CON-26")
