@@ -120,7 +120,7 @@ def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: li
 def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any) -> None:
     """The commit stands, and so do its files."""
     table = catalog.load_table("sales.orders")
-    failure: Any = 503, {}, error_body(503, "ServiceUnavailableException", "down for a while")
+    failure: Any = 400, {}, error_body(400, "BadRequestException", "down for a while")
     server.faults.append("garbled")
     server.before.append(lambda: server.scripted[_PATH].extend([failure] * 20))
     result = table.append(FIRST)
