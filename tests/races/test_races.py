@@ -58,7 +58,6 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
     _check(race_on_disk(tmp_path, Race(20, seed)), 40)
 
 
-@pytest.mark.req("ICE-COM-01", half="writer")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:

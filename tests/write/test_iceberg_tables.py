@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
 from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.table import CommitPolicy
 
 pytestmark = pytest.mark.one_backend
 
@@ -244,6 +247,31 @@ def test_files_that_later_commits_moved_are_in_the_way(tmp_path: Path, after: st
 
 
 @pytest.mark.req("ICE-SEQ-01", half="writer")
+@pytest.mark.req("ICE-COM-01", half="writer")
+def test_eight_writers_append_at_once(tmp_path: Path) -> None:
+    create_table(tmp_path, {"id": pa.int64()}, format="iceberg")
+    start = threading.Barrier(8)
+
+    def append(number: int) -> int | None:
+        table = open_table(tmp_path, "iceberg")
+        start.wait()
+        with table.transaction(policy=CommitPolicy(retries=100)) as transaction:
+            transaction.append(pa.table({"id": [number]}))
+            return transaction.commit().snapshot_id
+
+    with ThreadPoolExecutor(8) as pool:
+        committed = list(pool.map(append, range(8)))
+    table = StaticTable.from_metadata(open_table(tmp_path, "iceberg").metadata_location)
+    parents = {one.snapshot_id: one.parent_snapshot_id for one in table.snapshots()}
+    chain, at = [], table.metadata.current_snapshot_id
+    while at is not None:
+        chain.append(at)
+        at = parents[at]
+    assert len(chain) == 8
+    assert set(chain) == set(committed) == set(parents)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(8))
+
+
 def test_writers_that_lose_a_race_write_metadata_again(tmp_path: Path) -> None:
     table = _new(tmp_path, "3", partition_by="month(d)")
     table.append(_rows(1))
