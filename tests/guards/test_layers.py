@@ -34,7 +34,7 @@ _LAYERS = [
 _ROOMS = {
     "expressions": [{"instants", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
-    "table": [{"arguments", "commit"}, {"compact", "opening"}, {"read"}, {"write"}, {"join"}, {"rewrite"}],
+    "table": [{"arguments", "commit"}, {"opening"}, {"read"}, {"write"}, {"compact", "join"}, {"rewrite"}],
     "delta": [
         {"actions"},
         {"deltalake_words", "features"},

@@ -19,9 +19,9 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.operations.compact import Compaction, compact_table
+from deltaberg.iceberg.operations.compact import compact_table
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.table.compact import Packing
+from deltaberg.table.compact import Compaction, Packing
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 pytestmark = pytest.mark.one_backend

@@ -204,7 +204,7 @@ _COMPACTED = """
 import sys
 import pyarrow as pa
 from deltaberg import create_table
-from deltaberg.delta.operations import compact
+from deltaberg.table import compact
 from tests.support.memory import peak_memory
 
 compact._WRITING, compact._READING = 64 << 20, 32 << 20

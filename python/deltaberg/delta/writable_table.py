@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
-from deltaberg.delta.operations.compact import Compaction, compact_table
+from deltaberg.delta.operations.compact import compact_table
 from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -16,21 +17,22 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
-from deltaberg.table.compact import CompactResult, Packing
+from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable:
+class WritableTable(ABC):
     """The verbs that change a table. The table object moves to the new version; scans that were made before do not."""
 
     _log: LogDirectory
     _snapshot: Snapshot
     _options: OpenOptions
 
+    @abstractmethod
     def _set(self, snapshot: Snapshot) -> None:
-        raise NotImplementedError
+        """Show a version of the table."""
 
     def transaction(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,27 +13,28 @@ from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.add_files import add_existing_files
 from deltaberg.iceberg.operations.alter import Alteration
-from deltaberg.iceberg.operations.compact import Compaction, compact_table
+from deltaberg.iceberg.operations.compact import compact_table
 from deltaberg.iceberg.operations.publish import publish_snapshot, staged_snapshot
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.iceberg.transaction.target import PUBLISHED
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
-from deltaberg.table.compact import CompactResult, Packing
+from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.write import Progress, RowOptions
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable:
+class WritableTable(ABC):
     """The verbs that change a table. The table object moves to the new snapshot; scans that were made before do not."""
 
     _pointer: TablePointer
     _loaded: LoadedTable
     _options: OpenOptions
 
+    @abstractmethod
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
-        raise NotImplementedError
+        """Show a snapshot of loaded metadata: this one, or the one of this time, else the newest."""
 
     def transaction(
         self,
@@ -379,7 +381,7 @@ class WritableTable:
         return compact_table(
             lambda: self.transaction(branch=branch, properties=properties),
             lambda: self._set(self._pointer.load(self._loaded), None, None),
-            Compaction(where, packing, rows, max_concurrent),
+            Compaction(where, packing, rows, max_concurrent, self._options.timezone),
         )
 
     def add_files(

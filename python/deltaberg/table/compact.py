@@ -6,18 +6,39 @@ one commit, so that the work of a commit is bounded, and a conflict costs one gr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
 
 from deltaberg.errors import CommitConflictError, InvalidArgumentError
+from deltaberg.expressions import Filter
 from deltaberg.table.arguments import checked_number
 from deltaberg.table.commit import CommitResult
+from deltaberg.table.read.options import ScanOptions, processors
+from deltaberg.table.write import RowOptions
 
-__all__ = ["CompactResult", "CompactedGroup", "PackedFile", "Packing", "group_bins", "pack_files"]
+__all__ = [
+    "CompactResult",
+    "CompactedGroup",
+    "Compaction",
+    "PackedFile",
+    "Packing",
+    "commit_groups",
+    "group_bins",
+    "pack_files",
+    "write_bins",
+]
 
 #: A file with this share of the target size is large enough.
 _LARGE = 0.75
+#: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
+_WRITING = 512 << 20
+_READING = 256 << 20
+
+_Bin = TypeVar("_Bin")
 
 
 class PackedFile(NamedTuple):
@@ -139,6 +160,72 @@ def group_bins(bins: Sequence[list[PackedFile]], size: int) -> list[list[list[Pa
 
 
 @dataclass(frozen=True)
+class Compaction:
+    """The request for a compaction.
+
+    Parameters
+    ----------
+    where
+        Only files in which rows can match this filter are rewritten; None for all.
+    packing
+        Which files are put together. Its target size is that of ``rows``, else what the table says.
+    rows
+        How rows are written.
+    concurrency
+        How many new files are written at a time; None for the number of processors.
+    timezone
+        The zone of timestamps without one in the filter and in partition values.
+    """
+
+    where: Filter | None = None
+    packing: Packing = field(default_factory=lambda: Packing(1))
+    rows: RowOptions = field(default_factory=RowOptions)
+    concurrency: int | None = None
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.concurrency is not None:
+            checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+
+
+def write_bins(
+    bins: Sequence[_Bin],
+    compaction: Compaction,
+    write: Callable[[_Bin, ScanOptions, int], pa.Table],
+    note: Callable[[pa.Table], None],
+) -> pa.Table:
+    """Write the rows of each bin to a new file, several at a time, and return a row for each new file.
+
+    Parameters
+    ----------
+    bins
+        What the caller knows of each bin.
+    compaction
+        How many bins are written at a time.
+    write
+        Writes a bin, by the options by which its rows are read, and within so many bytes of rows that wait.
+    note
+        Is called for what was written, whether or not all bins could be.
+    """
+    together = min(compaction.concurrency or processors(), len(bins))
+    options = ScanOptions(
+        threads=max(processors() // together, 1),
+        memory=max(_READING // together, 1),
+        timezone=compaction.timezone,
+    )
+    written: list[Future[pa.Table]] = []
+    with ThreadPoolExecutor(together, thread_name_prefix="deltaberg-compact") as pool:
+        try:
+            written = [pool.submit(write, one, options, max(_WRITING // together, 1)) for one in bins]
+            return pa.concat_tables([future.result() for future in written])
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            for future in written:
+                if not future.cancelled() and future.exception() is None:
+                    note(future.result())
+
+
+@dataclass(frozen=True)
 class CompactedGroup:
     """What became of one group of files.
 
@@ -201,3 +288,31 @@ class CompactResult:
     def removed_bytes(self) -> int:
         """The size of the removed files in bytes."""
         return sum(commit.removed_bytes for commit in self.commits)
+
+
+def commit_groups(
+    groups: Sequence[Sequence[Sequence[PackedFile]]],
+    commit: Callable[[int, Sequence[Sequence[PackedFile]]], CommitResult],
+    refresh: Callable[[], object],
+) -> CompactResult:
+    """Commit one group of bins after the other, and go on with the next one after a conflict.
+
+    Parameters
+    ----------
+    groups
+        The bins of each group.
+    commit
+        Rewrites a group by its number and its bins, and commits it.
+    refresh
+        Looks for newer states of the table.
+    """
+    outcomes = []
+    for number, group in enumerate(groups):
+        files = sum(map(len, group))
+        size = sum(file.size for one in group for file in one)
+        try:
+            outcomes.append(CompactedGroup(files, size, commit=commit(number, group)))
+        except CommitConflictError as error:
+            refresh()
+            outcomes.append(CompactedGroup(files, size, conflict=error))
+    return CompactResult(tuple(outcomes))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,55 +18,31 @@ from deltaberg.delta.data.deletion_vectors import unique_ids
 from deltaberg.delta.data.partition_values import partition_value_texts
 from deltaberg.delta.features import supports
 from deltaberg.delta.operations.row_ids import RowIds
-from deltaberg.delta.operations.rows import RowOptions, row_spec
+from deltaberg.delta.operations.rows import row_spec
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError, UnsupportedFeatureError
+from deltaberg.errors import ConcurrentDeleteDeleteError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE, Filter, as_expression
 from deltaberg.files import METADATA
 from deltaberg.schema import Struct, arrow_schema, as_array, select_columns
 from deltaberg.storage import PathResolver
-from deltaberg.table import FILE_NUMBER, CommitResult, Scan, ScanOptions, checked_number, processors, scan_options
-from deltaberg.table.compact import CompactedGroup, CompactResult, PackedFile, Packing, group_bins, pack_files
+from deltaberg.table import FILE_NUMBER, CommitResult, Scan, ScanOptions, scan_options
+from deltaberg.table.compact import (
+    Compaction,
+    CompactResult,
+    PackedFile,
+    Packing,
+    commit_groups,
+    group_bins,
+    pack_files,
+    write_bins,
+)
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.write import WriteSpec, write_files
+from deltaberg.table.write import write_files
 
-__all__ = ["Compaction", "compact_table"]
-
-#: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
-_WRITING = 512 << 20
-_READING = 256 << 20
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """The request for a compaction.
-
-    Parameters
-    ----------
-    where
-        Only files in which rows can match this filter are rewritten; None for all.
-    packing
-        Which files are put together. Its target size is that of ``rows``, else what the table says.
-    rows
-        How rows are written.
-    concurrency
-        How many new files are written at a time; None for the number of processors.
-    timezone
-        The zone of timestamps without one in the filter and in partition values.
-    """
-
-    where: Filter | None = None
-    packing: Packing = field(default_factory=lambda: Packing(1))
-    rows: RowOptions = field(default_factory=RowOptions)
-    concurrency: int | None = None
-    timezone: str = "UTC"
-
-    def __post_init__(self) -> None:
-        if self.concurrency is not None:
-            checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+__all__ = ["compact_table"]
 
 
 def compact_table(
@@ -96,19 +71,12 @@ def compact_table(
     snapshot = transaction.snapshot
     packing = replace(compaction.packing, target_size=row_spec(snapshot, compaction.rows).target_size)
     groups = group_bins(pack_files(_candidates(snapshot, compaction), packing), packing.group_size)
-    outcomes = []
-    for number, group in enumerate(groups):
+
+    def commit(number: int, group: Sequence[Sequence[PackedFile]]) -> CommitResult:
         bins = [_Files.of(snapshot, [file.row for file in files]) for files in group]
-        size = sum(file.size for files in group for file in files)
-        outcome = CompactedGroup(sum(len(files) for files in group), size)
-        try:
-            commit = _Group(begin() if number else transaction, bins, packing, compaction).commit()
-        except CommitConflictError as error:
-            refresh()
-            outcomes.append(replace(outcome, conflict=error))
-        else:
-            outcomes.append(replace(outcome, commit=commit))
-    return CompactResult(tuple(outcomes))
+        return _Group(begin() if number else transaction, bins, packing, compaction).commit()
+
+    return commit_groups(groups, commit, refresh)
 
 
 class _Files(NamedTuple):
@@ -209,7 +177,7 @@ class _Group:
         with self._transaction as transaction:
             with transaction.operation("OPTIMIZE") as made:
                 old = self._snapshot.live.table.take(pa.concat_arrays(self._bins))
-                written = self._rewrite()
+                written = write_bins(self._bins, self._compaction, self._write, self._note)
                 transaction.remove_files(old, data_change=False)
                 transaction.add_files(written, data_change=False)
                 if supports(self._snapshot.protocol, "rowTracking") and not self._row_ids.are_kept:
@@ -218,25 +186,9 @@ class _Group:
                 made.metrics.update(_metrics(old, written))
             return transaction.commit()
 
-    def _rewrite(self) -> pa.Table:
-        """Write the rows of each bin to a new file, several at a time, and leave the files to the transaction."""
-        together = min(self._compaction.concurrency or processors(), len(self._bins))
-        written: list[Future[pa.Table]] = []
-        with ThreadPoolExecutor(together, thread_name_prefix="deltaberg-compact") as pool:
-            try:
-                written = [pool.submit(self._write, rows, together) for rows in self._bins]
-                return pa.concat_tables([future.result() for future in written])
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-                for future in written:
-                    if not future.cancelled() and future.exception() is None:
-                        self._transaction.note_written(future.result().column("path").to_pylist())
-
-    def _write(self, rows: pa.Int64Array, together: int) -> pa.Table:
+    def _write(self, rows: pa.Int64Array, options: ScanOptions, memory: int) -> pa.Table:
         """Write the rows of some files to a new one."""
-        spec: WriteSpec = replace(self._spec, memory=max(_WRITING // together, 1))
-        threads = max(processors() // together, 1)
-        options = ScanOptions(threads=threads, memory=max(_READING // together, 1), timezone=self._compaction.timezone)
+        spec = replace(self._spec, memory=memory)
         files = self._source.select_files(TRUE).files.take(rows)
         plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
         known = Struct((*self._source.schema, *self._source.hidden))
@@ -246,7 +198,10 @@ class _Group:
         with closing(bound.batches()) as batches:  # type: ignore[type-var]
             stored = (self._row_ids.flat(batch) for batch in batches)
             reader = pa.RecordBatchReader.from_batches(arrow_schema(self._row_ids.stored), stored)
-            return write_files(reader, spec, log.storage, log.root.path, threads=threads)
+            return write_files(reader, spec, log.storage, log.root.path, threads=options.threads)
+
+    def _note(self, written: pa.Table) -> None:
+        self._transaction.note_written(written.column("path").to_pylist())
 
 
 def _parameters(where: Filter | None) -> Mapping[str, str]:

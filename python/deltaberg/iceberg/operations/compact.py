@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, ConcurrentDeleteDeleteError
-from deltaberg.expressions import TRUE, Filter
+from deltaberg.errors import ConcurrentDeleteDeleteError
+from deltaberg.expressions import TRUE
 from deltaberg.files import constant_column
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.operations.moved_rows import MovedRows
@@ -19,41 +18,19 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
-from deltaberg.table import FILE_NUMBER, CommitResult, Scan, ScanOptions, checked_number, processors, scan_options
-from deltaberg.table.compact import CompactedGroup, CompactResult, PackedFile, Packing, group_bins, pack_files
-from deltaberg.table.write import RowOptions
+from deltaberg.table import FILE_NUMBER, CommitResult, Scan, scan_options
+from deltaberg.table.compact import (
+    Compaction,
+    CompactResult,
+    PackedFile,
+    Packing,
+    commit_groups,
+    group_bins,
+    pack_files,
+    write_bins,
+)
 
-__all__ = ["Compaction", "compact_table"]
-
-#: Bytes of rows that wait to be written, and that wait to be read, in all bins together.
-_WRITING = 512 << 20
-_READING = 256 << 20
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """The request for a compaction.
-
-    Parameters
-    ----------
-    where
-        Only files in which rows can match this filter are rewritten; None for all.
-    packing
-        Which files are put together. Its target size is that of ``rows``, else what the table says.
-    rows
-        How rows are written.
-    concurrency
-        How many new files are written at a time; None for the number of processors.
-    """
-
-    where: Filter | None = None
-    packing: Packing = field(default_factory=lambda: Packing(1))
-    rows: RowOptions = field(default_factory=RowOptions)
-    concurrency: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.concurrency is not None:
-            checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+__all__ = ["compact_table"]
 
 
 def compact_table(
@@ -81,29 +58,22 @@ def compact_table(
     transaction = begin()
     source = transaction.source
     packing = replace(compaction.packing, target_size=row_spec(transaction.metadata, compaction.rows).target_size)
-    files, packed = _candidates(source, compaction, transaction.timezone)
+    files, packed = _candidates(source, compaction)
     paths = as_array(files.column("path"))
-    groups = group_bins(pack_files(packed, packing), packing.group_size)
-    outcomes = []
-    for number, group in enumerate(groups):
+
+    def commit(number: int, group: Sequence[Sequence[PackedFile]]) -> CommitResult:
         bins = [paths.take(pa.array([file.row for file in one], pa.int64())) for one in group]
-        outcome = CompactedGroup(sum(map(len, bins)), sum(file.size for one in group for file in one))
-        try:
-            commit = _rewrite(begin() if number else transaction, bins, packing, compaction)
-        except CommitConflictError as error:
-            refresh()
-            outcomes.append(replace(outcome, conflict=error))
-        else:
-            outcomes.append(replace(outcome, commit=commit))
-    return CompactResult(tuple(outcomes))
+        return _rewrite(begin() if number else transaction, bins, packing, compaction)
+
+    return commit_groups(group_bins(pack_files(packed, packing), packing.group_size), commit, refresh)
 
 
-def _candidates(source: IcebergSource, compaction: Compaction, timezone: str) -> tuple[pa.Table, list[PackedFile]]:
+def _candidates(source: IcebergSource, compaction: Compaction) -> tuple[pa.Table, list[PackedFile]]:
     """Return the files in which rows can match, and what packing knows of them, oldest first.
 
     Rows of files of different specs are not put together, since they may go to different partitions.
     """
-    plan = Scan(source, filter=compaction.where, options=scan_options(None, {}, timezone)).plan
+    plan = Scan(source, filter=compaction.where, options=scan_options(None, {}, compaction.timezone)).plan
     files = plan.files
     keys = partition_keys(source.partition_values(files), source.partition)
     specs = files.column(constant_column("_spec_id")).to_pylist()
@@ -141,31 +111,16 @@ def _rewrite(
             chosen = [known.take(pc.index_in(one, value_set=as_array(known.column("path")))) for one in bins]
             # The sizes of old files tell little of the new one's if another codec is used: it may become larger.
             rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
-            _move(transaction, MovedRows(transaction, rows), chosen, compaction)
+            moved = MovedRows(transaction, rows)
+            new = write_bins(
+                chosen,
+                compaction,
+                lambda files, options, memory: moved.write(files, options, memory=memory),
+                lambda files: moved.note(transaction, files),
+            )
+            transaction.add_files(moved.entries(new))
             numbers = as_array(pa.concat_tables(chosen).column(FILE_NUMBER))
             transaction.pending.keeps_rows = True
             transaction.claims.moved.update(paths.to_pylist())
             transaction.remove_files(paths.to_pylist(), manifests_of(source.manifests, numbers))
         return transaction.commit()
-
-
-def _move(transaction: Transaction, moved: MovedRows, bins: Sequence[pa.Table], compaction: Compaction) -> None:
-    """Write the rows of each bin to a new file, several at a time, and leave the files to the transaction."""
-    together = min(compaction.concurrency or processors(), len(bins))
-    options = ScanOptions(
-        threads=max(processors() // together, 1),
-        memory=max(_READING // together, 1),
-        timezone=transaction.timezone,
-    )
-    written: list[Future[pa.Table]] = []
-    with ThreadPoolExecutor(together, thread_name_prefix="deltaberg-compact") as pool:
-        try:
-            memory = max(_WRITING // together, 1)
-            written = [pool.submit(moved.write, files, options, memory=memory) for files in bins]
-            new = pa.concat_tables([future.result() for future in written])
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            for future in written:
-                if not future.cancelled() and future.exception() is None:
-                    moved.note(transaction, future.result())
-    transaction.add_files(moved.entries(new))
