@@ -264,7 +264,7 @@ def test_what_is_refused(update: changes.Update, error: type[DeltabergError], me
 def test_sources_are_primitive_and_not_repeated() -> None:
     raw = apply_updates(document(), [changes.AddSchema(_TWO_LEVELS), changes.SetCurrentSchema()], now_ms=_NOW)
     for source in (2, 3):
-        with pytest.raises(SchemaError, match="not of a primitive type, or is inside of a list"):
+        with pytest.raises(SchemaError, match="not of a primitive type, or is inside a list"):
             apply_updates(raw, [changes.AddSpec(_spec(source))], now_ms=_NOW)
     country = Field("loc", Struct((Field("country", Primitive("string"), id=3),)), id=2)
     found = new_metadata(_schema(country), _spec(3), location="/t", now_ms=_NOW)

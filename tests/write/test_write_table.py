@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, open_table, write_table
+from deltaberg import DeltaTable, create_table, find_commit, open_table, write_table
 from deltaberg.delta.transaction.transaction import Transaction as DeltaTransaction
 from deltaberg.errors import (
     ConstraintViolationError,
@@ -179,3 +180,18 @@ def test_tables_of_deltalake(tmp_path: Path) -> None:
 def test_properties_that_are_none(tmp_path: Path) -> None:
     write_table(tmp_path, ids(1), configuration={"a": None, "b": "c"})
     assert DeltaTable(tmp_path).properties == {"b": "c"}
+
+
+def test_a_directory_with_a_table_of_each_format_asks_for_the_format(tmp_path: Path) -> None:
+    for known in ("delta", "iceberg"):
+        other = tmp_path / known
+        write_table(other, _ROWS, format=known)
+        shutil.copytree(other, tmp_path / "t", dirs_exist_ok=True)
+    with pytest.raises(InvalidArgumentError, match="a Delta table and an Iceberg table"):
+        write_table(tmp_path / "t", _ROWS, mode="append")
+    write_table(tmp_path / "t", _ROWS, mode="append", format="delta")
+    assert open_table(tmp_path / "t", "delta").scan().count() == 6
+    token = "1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11"
+    with pytest.raises(InvalidArgumentError, match="a Delta table and an Iceberg table"):
+        find_commit(tmp_path / "t", token)
+    assert find_commit(tmp_path / "t", token, format="delta") is None

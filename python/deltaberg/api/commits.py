@@ -21,6 +21,7 @@ def find_commit(
     *,
     catalog: Catalog | None = None,
     storage_options: StoreOptions | None = None,
+    format: str | None = None,
 ) -> CommitResult | None:
     """Return what became of a commit for which the store or the catalog gave no answer.
 
@@ -34,6 +35,8 @@ def find_commit(
         The catalog of the table, from `load_catalog`.
     storage_options
         What the store needs, as for `open_table`.
+    format
+        ``delta`` or ``iceberg``; by default the directory is inspected.
 
     Returns
     -------
@@ -43,7 +46,7 @@ def find_commit(
     Raises
     ------
     InvalidArgumentError
-        The text is not a token.
+        The text is not a token, or the directory contains a table of each format and ``format`` is not given.
     CommitUnknownError
         Log entries of a Delta table were cleaned up that could be the commit.
 
@@ -52,7 +55,8 @@ def find_commit(
     >>> find_commit(table_path, "1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11") is None
     True
     """
-    place = place_to_write(target, None, catalog, OpenOptions(storage_options=storage_options))
+    options = OpenOptions(storage_options=storage_options)
+    place = place_to_write(target, format, catalog, options)
     if place.pointer is not None:
         from deltaberg.iceberg.transaction.find import find_commit_of as find_snapshot
 
@@ -60,5 +64,5 @@ def find_commit(
     from deltaberg.delta.log.directory import LogDirectory
     from deltaberg.delta.transaction.find import find_commit_of
 
-    log = LogDirectory(parse_location(place.location), OpenOptions(storage_options=storage_options).store)
+    log = LogDirectory(parse_location(place.location), options.store)
     return find_commit_of(log, token)

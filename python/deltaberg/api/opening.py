@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.errors import InvalidArgumentError, TableNotFoundError
-from deltaberg.storage import LocationMap, StoreOptions, parse_location
+from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
 from deltaberg.table import Instant, OpenOptions, checked_choice
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
     from deltaberg.iceberg import IcebergTable
 
-__all__ = ["MARKS", "checked_format", "open_table"]
+__all__ = ["checked_format", "formats_at", "only_format", "open_table"]
 
 #: The entry by which the directory of a table of each format is recognized.
-MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
+_MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
 _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
@@ -65,7 +66,7 @@ def open_table(
 ) -> Any: ...
 
 
-def open_table(  # noqa: PLR0913
+def open_table(
     location: str | os.PathLike[str],
     format: str | None = None,
     *,
@@ -130,25 +131,41 @@ def checked_format(format: object) -> str | None:
     if format is None:
         return None
     given = format.lower() if isinstance(format, str) else format
-    return checked_choice("format", given, tuple(MARKS), "leave it out to have the directory inspected")
+    return checked_choice("format", given, tuple(_MARKS), "leave it out to have the directory inspected")
 
 
 def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
     root = parse_location(location)
     if root.path.endswith(_METADATA_FILES):
         return "iceberg"
+    found = only_format(formats_at(root, options), root)
+    if found is None:
+        raise TableNotFoundError(
+            "there is no table: the directory contains neither _delta_log nor metadata",
+            hint="check the location and its credentials",
+            table=str(root),
+        )
+    return found
+
+
+def formats_at(root: Location, options: OpenOptions) -> list[str]:
+    """Return the formats of which a directory contains a table."""
     storage = options.store.open(root)
-    found = [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
+    return [known for known, mark in _MARKS.items() if storage.has_objects(root.join(mark).path)]
+
+
+def only_format(found: Sequence[str], root: Location) -> str | None:
+    """Return the format of the table in a directory; None if there is no table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is a table of each format.
+    """
     if len(found) > 1:
         raise InvalidArgumentError(
             "the directory contains a Delta table and an Iceberg table",
             hint='pass format="delta" or format="iceberg"',
             table=str(root),
         )
-    if not found:
-        raise TableNotFoundError(
-            "there is no table: the directory contains neither _delta_log nor metadata",
-            hint="check the location and its credentials",
-            table=str(root),
-        )
-    return found[0]
+    return found[0] if found else None

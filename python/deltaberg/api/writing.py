@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
-from deltaberg.api.opening import MARKS, checked_format
+from deltaberg.api.opening import checked_format, formats_at, only_format
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice
@@ -74,7 +74,7 @@ def create_table(
 ) -> DeltaTable: ...
 
 
-def create_table(  # noqa: PLR0913
+def create_table(
     target: str | os.PathLike[str] | Identifier,
     schema: Struct | Any,
     *,
@@ -194,7 +194,7 @@ def create_table(  # noqa: PLR0913
     return open_delta_table(str(root), options)
 
 
-def write_table(  # noqa: PLR0913
+def write_table(
     target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
     data: Any,
     *,
@@ -384,17 +384,17 @@ def place_to_write(
     Raises
     ------
     InvalidArgumentError
-        If the table that is there already is of the other format, or a catalog does not fit the other arguments.
+        If the table that is there already is of the other format, there is one of each and ``format`` is not given, or
+        a catalog does not fit the other arguments.
     """
     chosen = checked_format(format)
     if catalog is not None:
         return _place_in_catalog(target, chosen, catalog)
     if isinstance(target, (str, os.PathLike)):
         root = parse_location(target)
-        storage = options.store.open(root)
-        marks = [known for known, mark in MARKS.items() if storage.has_objects(root.join(mark).path)]
-        found = chosen or (marks[0] if len(marks) == 1 else "delta")
-        _check_format(chosen, marks, str(root))
+        there = formats_at(root, options)
+        found = chosen or only_format(there, root) or "delta"
+        _check_format(chosen, there, str(root))
         if found == "delta":
             return _Place(str(root))
         from deltaberg.iceberg.location.pointer import FilePointer

@@ -38,11 +38,11 @@ COMMANDS = {
 class _Commands(click.Group):
     """The commands of the registry, whose errors and exit codes are ours instead of click's."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - passed by click
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the registry."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - passed by click
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by its name."""
         if cmd_name not in COMMANDS:
             return None

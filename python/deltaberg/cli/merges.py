@@ -20,7 +20,7 @@ __all__ = ["merge", "upsert"]
 @click.option("--no-update", is_flag=True, help="Leave the rows of the table as they are, and only insert.")
 @click.option("--no-insert", is_flag=True, help="Leave out rows whose keys are not in the table.")
 @strategy_option
-def upsert(  # noqa: PLR0913
+def upsert(
     *,
     table: str,
     storage_option: dict[str, str],
@@ -74,7 +74,7 @@ def upsert(  # noqa: PLR0913
 @click.option("--delete-missing", is_flag=True, help="Delete the rows of the table that match no row of the files.")
 @click.option("--delete-missing-where", metavar="SQL", help="With --delete-missing: only for which this is true.")
 @strategy_option
-def merge(  # noqa: PLR0913
+def merge(
     *,
     table: str,
     storage_option: dict[str, str],

@@ -156,7 +156,7 @@ def progress_of(text: str) -> tuple[str, int]:
 
 @row_command
 @_BRANCH
-def append(  # noqa: PLR0913
+def append(
     *,
     table: str,
     storage_option: dict[str, str],
@@ -184,7 +184,7 @@ def append(  # noqa: PLR0913
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
 @click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")
-def overwrite(  # noqa: PLR0913
+def overwrite(
     *,
     table: str,
     storage_option: dict[str, str],

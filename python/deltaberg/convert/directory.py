@@ -17,7 +17,7 @@ _MODES = ("error", "ignore")
 _STRATEGIES = ("hive", "directory")
 
 
-def convert_to_delta(  # noqa: PLR0913
+def convert_to_delta(
     target: str | os.PathLike[str],
     *,
     partition_by: Struct | Any = None,

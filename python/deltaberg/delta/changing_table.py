@@ -110,7 +110,7 @@ class ChangingTable(WritableTable):
             return transaction.commit()
 
     @our_words(_OF_UPDATE, _NEEDED_TO_UPDATE)
-    def update(  # noqa: PLR0913
+    def update(
         self,
         set: Mapping[ColumnName, Any],
         where: Condition | None = None,
@@ -177,7 +177,7 @@ class ChangingTable(WritableTable):
             return transaction.commit()
 
     @our_words(_OF_MERGE)
-    def merge(  # noqa: PLR0913
+    def merge(
         self,
         source: Any,
         on: Any = None,
@@ -264,7 +264,7 @@ class ChangingTable(WritableTable):
         return MergeBuilder(run)
 
     @our_words(COMMIT_WORDS)
-    def upsert(  # noqa: PLR0913
+    def upsert(
         self,
         data: Any,
         keys: ColumnName | Sequence[ColumnName],

@@ -60,7 +60,7 @@ class TableTransaction(Transaction):
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         append_rows(self, data, options, partition_by)
 
-    def overwrite(  # noqa: PLR0913
+    def overwrite(
         self,
         data: Any,
         *,
@@ -125,7 +125,7 @@ class TableTransaction(Transaction):
         """Merge rows, including into those that the transaction has written; `DeltaTable.merge` makes the clauses."""
         merge_rows(self, source, on, clauses, options)
 
-    def merge(  # noqa: PLR0913
+    def merge(
         self,
         source: Any,
         on: Any,
@@ -150,7 +150,7 @@ class TableTransaction(Transaction):
         options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
         return MergeBuilder(lambda clauses: self.merge_clauses(source, on, clauses, options))
 
-    def upsert(  # noqa: PLR0913
+    def upsert(
         self,
         data: Any,
         keys: ColumnName | Sequence[ColumnName],

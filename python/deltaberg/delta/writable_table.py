@@ -122,7 +122,7 @@ class WritableTable(ABC):
         """
         return Alteration(self.transaction(unsafe_single_writer=unsafe_single_writer))
 
-    def append(  # noqa: PLR0913
+    def append(
         self,
         data: Any,
         *,
@@ -211,7 +211,7 @@ class WritableTable(ABC):
             )
             return transaction.commit()
 
-    def overwrite(  # noqa: PLR0913
+    def overwrite(
         self,
         data: Any,
         *,
@@ -290,7 +290,7 @@ class WritableTable(ABC):
             )
             return transaction.commit()
 
-    def compact(  # noqa: PLR0913
+    def compact(
         self,
         where: Filter | None = None,
         *,

@@ -112,7 +112,7 @@ def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
     return [*updates, SetProperties(new.properties)] if new.properties else updates
 
 
-def write_table(  # noqa: PLR0913
+def write_table(
     pointer: TablePointer | IcebergTable,
     location: str,
     data: Any,

@@ -38,7 +38,7 @@ class TableTransaction(Transaction):
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         append_rows(self, data, options)
 
-    def overwrite(  # noqa: PLR0913
+    def overwrite(
         self,
         data: Any,
         *,

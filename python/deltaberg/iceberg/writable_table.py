@@ -123,7 +123,7 @@ class WritableTable(ABC):
         """
         return Alteration(self.transaction())
 
-    def append(  # noqa: PLR0913
+    def append(
         self,
         data: Any,
         *,
@@ -198,7 +198,7 @@ class WritableTable(ABC):
             )
             return transaction.commit()
 
-    def overwrite(  # noqa: PLR0913
+    def overwrite(
         self,
         data: Any,
         *,
@@ -308,7 +308,7 @@ class WritableTable(ABC):
             transaction.delete(where)
             return transaction.commit()
 
-    def compact(  # noqa: PLR0913
+    def compact(
         self,
         where: Filter | None = None,
         *,

@@ -113,7 +113,7 @@ class LocalStorage:
         """Return whether there is any file below a directory."""
         return any(not is_temporary(os.path.basename(meta.path)) for meta in self.walk(prefix))
 
-    def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:  # noqa: ARG002
+    def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
         try:
             file = pa.OSFile(path, "rb")

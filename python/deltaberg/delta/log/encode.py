@@ -73,7 +73,7 @@ def encode_lines(lines: Sequence[str]) -> bytes:
     Parameters
     ----------
     lines
-        Actions as JSON, one each. Line breaks inside of texts are escaped in JSON.
+        Actions as JSON, one each. Line breaks inside texts are escaped in JSON.
 
     Examples
     --------

@@ -148,7 +148,7 @@ def _refuse_existing(log: LogDirectory, if_exists: str) -> None:
         )
 
 
-def create_with_rows(  # noqa: PLR0913
+def create_with_rows(
     log: LogDirectory,
     table: NewTable,
     data: Any,

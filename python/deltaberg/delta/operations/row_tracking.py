@@ -30,7 +30,7 @@ _ID_MEMBERS = ("baseRowId", "defaultRowCommitVersion")
 
 
 def give_row_ids(transaction: Transaction) -> None:
-    """Give ids to the rows of all files that have none. The protocol of the transaction must support row tracking."""
+    """Assign ids to the rows of all files whose rows have none. The protocol must support row tracking."""
     # A file that another commit adds meanwhile might have no ids.
     transaction.read()
     table = transaction.snapshot

@@ -180,13 +180,13 @@ class _PlannedRows:
         self.schema = schema
         self.spec: WriteSpec | None = None
 
-    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:  # noqa: ARG002
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Keep what the table asks for, and return no files."""
         spec.conformer(self.schema)
         self.spec = spec
         return spec.no_files()
 
-    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002
+    def road(self, is_partitioned: bool) -> str:
         """Return that there is no road yet."""
         return ""
 
@@ -199,10 +199,10 @@ class _WrittenRows:
         self._files = files
         self._road = road
 
-    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:  # noqa: ARG002
+    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Return the files."""
         return self._files
 
-    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002
+    def road(self, is_partitioned: bool) -> str:
         """Return the road that the rows took."""
         return self._road

@@ -119,7 +119,7 @@ class ChangesSource(DeltaFiles):
         """The layout of the columns in data files; change data files store the type of each change."""
         return replace(super().layout, stored=frozenset({CHANGE_TYPE}))
 
-    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return unknown statistics, because change data files have none."""
         return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
 

@@ -58,7 +58,7 @@ class DeltaFiles(ABC):
     def _files(self) -> pa.Table:
         """Return the file table."""
 
-    def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002
+    def select_files(self, condition: Bound) -> FileSelection:
         """Return all files: Delta has no metadata above that of single files that could exclude some."""
         return FileSelection.of_all(self._files)
 
@@ -101,7 +101,7 @@ class SnapshotSource(DeltaFiles):
         """The version as something that can be divided and pickled."""
         return once(self, "_kept_whole", lambda: SnapshotPart.of(self.snapshot))
 
-    def divide(self, condition: Bound) -> pa.Table | None:  # noqa: ARG002 - any part of a checkpoint may hold a match
+    def divide(self, condition: Bound) -> pa.Table | None:
         """Return the parts of the checkpoint and what came after it, each with its ``length`` in bytes."""
         return self._whole.divide()
 

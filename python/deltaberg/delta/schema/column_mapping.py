@@ -26,7 +26,7 @@ __all__ = [
 #: The members of a field's metadata that map it.
 COLUMN_ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
-#: Where a field keeps the ids of elements, keys and values inside of it: the paths begin with its physical name.
+#: Where a field keeps the ids of elements, keys and values inside it: the paths begin with its physical name.
 NESTED_IDS = "delta.columnMapping.nested.ids"
 #: What one edition of the protocol calls it.
 _NESTED_IDS_BEFORE = "parquet.field.nested.ids"
@@ -67,7 +67,7 @@ def read_mapping(metadata: Mapping[str, Any], path: tuple[str, ...]) -> tuple[in
 
 
 def with_inner_ids(kind: DataType, metadata: Mapping[str, Any], names: Sequence[str]) -> DataType:
-    """Return the type of a field with the ids that its metadata gives to elements, keys and values inside of it.
+    """Return the type of a field with the ids that its metadata gives to elements, keys and values inside it.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ class TableRules:
 
     def _default(self, name: ColumnName) -> str:
         path = find_column(self.rows.schema, name)
-        # Fields inside of a column have no default value of their own.
+        # Fields inside a column have no default value of their own.
         return self.defaults.get(path[0].name, "NULL") if len(path) == 1 else "NULL"
 
     def check_given(self, given: Collection[str]) -> None:
@@ -391,7 +391,7 @@ class _Binder:
         found = self._schema.get(path)
         if found is None:
             raise UnsupportedFeatureError(
-                "only columns of the table, and no fields inside of them, can have such a rule",
+                "only columns of the table, and no fields inside them, can have such a rule",
                 hint="write to the table with an engine that enforces it",
                 feature=feature,
                 column=path,

@@ -100,7 +100,7 @@ def _number_fields(fields: list[dict[str, Any]], numbers: ColumnNumbers) -> None
 
 
 def _keys(kind: Any, path: str, numbers: ColumnNumbers) -> Iterator[str]:
-    """Yield the path of each element, key and value of a type, and number the fields of structs inside of it."""
+    """Yield the path of each element, key and value of a type, and number the fields of structs inside it."""
     if not isinstance(kind, dict):
         return
     if kind.get("type") == "struct":

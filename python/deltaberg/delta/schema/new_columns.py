@@ -80,7 +80,7 @@ class ColumnNumbers:
         return cls(int(text))
 
     def assign(self, field: Field) -> Field:
-        """Return a field with an id and a physical name, as well as all fields of structs inside of it."""
+        """Return a field with an id and a physical name, as well as all fields of structs inside it."""
         self.highest += 1
         number = self.highest
         physical = f"col-{uuid.uuid4()}"

@@ -14,7 +14,7 @@ from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
 
 __all__ = ["SchemaDocument", "field_to_json", "recorded_column", "schema_to_json"]
 
-#: Where a type keeps the type inside of it, by the name of the step that leads there.
+#: Where a type keeps the type inside it, by the name of the step that leads there.
 _INSIDE = {"array": {"element": "elementType"}, "map": {"key": "keyType", "value": "valueType"}}
 
 

@@ -90,7 +90,7 @@ class Transaction(PendingChanges):
     1
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         log: LogDirectory,
         snapshot: Snapshot | None,

@@ -49,7 +49,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ColumnValue(Value):
-    """A column, or a field inside of it. The first name may be the alias of a relation."""
+    """A column, or a field inside it. The first name may be the alias of a relation."""
 
     path: tuple[str, ...]
 

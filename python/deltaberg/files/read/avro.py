@@ -58,7 +58,7 @@ class AvroSource(DataFile):
                 yield PositionedBatch(position, batch.num_rows, batch)
                 position += batch.num_rows
 
-    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:  # noqa: ARG002
+    def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Return the bytes of some blocks, which contain all columns."""
         return sum(self._avro.blocks[group.number].size for group in groups)
 

@@ -49,9 +49,9 @@ class DataFile(ABC):
     def prune(
         self,
         groups: Sequence[RowGroup],
-        condition: Bound,  # noqa: ARG002
-        constants: Mapping[StatsKey, pa.Scalar],  # noqa: ARG002
-        layout: FileLayout,  # noqa: ARG002
+        condition: Bound,
+        constants: Mapping[StatsKey, pa.Scalar],
+        layout: FileLayout,
     ) -> list[RowGroup]:
         """Return the groups in which a row can match: all of them, where a format has no statistics of groups."""
         return list(groups)

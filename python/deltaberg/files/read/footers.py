@@ -125,7 +125,7 @@ def _footer(source: ParquetSource) -> Footer:
 
 
 def _all_fields(within: pa.Schema | pa.DataType) -> Iterator[pa.Field]:
-    """Return the fields of a schema, or inside of a type, at all levels."""
+    """Return the fields of a schema, or inside a type, at all levels."""
     count = len(within) if isinstance(within, pa.Schema) else within.num_fields
     for number in range(count):
         child = within.field(number)

@@ -42,7 +42,7 @@ class OrcSource(DataFile):
         groups: Sequence[RowGroup],
         leaves: Sequence[int],
         batch_size: int,
-        threads: bool,  # noqa: ARG002
+        threads: bool,
     ) -> Iterator[PositionedBatch]:
         """Read leaves, stripe by stripe."""
         if not groups:
@@ -66,7 +66,7 @@ class OrcSource(DataFile):
         total = len(leaf_offsets(list(self._raw), 0)) or 1
         return self._size * min(len(leaves), total) // total if groups else 0
 
-    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:  # noqa: ARG002
+    def row_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Estimate how many bytes a row has in memory."""
         return max(8 * len(leaves), 1)
 

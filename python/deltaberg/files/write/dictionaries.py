@@ -29,7 +29,7 @@ _AS_BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
 def columns_without_dictionary(rows: pa.Table) -> set[str]:
-    """Return the names of the columns whose values hardly repeat. Columns inside of others are left out.
+    """Return the names of the columns whose values hardly repeat. Columns inside others are left out.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def _is_distinct(sample: pa.ChunkedArray) -> bool:
 
 
 def holds_negative_zero(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether any floating point number is -0.0, also inside of structs, lists and maps.
+    """Return whether any floating point number is -0.0, also inside structs, lists and maps.
 
     Examples
     --------

@@ -25,11 +25,11 @@ _MOST_MICROS = (1 << 63) // 1000 - 1
 class _OtherForm(FileForm):
     """A form without dictionaries, and without a footer that is read."""
 
-    def negative_zeros(self, rows: pa.Table) -> frozenset[str]:  # noqa: ARG002 - nothing depends on them
+    def negative_zeros(self, rows: pa.Table) -> frozenset[str]:
         """Return nothing: there are no dictionaries that zeros could share."""
         return frozenset()
 
-    def facts(self, writer: Any) -> FooterFacts:  # noqa: ARG002
+    def facts(self, writer: Any) -> FooterFacts:
         """Return nothing: footers are not read."""
         return FooterFacts()
 
@@ -39,7 +39,7 @@ class OrcForm(_OtherForm):
 
     format = "orc"
 
-    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:  # noqa: ARG002
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form."""
         codec = self.options.main_codec
         return _OrcWriter(sink, pa.schema([_orc_field(child) for child in self.schema]), _ORC_CODECS.get(codec, codec))
@@ -52,7 +52,7 @@ class _OrcWriter:
         self._is_empty = True
         self.is_open = True
 
-    def write_table(self, rows: pa.Table, row_group_size: int) -> None:  # noqa: ARG002 - ORC has stripes by bytes
+    def write_table(self, rows: pa.Table, row_group_size: int) -> None:
         for column in rows.columns:
             for chunk in column.chunks:
                 _check_instants(chunk)
@@ -117,7 +117,7 @@ class AvroForm(_OtherForm):
 
     format = "avro"
 
-    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:  # noqa: ARG002
+    def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form."""
         schema = pa.schema([_avro_field(child) for child in self.schema])
         return _AvroWriter(sink, schema, self.options.main_codec, self.options.compression_level)
@@ -133,7 +133,7 @@ class _AvroWriter:
         self._is_empty = True
         self.is_open = True
 
-    def write_table(self, rows: pa.Table, row_group_size: int) -> None:  # noqa: ARG002 - blocks are bounded by bytes
+    def write_table(self, rows: pa.Table, row_group_size: int) -> None:
         self._sink.write(self._blocks.of(rows.cast(self._schema)))
         self._is_empty = False
 

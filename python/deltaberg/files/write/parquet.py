@@ -340,7 +340,7 @@ def _failed(error: Exception, path: str) -> DeltabergError:
 
 
 def _is_in(path: str, columns: frozenset[str]) -> bool:
-    """Return whether a Parquet column is one of these columns of the file, or inside of it."""
+    """Return whether a Parquet column is one of these columns of the file, or inside it."""
     return any(path == name or path.startswith(f"{name}.") for name in columns)
 
 

@@ -122,7 +122,7 @@ class Catalog(Protocol):
             Where its files will be; by default, a directory of its namespace.
         partition_spec, sort_order
             As objects of pyiceberg. They name their columns by the ids in ``schema``; the columns of an Arrow schema
-            count from 1, and all of them come before the fields inside of them.
+            count from 1, and all of them come before the fields inside them.
         properties
             Table properties. ``format-version`` is 1, 2 or 3, and by default 2.
 
@@ -148,7 +148,7 @@ class Catalog(Protocol):
         ...
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Give a table another name, and open it.
+        """Rename a table, and return it opened.
 
         Raises
         ------
@@ -297,7 +297,7 @@ class NamedCatalog(ABC):
         raise self._refused(f"the table {'.'.join(identifier_levels(identifier))} cannot be dropped")
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Give a table another name. See `Catalog.rename_table`."""
+        """Rename a table, and return it opened. See `Catalog.rename_table`."""
         names = [".".join(identifier_levels(name)) for name in (from_identifier, to_identifier)]
         raise self._refused(f"the table {names[0]} cannot be renamed to {names[1]}")
 
@@ -401,7 +401,7 @@ class LocatedPointer:
             return known
         return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
 
-    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002 - catalogs need no such promise
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits to the table through the catalog.
 
         Raises

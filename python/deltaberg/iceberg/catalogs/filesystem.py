@@ -50,7 +50,7 @@ class FilesystemCatalog(NamedCatalog):
         """Return whether the directory is a table."""
         return self._is_table(self._directory(identifier_levels(identifier)))
 
-    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:  # noqa: ARG002
+    def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         # The table is in this directory now, whatever location it records.
         return FilePointer(self._directory(levels), self._store)
 

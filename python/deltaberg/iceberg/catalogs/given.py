@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.new_columns import iceberg_columns
@@ -17,6 +17,8 @@ from deltaberg.schema.from_arrow import as_table_schema
 __all__ = ["given_order", "given_properties", "given_schema", "given_spec"]
 
 _FORMAT_VERSION = "format-version"
+
+_Given = TypeVar("_Given")
 
 
 def _json_of(given: Any) -> Any:
@@ -50,16 +52,9 @@ def given_spec(given: Any) -> PartitionSpec | None:
     Raises
     ------
     InvalidArgumentError
-        If it is none.
+        If it is not a partition spec.
     """
-    if given is None or isinstance(given, PartitionSpec):
-        return given
-    found = _json_of(given)
-    if found is None:
-        raise InvalidArgumentError(
-            f"the partition spec is of type {type(given).__name__}", hint="pass a PartitionSpec of pyiceberg"
-        )
-    return read_spec(found)
+    return _given(given, PartitionSpec, read_spec, "partition spec")
 
 
 def given_order(given: Any) -> SortOrder | None:
@@ -68,16 +63,20 @@ def given_order(given: Any) -> SortOrder | None:
     Raises
     ------
     InvalidArgumentError
-        If it is none.
+        If it is not a sort order.
     """
-    if given is None or isinstance(given, SortOrder):
+    return _given(given, SortOrder, read_sort_order, "sort order")
+
+
+def _given(given: Any, kind: type[_Given], read: Callable[[Any], _Given], noun: str) -> _Given | None:
+    if given is None or isinstance(given, kind):
         return given
     found = _json_of(given)
     if found is None:
         raise InvalidArgumentError(
-            f"the sort order is of type {type(given).__name__}", hint="pass a SortOrder of pyiceberg"
+            f"the {noun} is of type {type(given).__name__}", hint=f"pass a {kind.__name__} of pyiceberg"
         )
-    return read_sort_order(found)
+    return read(found)
 
 
 def given_properties(given: Mapping[str, Any]) -> tuple[int, dict[str, str]]:

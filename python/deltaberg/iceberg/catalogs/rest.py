@@ -129,7 +129,7 @@ class RestCatalog(NamedCatalog):
         self.session.change(path, method="DELETE", query={"purgeRequested": "false"})
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Give a table another name, and open it."""
+        """Rename a table, and return it opened."""
         old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)
         names = [{"namespace": list(levels[:-1]), "name": levels[-1]} for levels in (old, new)]
         self.session.change(f"{self._config.root}tables/rename", {"source": names[0], "destination": names[1]})
@@ -298,7 +298,7 @@ class RestPointer:
         self._last = (loaded, answer.headers.get("ETag"))
         return loaded
 
-    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:  # noqa: ARG002 - no such promise is needed
+    def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits to the table through the catalog.
 
         Raises

@@ -124,7 +124,7 @@ class SqlCatalog(NamedCatalog):
             raise self._no_table(levels)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
-        """Give a table another name, and open it."""
+        """Rename a table, and return it opened."""
         import sqlalchemy as sa
 
         old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)

@@ -32,7 +32,7 @@ class CompleteRows(NamedTuple):
 
 
 def complete_rows(rows: pa.Table, *, sequence_number: int, first_row_id: int | None = None) -> CompleteRows:
-    """Give manifests what a commit assigns; what they have already stays.
+    """Fill in what a commit assigns to manifests, and leave what they have already.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
 def with_fresh_ids(struct: Struct, last: int = 0) -> tuple[Struct, dict[int, int]]:
     """Return columns with new field ids, and what became of the ids that they had.
 
-    The fields of a struct get their ids before anything inside of them does, as in the reference implementation.
+    The fields of a struct get their ids before anything inside them does, as in the reference implementation.
 
     Parameters
     ----------

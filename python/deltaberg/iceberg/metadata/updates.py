@@ -68,7 +68,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class AssignUUID(Update):
-    """Give a new table its id, or confirm the one that it has."""
+    """Assign the id of a new table, or confirm the id that the table has."""
 
     action = "assign-uuid"
     uuid: str

@@ -44,7 +44,7 @@ def check_format_version(version: int) -> None:
 
 
 def highest_field_id(within: DataType) -> int:
-    """Return the highest field id inside of a type; 0 if there is none."""
+    """Return the highest field id inside a type; 0 if there is none."""
     return max((child.id or 0 for _, child in _walk(within, "")), default=0)
 
 
@@ -84,7 +84,7 @@ def _check_is_early(path: str, child: Field, version: int) -> None:
 def _check_identifier(schema: Schema, number: int) -> None:
     path = _path(schema.struct, number)
     if path is None or any(isinstance(part.type, (List, Map)) for part in path[:-1]):
-        raise SchemaError(f"the identifier field {number} is not a column, or is inside of a list or a map")
+        raise SchemaError(f"the identifier field {number} is not a column, or is inside a list or a map")
     found = path[-1]
     if not isinstance(found.type, Primitive) and isinstance(found.type, (Struct, List, Map)):
         raise SchemaError("an identifier field has a nested type", column=found.name)
@@ -159,7 +159,7 @@ def _check_source(schema: Schema, number: int, what: str) -> None:
         raise ColumnNotFoundError(f"the source of {what} is the column with the id {number}, which does not exist")
     if any(isinstance(part.type, (List, Map)) for part in path) or isinstance(path[-1].type, Struct):
         raise SchemaError(
-            f"the source of {what} is not of a primitive type, or is inside of a list or a map",
+            f"the source of {what} is not of a primitive type, or is inside a list or a map",
             column=".".join(part.name for part in path),
         )
 

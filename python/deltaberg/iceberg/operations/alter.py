@@ -241,7 +241,7 @@ class Alteration:
         return self._step("identify by", change)
 
     def widen(self, name: ColumnName, type: pa.DataType) -> Alteration:
-        """Give a column a wider type, as the specification allows it ("Schema Evolution").
+        """Widen the type of a column, as the specification allows it ("Schema Evolution").
 
         Raises
         ------

@@ -23,7 +23,7 @@ _SAME_OF_DATES = ("year", "month", "day", "void")
 
 
 def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence[int] | None = None) -> None:
-    """Give the table of a transaction other columns, which have ids.
+    """Replace the columns of the table of a transaction by columns that have ids.
 
     Raises
     ------

@@ -200,11 +200,11 @@ class Unknown(Transform):
     def __str__(self) -> str:
         return self.text
 
-    def result_type(self, source: DataType) -> DataType:  # noqa: ARG002 - of the base
+    def result_type(self, source: DataType) -> DataType:
         """Return string, because the type is unknown."""
         return Primitive("string")
 
-    def apply(self, array: pa.Array, source: DataType) -> pa.Array:  # noqa: ARG002 - of the base
+    def apply(self, array: pa.Array, source: DataType) -> pa.Array:
         """Raise, since the values are not known."""
         raise UnsupportedFeatureError(
             f"the partition transform {self.text!r} is not known", hint="the table can be read, but not written"

@@ -129,7 +129,7 @@ class ChangesSource:
         """The layout of the columns in data files."""
         return self._source.layout
 
-    def select_files(self, condition: Bound) -> FileSelection:  # noqa: ARG002
+    def select_files(self, condition: Bound) -> FileSelection:
         """Return all files that hold changes, whatever the condition."""
         return FileSelection.of_all(self._files)
 
@@ -137,7 +137,7 @@ class ChangesSource:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         return self._source.partition_values(files)
 
-    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:  # noqa: ARG002
+    def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return that nothing is known of the files."""
         return FileStats.unknown(len(self._files) if numbers is None else len(numbers))
 

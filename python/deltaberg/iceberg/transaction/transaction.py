@@ -80,7 +80,7 @@ class Transaction:
         The table has no such branch.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         loaded: LoadedTable,
         committer: Committer,

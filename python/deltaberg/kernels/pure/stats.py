@@ -75,7 +75,7 @@ def parse_log_stats(
 def stats_texts(data: bytes, places: pa.StructArray, threads: int = 0) -> pa.StringArray:
     """Return the texts at places in the bytes of a commit, with their escapes resolved.
 
-    A missing place and what is not the inside of a JSON string become null. ``threads`` is ignored by this twin.
+    A missing place and what is not the inside a JSON string become null. ``threads`` is ignored by this twin.
 
     Raises
     ------

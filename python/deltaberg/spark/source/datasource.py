@@ -138,7 +138,7 @@ class IcebergDataSource(_TableSource):
 
     settings = IcebergReadOptions
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Refuse the write.
 
         Raises

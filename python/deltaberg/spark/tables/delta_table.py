@@ -213,7 +213,7 @@ class DeltaTable:
         return self._newest().delete(None if condition is None else self._text(condition))
 
     def update(self, condition: Any = None, set: Mapping[str, Any] | None = None) -> CommitResult:
-        """Give the rows that match a condition new values; see `deltaberg.DeltaTable.update`.
+        """Update the rows that match a condition; see `deltaberg.DeltaTable.update`.
 
         Parameters
         ----------

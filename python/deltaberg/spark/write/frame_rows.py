@@ -132,7 +132,7 @@ class FrameRows:
         return frame.hint("rebalance", *columns)
 
     def _plain(self) -> DataFrame:
-        """Give the columns names of our own, since `mapInArrow` fails at names with dots and backticks."""
+        """Rename the columns to names of our own, since `mapInArrow` fails at names with dots and backticks."""
         return self._frame.toDF(*(f"c{number}" for number in range(len(self._schema.names))))
 
 

@@ -124,7 +124,7 @@ class RowJoin:
     [[{'k': 3, 'v': 'three'}]]
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         right: StoredRows,
         width: int,

@@ -91,14 +91,14 @@ class _LocalRows:
     @contextmanager
     def staged(
         self,
-        columns: AbstractSet[str],  # noqa: ARG002 - a stream has the columns that it has
-        store: StoreSpec,  # noqa: ARG002
-        root: Location,  # noqa: ARG002
+        columns: AbstractSet[str],
+        store: StoreSpec,
+        root: Location,
     ) -> Iterator[pa.RecordBatchReader]:
         """Return the stream as it is."""
         yield self._reader
 
-    def road(self, is_partitioned: bool) -> str:  # noqa: ARG002 - a stream has one road
+    def road(self, is_partitioned: bool) -> str:
         """Return ``local``."""
         return "local"
 

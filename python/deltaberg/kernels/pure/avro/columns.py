@@ -31,7 +31,7 @@ class Column:
     def __len__(self) -> int:
         return len(self.valid)
 
-    def read(self, cursor: Cursor) -> None:  # noqa: ARG002
+    def read(self, cursor: Cursor) -> None:
         """Take a value from the cursor."""
         self.push_null()
 
@@ -43,7 +43,7 @@ class Column:
         """Return the column's rows."""
         return pa.nulls(rows, self.type)
 
-    def children_arrays(self, rows: int) -> list[pa.Array]:  # noqa: ARG002
+    def children_arrays(self, rows: int) -> list[pa.Array]:
         """Return the columns of a record."""
         raise InvalidArgumentError("the rows of an Avro file must be records")
 
@@ -66,7 +66,7 @@ class LeafColumn(Column):
         self.values.append(None)
         self.valid.append(False)
 
-    def array(self, rows: int) -> pa.Array:  # noqa: ARG002
+    def array(self, rows: int) -> pa.Array:
         """Return the column's rows."""
         return pa.array(self.values, self.type)
 
