@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,16 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.delta.log.names import classify
-from deltaberg.errors import CorruptLogError, DataFileNotFoundError, UnsupportedFeatureError, VersionNotFoundError
+from deltaberg.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    DataFileNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road
-from tests.support.rows import ID, ids, ids_of, live_files, tombstones
+from tests.support.rows import ID, ids, ids_of, live_files, numbered_commits, tombstones
 
 
 @pytest.mark.req("DL-GEN-01", half="reader")
@@ -27,8 +34,50 @@ def test_a_hole_in_the_versions_is_corruption(builder: DeltaBuilder) -> None:
         open_table(builder.root)
     builder.checkpoint(3)
     assert ids_of(open_table(builder.root)) == [0, 1, 3]
-    with pytest.raises((CorruptLogError, VersionNotFoundError)):
+    with pytest.raises(CorruptLogError, match=r"(?s)version 2 is missing.*open version 1, or version 3 or a later one"):
         open_table(builder.root, version=2)
+
+
+@pytest.mark.parametrize("checkpoint", [None, 20])
+def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkpoint: int | None) -> None:
+    """A log of versions 0 to 25 without version 21, of which a checkpoint may hold the start."""
+    numbered_commits(builder, 20)
+    if checkpoint:
+        builder.checkpoint(checkpoint)
+    older = open_table(builder.root)
+    for version in range(22, 26):
+        builder.commit(builder.add(ids(version)), version=version)
+    roads: list[Callable[[], Any]] = [
+        lambda: open_table(builder.root),
+        *(lambda number=number: open_table(builder.root, version=number) for number in (21, 22, 25)),
+        older.refresh,
+        lambda: older.append(ids(30)),
+        lambda: older.delete("id = 1"),
+    ]
+    for road in roads:
+        with pytest.raises(CorruptLogError, match=r"(?s)version 21 is missing.*open version 20") as caught:
+            road()
+        assert caught.value.context["version"] == 21
+    assert ids_of(older) == list(range(21))
+    builder.checkpoint(25)
+    table = open_table(builder.root)
+    roads = [
+        table.history,
+        lambda: table.changes(20, 25).to_arrow(),
+        lambda: table.changes(21).to_arrow(),
+        lambda: table.compact_log(20, 22),
+        lambda: open_table(builder.root, version=22),
+        lambda: open_table(builder.root, version=21),
+    ]
+    for road in roads:
+        with pytest.raises(CorruptLogError, match=r"(?s)version 21 is missing.*or version 25 or a later one"):
+            road()
+    assert [commit.version for commit in table.history(4)] == [25, 24, 23, 22]
+    assert sorted(table.changes(22).to_arrow()["id"].to_pylist()) == [22, 23, 24, 25]
+    with pytest.raises(CommitConflictError, match="open the table again"):
+        older.append(ids(30))
+    with pytest.raises(VersionNotFoundError, match="the newest version is 25"):
+        open_table(builder.root, version=26)
 
 
 @pytest.mark.req("DL-GEN-02", half="reader")

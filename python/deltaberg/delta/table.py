@@ -245,7 +245,13 @@ class DeltaTable(ChangingTable):
         return identity_columns(self.schema)
 
     def history(self, limit: int | None = None) -> list[Commit]:
-        """Return the commits up to this version, newest first, except those whose log entries were cleaned up."""
+        """Return the commits up to this version, newest first, except those whose log entries were cleaned up.
+
+        Raises
+        ------
+        CorruptLogError
+            If a commit is missing between others. Pass a limit to see those after it.
+        """
         return list(CommitTimes(self._log, self._snapshot).commits(checked_limit(limit)))
 
     @property

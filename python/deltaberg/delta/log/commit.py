@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.names import commit_name
-from deltaberg.delta.log.segment import check_log_reaches
+from deltaberg.delta.log.segment import build_segment, check_log_reaches
 from deltaberg.errors import CommitConflictError, CorruptLogError, ObjectNotFoundError, UnsupportedFeatureError
 from deltaberg.storage import PutResult
 from deltaberg.table import Fate
@@ -67,7 +67,7 @@ def list_newer_commits(log: LogDirectory, version: int) -> Newer:
     CommitConflictError
         Commits in between were cleaned up.
     CorruptLogError
-        The newest entry is empty.
+        The newest entry is empty, or a commit is missing that no checkpoint makes up for.
     TableNotFoundError, VersionNotFoundError
         The log does not exist any more, or ends below the version.
     """
@@ -80,6 +80,7 @@ def list_newer_commits(log: LogDirectory, version: int) -> Newer:
         if listed == before:
             break
     if _missing(listed, version):
+        build_segment(log, None)
         raise cleaned_up(log, version)
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
     if not any(entry.file.kind == "commit" or entry.file.is_checkpoint for entry in listed):

@@ -12,7 +12,8 @@ from deltaberg.delta.actions.log_action import LogAction, read_actions
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import encode_lines
 from deltaberg.delta.log.names import compaction_name
-from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, VersionNotFoundError
+from deltaberg.delta.log.segment import entry_not_found
+from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
 from deltaberg.lossless_json import integer_of
 
 __all__ = ["compact_commits", "reconcile_commits"]
@@ -33,7 +34,7 @@ def compact_commits(log: LogDirectory, first: int, last: int) -> str:
     VersionNotFoundError
         If the log does not hold one of the commits.
     CorruptLogError
-        If a commit cannot be read.
+        If a commit cannot be read, or is missing between others.
     StorageError
         If the store fails.
     """
@@ -54,9 +55,7 @@ def _read(log: LogDirectory, version: int) -> bytes:
     try:
         return log.read(entry)
     except ObjectNotFoundError:
-        raise VersionNotFoundError(
-            "the log does not hold the commit", table=str(log.root), version=version, file=entry.file.name
-        ) from None
+        raise entry_not_found(log, version) from None
 
 
 def reconcile_commits(commits: Iterable[bytes]) -> list[LogAction]:

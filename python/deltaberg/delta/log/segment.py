@@ -5,14 +5,16 @@ Delta protocol, "Delta Log Entries", "Checkpoints", "Log Compaction Files".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint
+from deltaberg.delta.log.names import commit_name
 from deltaberg.errors import CorruptLogError, TableNotFoundError, VersionNotFoundError
 
-__all__ = ["Segment", "build_newer", "build_segment", "check_log_reaches"]
+__all__ = ["Segment", "build_newer", "build_segment", "check_log_reaches", "entry_not_found"]
 
 #: How often the log is listed again while commits are missing from the middle of a listing that keeps changing.
 _MOST_LISTINGS = 10
@@ -99,7 +101,7 @@ def build_newer(log: LogDirectory, version: int) -> tuple[LogEntry | None, Segme
         check_log_reaches(log, version)
     newest = max(commits, default=version)
     if beyond is not None and beyond > newest:
-        raise CorruptLogError(f"version {beyond} is missing", table=str(log.root), version=beyond)
+        raise _hole(min(set(range(version + 1, beyond + 1)) - commits.keys()), (beyond,), log)
     rest = [entry for entry in entries if not entry.file.is_checkpoint and entry.file.version > version]
     return commits.get(version), _assemble(rest, None, frozenset(), version + 1, log)
 
@@ -123,6 +125,33 @@ def check_log_reaches(log: LogDirectory, version: int) -> None:
             hint="open the table again",
             table=str(log.root),
         )
+
+
+def entry_not_found(log: LogDirectory, version: int) -> CorruptLogError | VersionNotFoundError:
+    """Return the error of a reader that needs the log entry of a version, which is not there.
+
+    The log is corrupt if an earlier version can be read and a later one exists: no clean-up leaves such a hole.
+    """
+    listed = list(log.entries())
+    commits = {entry.version for entry in listed if entry.file.kind == "commit"}
+    checkpoints = complete_checkpoints(listed, frozenset())
+    is_preceded = 0 in commits or any(number < version for number in checkpoints)
+    if is_preceded and version not in commits and version < max([*commits, *checkpoints], default=version):
+        return _hole(version, checkpoints, log)
+    return VersionNotFoundError(f"the log entry of version {version} is no longer available", table=str(log.root))
+
+
+def _hole(version: int, checkpoints: Iterable[int], log: LogDirectory) -> CorruptLogError:
+    """Return the error of a log that lacks a version between others."""
+    after = min((number for number in checkpoints if number >= version), default=None)
+    later = "" if after is None else f", or version {after} or a later one"
+    return CorruptLogError(
+        f"version {version} is missing from the log, which has later ones",
+        hint=f"put its file back from a copy of the log, or open version {version - 1}{later}",
+        table=str(log.root),
+        version=version,
+        file=commit_name(version),
+    )
 
 
 def _no_table(log: LogDirectory) -> TableNotFoundError:
@@ -155,7 +184,12 @@ def _assemble(
     base = max(usable, default=None)
     begin = first if first is not None else (0 if base is None else base + 1)
     _check_reach(commits, checkpoints, target, newest, base, begin, log)
-    entries = _commit_entries(listed, commits, begin, target, damaged, log)
+    missing = next((number for number in range(begin, target + 1) if number not in commits), None)
+    if missing is not None and missing == newest:
+        raise VersionNotFoundError(f"the table has no version {target}", table=str(log.root))
+    if missing is not None:
+        raise _hole(missing, checkpoints, log)
+    entries = _commit_entries(listed, commits, begin, target, damaged)
     if target == newest and entries and entries[-1].meta.size == 0:
         # An older empty entry counts as a commit without actions, as it did for the writers of later versions.
         raise CorruptLogError(
@@ -200,15 +234,8 @@ def _commit_entries(
     begin: int,
     target: int,
     damaged: frozenset[str],
-    log: LogDirectory,
 ) -> tuple[LogEntry, ...]:
     """Return the log entries of a range of versions, with compactions in place of the commits that they hold."""
-    for number in range(begin, target + 1):
-        if number not in commits:
-            later = any(known > number for known in commits)
-            if number == target and not later:
-                raise VersionNotFoundError(f"the table has no version {target}", table=str(log.root))
-            raise CorruptLogError(f"version {number} is missing", table=str(log.root), version=number)
     compactions = {
         entry.file.version: entry
         for entry in sorted(listed, key=lambda entry: entry.version)

@@ -15,6 +15,7 @@ from typing import Any
 from deltaberg.delta.actions.log_action import find_actions
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
+from deltaberg.delta.log.segment import entry_not_found
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CorruptLogError, ObjectNotFoundError, VersionNotFoundError
 from deltaberg.expressions import format_instant
@@ -80,10 +81,22 @@ class CommitTimes:
         self._recorded: dict[int, int] = {}
 
     def commits(self, limit: int | None = None) -> Iterator[Commit]:
-        """Return the commits, newest first, at most ``limit`` of them."""
+        """Return the commits, newest first, at most ``limit`` of them.
+
+        Raises
+        ------
+        CorruptLogError
+            If a commit is missing between others.
+        """
+        following = self._newest.version + 1
         for count, version in enumerate(sorted(self._entries, reverse=True)):
             if limit is not None and count >= limit:
                 return
+            if version + 1 < following:
+                missing = entry_not_found(self._log, following - 1)
+                if isinstance(missing, CorruptLogError):
+                    raise missing
+            following = version
             try:
                 info = self._info(version)
             except VersionNotFoundError:
@@ -96,12 +109,12 @@ class CommitTimes:
         Raises
         ------
         VersionNotFoundError
-            If the log does not hold the commit.
+            If the log does not hold the commit any more.
+        CorruptLogError
+            If the commit is missing between others.
         """
         if version not in self._entries:
-            raise VersionNotFoundError(
-                f"the log entry of version {version} is no longer available", table=str(self._log.root)
-            )
+            raise entry_not_found(self._log, version)
         since = self._recorded_since
         if since is not None and version >= since:
             return self._recorded_time(version)
@@ -114,6 +127,8 @@ class CommitTimes:
         ------
         VersionNotFoundError
             If the log does not hold it any more.
+        CorruptLogError
+            If it is missing between others.
         """
         entry = self._entries.get(version)
         try:
@@ -121,9 +136,7 @@ class CommitTimes:
                 return self._log.read(entry)
         except ObjectNotFoundError:
             pass
-        raise VersionNotFoundError(
-            f"the log entry of version {version} is no longer available", table=str(self._log.root)
-        )
+        raise entry_not_found(self._log, version)
 
     def first_after(self, instant: int) -> int:
         """Return the first version committed not before an instant in milliseconds since 1970.
