@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deltaberg.files.read.bitmaps import RowSelection, load_bitmap
+from deltaberg.files.read.bitmaps import RowSelection, deletion_bitmaps, load_bitmap
+from deltaberg.files.read.deletes import POSITION_DELETE_COLUMNS
 from deltaberg.files.read.formats import open_data_file
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.metadata import (
@@ -36,6 +37,7 @@ __all__ = [
     "DELETE_FILES",
     "LINEAGE_COLUMNS",
     "METADATA",
+    "POSITION_DELETE_COLUMNS",
     "ROW_COLUMNS",
     "ROW_IDS",
     "ROW_VERSIONS",
@@ -47,6 +49,7 @@ __all__ = [
     "ReadSpec",
     "RowSelection",
     "constant_column",
+    "deletion_bitmaps",
     "is_position",
     "load_bitmap",
     "materialized_fields",

@@ -13,7 +13,7 @@ from deltaberg.files.read.deletes import position_deletes
 from deltaberg.files.read.task import BitmapRef, DeleteFile, FileTask
 from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
-__all__ = ["RowSelection", "load_bitmap"]
+__all__ = ["RowSelection", "deletion_bitmaps", "load_bitmap"]
 
 _LENGTH_BYTES = 4
 _CHECKSUM_BYTES = 4
@@ -79,7 +79,7 @@ class RowSelection:
     """Which rows of a file are wanted, by physical position."""
 
     def __init__(self, task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> None:
-        self._deleted = _bitmaps(task.deletion_vector, task.delete_files, task, store, resolver)
+        self._deleted = deletion_bitmaps(task, store, resolver)
         self._only = _bitmaps(task.only_in_vector, task.only_in_delete_files, task, store, resolver)
 
     def kept(self, start: int, rows: int) -> pa.BooleanArray | None:
@@ -97,6 +97,17 @@ class RowSelection:
             named = pc.invert(kernels.keep_mask(bitmap, start, rows))
             mask = named if mask is None else pc.or_(mask, named)
         return mask
+
+
+def deletion_bitmaps(task: FileTask, store: StoreSpec, resolver: PathResolver | None = None) -> list[bytes]:
+    """Return the positions that the deletion vector and the position delete files of a file delete in it.
+
+    Raises
+    ------
+    CorruptDeletionVectorError, CorruptDataFileError, DataFileNotFoundError
+        If one of them is damaged or missing.
+    """
+    return _bitmaps(task.deletion_vector, task.delete_files, task, store, resolver)
 
 
 def _bitmaps(

@@ -26,11 +26,12 @@ from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, f
 from deltaberg.schema.projection import plan_projection
 from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
-__all__ = ["KeySet", "equality_deletes", "position_deletes"]
+__all__ = ["POSITION_DELETE_COLUMNS", "KeySet", "equality_deletes", "position_deletes"]
 
-#: Columns of position delete files.
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
+#: The columns of position delete files.
+POSITION_DELETE_COLUMNS = (_FILE_PATH, _POS)
 _BATCH = 131_072
 #: Delete files are indexed in runs of powers of this base. A larger base means that a row is looked up in more indexes,
 #: and that a key is in fewer of them.
@@ -84,7 +85,7 @@ class _Positions(NamedTuple):
 
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
     """Read a position delete file."""
-    table = _read(file, store, [_FILE_PATH, _POS], FileLayout(by_id=False))
+    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False))
     if table.column("file_path").null_count or table.column("pos").null_count:
         raise CorruptDataFileError("a position delete has no path or no position", delete_file=file.location)
     lowest = pc.min(table.column("pos")).as_py()

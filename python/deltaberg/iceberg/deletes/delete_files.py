@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,7 +68,7 @@ class DeleteFiles:
         """
         if not len(self):
             return files.append_column("deletion_vector", pa.nulls(len(files), BITMAP))
-        table = self._table
+        table = self.table
         both = _groups([*data, *self.entries])
         mine = pa.table(
             {
@@ -115,9 +116,9 @@ class DeleteFiles:
             idle = pc.or_(idle, pc.and_not(mine, may_match(condition, part)))
         return idle
 
-    @property
-    def _table(self) -> pa.Table:
-        """All delete files, in the order of their numbers."""
+    @cached_property
+    def table(self) -> pa.Table:
+        """All delete files, in the order of their numbers: the columns of `ManifestReader`, without partitions."""
         parts = []
         for found in self.entries:
             is_global = pa.repeat(not found.spec.is_partitioned, len(found.table))
@@ -143,7 +144,7 @@ class DeleteFiles:
         return found
 
     def _located_deletes(self, lists: pa.ListArray) -> pa.ListArray:
-        table = self._table
+        table = self.table
         used = pc.list_flatten(lists).unique()
         paths = table.column("file_path").take(used).to_pylist()
         places = dict(zip(used.to_pylist(), (str(self.reader.resolver.resolve(path)) for path in paths), strict=True))

@@ -18,9 +18,10 @@ from deltaberg.errors import (
 from deltaberg.iceberg.metadata.json_members import integer, integers, members, objects, optional, strings, text
 from deltaberg.storage import Location, StoreSpec
 
-__all__ = ["Blob", "PuffinFile"]
+__all__ = ["MAGIC", "Blob", "PuffinFile"]
 
-_MAGIC = b"PFA1"
+#: What a Puffin file and its footer begin and end with.
+MAGIC = b"PFA1"
 #: What follows the payload of the footer: its length, flags and the magic number.
 _TAIL_BYTES = 12
 _PAYLOAD_IS_COMPRESSED = 1
@@ -111,7 +112,7 @@ class PuffinFile:
         except DeltabergError as error:
             raise error.with_context(file=str(location)) from None
         for blob in self.blobs:
-            if not len(_MAGIC) <= blob.offset <= blob.offset + blob.length <= self._end:
+            if not len(MAGIC) <= blob.offset <= blob.offset + blob.length <= self._end:
                 raise CorruptMetadataError(
                     f"a blob of {blob.length} bytes does not fit at offset {blob.offset} of the Puffin file",
                     file=str(location),
@@ -140,16 +141,16 @@ class PuffinFile:
 
     def _footer(self, size: int) -> Mapping[str, object]:
         """Return the JSON of the footer, and note where the blobs end."""
-        if size < 2 * len(_MAGIC) + _TAIL_BYTES:
+        if size < 2 * len(MAGIC) + _TAIL_BYTES:
             raise CorruptMetadataError(f"a Puffin file cannot have {size} bytes")
         first = min(size, _FIRST_READ)
-        head, tail = self._ranges([(0, len(_MAGIC)), (size - first, first)])
-        if head != _MAGIC or tail[-len(_MAGIC) :] != _MAGIC:
+        head, tail = self._ranges([(0, len(MAGIC)), (size - first, first)])
+        if head != MAGIC or tail[-len(MAGIC) :] != MAGIC:
             raise CorruptMetadataError("this is not a complete Puffin file: it does not begin and end with PFA1")
         length = int.from_bytes(tail[-_TAIL_BYTES : -_TAIL_BYTES + 4], "little", signed=True)
-        flags = int.from_bytes(tail[-_TAIL_BYTES + 4 : -len(_MAGIC)], "little")
-        whole = len(_MAGIC) + length + _TAIL_BYTES
-        if not 0 <= length <= min(_LARGEST_FOOTER, size - len(_MAGIC) - _TAIL_BYTES - len(_MAGIC)):
+        flags = int.from_bytes(tail[-_TAIL_BYTES + 4 : -len(MAGIC)], "little")
+        whole = len(MAGIC) + length + _TAIL_BYTES
+        if not 0 <= length <= min(_LARGEST_FOOTER, size - len(MAGIC) - _TAIL_BYTES - len(MAGIC)):
             raise CorruptMetadataError(f"the footer of a Puffin file of {size} bytes cannot have {length}")
         if flags & ~_PAYLOAD_IS_COMPRESSED:
             raise UnsupportedFeatureError(
@@ -160,10 +161,10 @@ class PuffinFile:
         if whole > first:
             (tail,) = self._ranges([(size - whole, whole)])
         payload = tail[len(tail) - whole : -_TAIL_BYTES]
-        if payload[: len(_MAGIC)] != _MAGIC:
+        if payload[: len(MAGIC)] != MAGIC:
             raise CorruptMetadataError("the footer of the Puffin file does not begin with PFA1")
         self._end = size - whole
-        payload = payload[len(_MAGIC) :]
+        payload = payload[len(MAGIC) :]
         if flags & _PAYLOAD_IS_COMPRESSED:
             payload = _decompress(payload, "lz4", _LARGEST_FOOTER)
         try:

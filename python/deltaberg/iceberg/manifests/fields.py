@@ -13,6 +13,7 @@ __all__ = [
     "ADDED",
     "DATA",
     "DELETED",
+    "DELETES",
     "EQUALITY_DELETES",
     "EXISTING",
     "FURTHER",
@@ -28,6 +29,8 @@ __all__ = [
 EXISTING, ADDED, DELETED = 0, 1, 2
 #: Values of ``content``.
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+#: The ``content`` of manifests of delete files of either kind, beside `DATA`.
+DELETES = 1
 
 
 def numbered(name: str, number: int, type: pa.DataType, required: bool = False) -> pa.Field:

@@ -14,7 +14,9 @@ from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = [
     "NEWEST_VERSION",
+    "ROW_DELETES_SINCE",
     "ROW_LINEAGE",
+    "VECTORS_SINCE",
     "check_columns",
     "check_format_version",
     "check_order",
@@ -26,6 +28,8 @@ __all__ = [
 NEWEST_VERSION = 3
 #: The format version that brought row lineage, new types and default values.
 ROW_LINEAGE = 3
+#: The format versions that brought delete files, and deletion vectors.
+ROW_DELETES_SINCE, VECTORS_SINCE = 2, 3
 #: The ids above are those of metadata columns.
 _HIGHEST_USER_ID = 2_147_483_447
 _LATER_TYPES = frozenset({"timestamp_ns", "timestamp_ntz_ns", "variant", "void"})

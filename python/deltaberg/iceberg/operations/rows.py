@@ -28,13 +28,26 @@ from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, WriteSpec
 
-__all__ = ["check_types", "entries_of", "parquet_options", "row_spec", "write_rows"]
+__all__ = [
+    "DeleteFileOptions",
+    "check_types",
+    "delete_file_options",
+    "entries_of",
+    "parquet_options",
+    "row_spec",
+    "write_rows",
+]
 
 _FORMAT = "write.format.default"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
 _PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
+_DELETE_FORMAT, _DELETE_TARGET, _DEFAULT_DELETE_TARGET = (
+    "write.delete.format.default",
+    "write.delete.target-file-size-bytes",
+    64 << 20,
+)
 _SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
 _DEFAULT = "write-default"
 
@@ -107,6 +120,50 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
 
 
 @dataclass(frozen=True)
+class DeleteFileOptions:
+    """How a table asks for its delete files: their format, how they are written, and the bytes of one."""
+
+    format: str
+    options: ParquetOptions
+    target_size: int
+
+
+def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
+    """Return how a table asks for its delete files. What is not said of them is as for data files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A property has no valid value.
+    UnsupportedFeatureError
+        The table asks for files of a format that are not written.
+    """
+    properties = metadata.properties
+    form = _form(metadata, _DELETE_FORMAT, properties.get(_FORMAT, "parquet"))
+    prefix = f"write.delete.{form}."
+    own = {f"write.{form}.{name.removeprefix(prefix)}": name for name in properties if name.startswith(prefix)}
+    options = _file_options(form, {**properties, **{name: properties[own[name]] for name in own}}, RowOptions())
+    return DeleteFileOptions(form, options, _number(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET))
+
+
+def _form(metadata: TableMetadata, name: str, default: str) -> str:
+    """Return the format of files that a property chooses."""
+    form = metadata.properties.get(name, default).lower()
+    if form not in FORMS:
+        raise UnsupportedFeatureError(
+            f"data files of the format {form!r} are not written, and the property {name} asks for them",
+            hint=f"set {name} to {', '.join(FORMS)}",
+            table=metadata.location,
+            feature=form,
+        )
+    return form
+
+
+def _file_options(form: str, properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
+    return parquet_options(properties, options) if form == "parquet" else _other_options(form, properties, options)
+
+
+@dataclass(frozen=True)
 class _Place:
     """Makes the paths of data files; it pickles."""
 
@@ -128,14 +185,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         The table asks for files of a format, or has columns of a type, that are not written.
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
-    form = properties.get(_FORMAT, "parquet").lower()
-    if form not in FORMS:
-        raise UnsupportedFeatureError(
-            f"data files of the format {form!r} are not written, and the property {_FORMAT} asks for them",
-            hint=f"set {_FORMAT} to {', '.join(FORMS)}",
-            table=metadata.location,
-            feature=form,
-        )
+    form = _form(metadata, _FORMAT, "parquet")
     check_types(schema, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
@@ -143,7 +193,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         schema,
         partition_rows_by(spec, schema),
         ConformOptions(options.timezone, options.allow_truncation),
-        parquet_options(properties, options) if form == "parquet" else _other_options(form, properties, options),
+        _file_options(form, properties, options),
         format=form,
         target_size=options.target_file_size or _number(properties, _TARGET, _DEFAULT_TARGET),
         statistics=leaves_with_metrics(schema, modes),

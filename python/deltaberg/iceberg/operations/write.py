@@ -150,7 +150,7 @@ def _remove(transaction: Transaction, condition: Bound, shown: str) -> None:
     source = transaction.source
     plan = make_plan(source, condition)
     undecided = plan.files.filter(plan.filtered)
-    if len(undecided) or (condition != TRUE and transaction.pending.added):
+    if len(undecided) or (condition != TRUE and transaction.pending.adds_rows):
         where = undecided.column("path")[0].as_py() if len(undecided) else "one that the transaction adds"
         raise UnsupportedFeatureError(
             f"a data file may hold both rows that match {shown} and others, and single rows of Iceberg tables are not "

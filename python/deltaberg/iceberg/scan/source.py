@@ -148,7 +148,7 @@ class IcebergSource:
             stored=frozenset(child.name for child in self._rows.identities),
             row_id=row_id,
             row_version=row_version,
-            keys=self._deletes.key_fields,
+            keys=self.deletes.key_fields,
             resolver=self.resolver,
         )
 
@@ -175,7 +175,8 @@ class IcebergSource:
         return keep_rows(self.manifests, pc.equal(self.manifests.column("content"), content))
 
     @cached_property
-    def _deletes(self) -> DeleteFiles:
+    def deletes(self) -> DeleteFiles:
+        """The delete files of the snapshot."""
         found = self._manifests_of(1)
         return DeleteFiles.read(prune_manifests(found, self.reader, TRUE), self.reader)
 
@@ -196,7 +197,7 @@ class IcebergSource:
 
     def with_all_deletes(self, files: pa.Table) -> pa.Table:
         """Return rows of the file table with all delete files that apply, also those that a filter left out."""
-        if not self._deletes.key_fields:
+        if not self.deletes.key_fields:
             # A filter leaves out equality deletes only.
             return files
         numbers = as_array(files.column(FILE_NUMBER))
@@ -210,7 +211,7 @@ class IcebergSource:
         """Return the file table of data files (`ScanSource`), with what can delete rows that match a condition."""
         parts = [self._rows.rows(found) for found in entries]
         files = pa.concat_tables(parts) if parts else self._rows.no_rows()
-        return self._deletes.attach(files, entries, condition)
+        return self.deletes.attach(files, entries, condition)
 
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the partition values of rows of a file table, with the fields of all specs."""
@@ -228,7 +229,7 @@ class IcebergSource:
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where data files, deletion vectors and delete files are."""
         columns = {"location": locate_paths(as_array(files.column("path")), self.resolver, self.metadata.location)}
-        return pa.table(columns | self._deletes.locate(files))
+        return pa.table(columns | self.deletes.locate(files))
 
 
 def _counted(name: str, manifests: pa.Table) -> PruneStep:

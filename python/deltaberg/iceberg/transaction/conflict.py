@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,7 +10,13 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, ConcurrentAppendError, ConcurrentDeleteReadError
+from deltaberg.errors import (
+    CommitConflictError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    InvalidArgumentError,
+)
 from deltaberg.expressions import TRUE, Bound
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.snapshots import Snapshot
@@ -19,7 +25,38 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import as_array
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["Claims", "check_conflicts"]
+__all__ = ["Claims", "check_conflicts", "isolation_level"]
+
+SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
+
+
+def isolation_level(properties: Mapping[str, str], operation: str) -> str:
+    """Return whether files that others add meanwhile matter to a change of rows: ``serializable`` or ``snapshot``.
+
+    Parameters
+    ----------
+    properties
+        The properties of the table.
+    operation
+        ``delete``, ``update`` or ``merge``, for the property ``write.delete.isolation-level`` and so on.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The property has another value.
+
+    Examples
+    --------
+    >>> isolation_level({"write.merge.isolation-level": "snapshot"}, "merge"), isolation_level({}, "delete")
+    ('snapshot', 'serializable')
+    """
+    name = f"write.{operation}.isolation-level"
+    level = properties.get(name, SERIALIZABLE).strip().lower()
+    if level not in (SERIALIZABLE, SNAPSHOT):
+        raise InvalidArgumentError(
+            f"the property {name} is {level!r:.40}", hint=f"set it to {SERIALIZABLE} or {SNAPSHOT}", setting=name
+        )
+    return level
 
 
 @dataclass
@@ -35,26 +72,35 @@ class Claims:
         specs.
     moved
         The recorded paths of files whose rows move: no rows of them may be deleted meanwhile.
+    hidden
+        The recorded paths of files of which rows are deleted, each with that of its manifest: the files must stay, and
+        must get no deletion vector meanwhile.
     """
 
     conditions: list[Bound] = field(default_factory=list)
     partitions: set[tuple[int, Hashable]] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
+    hidden: dict[str, str] = field(default_factory=dict)
 
     @property
     def reads_nothing(self) -> bool:
         """Whether whatever others add does not matter."""
-        return not self.conditions and not self.partitions and not self.moved
+        return not self.conditions and not self.partitions and not self.moved and not self.hidden
 
     def copy(self) -> Claims:
         """Return a copy that does not change with this one."""
-        return Claims(list(self.conditions), set(self.partitions), set(self.moved))
+        return Claims(list(self.conditions), set(self.partitions), set(self.moved), dict(self.hidden))
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Leave out files of which rows were deleted: the transaction removes them now."""
+        for path in self.hidden.keys() & set(paths):
+            del self.hidden[path]
 
 
 def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSource) -> None:
     """Check that nothing was added since a transaction was planned that it would have had to replace.
 
-    Files that are gone are noticed where they are removed.
+    Files that are to be removed, and are gone, are noticed where they are removed.
 
     Parameters
     ----------
@@ -70,7 +116,9 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     ConcurrentAppendError
         If files were added that may hold rows that were to be replaced.
     ConcurrentDeleteReadError
-        If rows were deleted that move to other files.
+        If rows were deleted that move to other files, or a file has got a deletion vector of another commit.
+    ConcurrentDeleteDeleteError
+        If a file is gone of which rows are deleted.
     CommitConflictError
         If the planned snapshot is not among the ancestors of the newest one.
     """
@@ -89,8 +137,10 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
                 hint="refresh the table, and repeat the operation",
                 table=newest.table,
             )
-    if claims.moved:
-        _check_moved(claims.moved, newest, pa.array([found.snapshot_id for found in since], pa.int64()))
+    if claims.hidden:
+        _check_live(claims.hidden, newest)
+    if claims.moved or claims.hidden:
+        _check_deletes(claims, newest, pa.array([found.snapshot_id for found in since], pa.int64()))
     if not claims.conditions and not claims.partitions:
         return
     # A rewrite adds files, but no rows. Later snapshots may have merged the manifests of earlier ones, or moved rows.
@@ -104,26 +154,54 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
             )
 
 
-def _check_moved(moved: AbstractSet[str], newest: IcebergSource, snapshots: pa.Int64Array) -> None:
-    """Refuse to move rows of files that others have deleted rows of."""
+def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
+    """Refuse to delete rows of files that are gone."""
+    data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
+    known = set(files.values())
+    left = {path for path, manifest in files.items() if manifest not in data.column("manifest_path").to_pylist()}
+    if not left:
+        return
+    others = [row for row in data.to_pylist() if row["manifest_path"] not in known]
+    for entries in newest.reader.read(others, ManifestPart()) if others else []:
+        left.difference_update(entries.table.column("file_path").to_pylist())
+    if left:
+        raise ConcurrentDeleteDeleteError(
+            f"another commit removed {len(left)} data files of which rows are deleted",
+            hint="refresh the table, and repeat the operation",
+            table=newest.table,
+            file=min(left),
+        )
+
+
+def _check_deletes(claims: Claims, newest: IcebergSource, snapshots: pa.Int64Array) -> None:
+    """Refuse to move rows of files that others have deleted rows of, and to give a file a second deletion vector."""
+    moved = claims.moved
     manifests = newest.manifests
     is_new = pc.is_in(manifests.column("added_snapshot_id"), value_set=snapshots)
     deletes = manifests.filter(pc.and_(is_new, pc.not_equal(manifests.column("content"), DATA)))
     if not len(deletes):
         return
     partitions: set[tuple[int, Hashable]] | None = None
-    for entries in newest.reader.read(deletes.to_pylist(), ManifestPart(rest=("referenced_data_file",))):
+    part = ManifestPart(rest=("referenced_data_file", "content_offset"))
+    for entries in newest.reader.read(deletes.to_pylist(), part):
         table = entries.table
         table = table.filter(pc.is_in(table.column("snapshot_id"), value_set=snapshots))
         keys = partition_keys(as_array(table.column("partition")), entries.partition)
-        for key, content, path in zip(
-            keys, table.column("content").to_pylist(), table.column("referenced_data_file").to_pylist(), strict=True
-        ):
-            if path is None and partitions is None:
+        columns = (table.column(name).to_pylist() for name in ("content", "referenced_data_file", "content_offset"))
+        for key, content, path, offset in zip(keys, *columns, strict=True):
+            if offset is not None and path in claims.hidden:
+                raise ConcurrentDeleteReadError(
+                    "another commit deleted other rows of a file, which can have one deletion vector only",
+                    hint="refresh the table, and repeat the operation",
+                    table=newest.table,
+                    file=path,
+                )
+            if path is None and partitions is None and moved:
                 partitions = _partitions_of(moved, newest)
             is_global = content == EQUALITY_DELETES and not entries.spec.is_partitioned
             own = (entries.spec.spec_id, key)
-            if path in moved or (path is None and (is_global or (partitions is not None and own in partitions))):
+            may_apply = is_global or (partitions is not None and own in partitions)
+            if path in moved or (path is None and bool(moved) and may_apply):
                 raise ConcurrentDeleteReadError(
                     "another commit deleted rows of files whose rows are moved",
                     hint="refresh the table, and repeat the operation",

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import Struct
 
-__all__ = ["AddedFiles", "PendingFiles"]
+__all__ = ["AddedFiles", "DeleteKey", "PendingFiles"]
+
+#: A delete file by its recorded path, and by the offset of the blob if it is a deletion vector: these share files.
+DeleteKey = tuple[str, "int | None"]
 
 
 @dataclass(frozen=True)
 class AddedFiles:
-    """Entries of new files of one spec, as `added_entries` makes them."""
+    """Entries of new files of one spec, as `added_entries` makes them.
+
+    ``content`` is 0 for data files, and 1 for delete files of all kinds: it is that of their manifests.
+    """
 
     spec: PartitionSpec
     partition: Struct
     entries: pa.Table
+    content: int = DATA
 
 
 @dataclass
@@ -30,11 +38,15 @@ class PendingFiles:
     Parameters
     ----------
     added
-        New data files.
+        New data files and delete files.
     removed
         The recorded paths of data files of the table that are removed.
     removed_in, planned_on
         The recorded paths of the manifests that hold them, and of all manifests that were looked at to find them.
+    removed_deletes
+        The delete files of the table that are removed. Those of removed data files leave by themselves.
+    hidden
+        The rows of data files that the transaction itself has deleted: bitmaps by the recorded paths of the files.
     removes_deletes
         Whether all delete files go, because all of the data files go that they are about.
     keeps_rows
@@ -45,13 +57,20 @@ class PendingFiles:
     removed: set[str] = field(default_factory=set)
     removed_in: set[str] = field(default_factory=set)
     planned_on: set[str] = field(default_factory=set)
+    removed_deletes: set[DeleteKey] = field(default_factory=set)
+    hidden: dict[str, bytes] = field(default_factory=dict)
     removes_deletes: bool = False
     keeps_rows: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is added or removed."""
-        return not self.added and not self.removed
+        return not self.added and not self.removed and not self.removed_deletes
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether there are new data files."""
+        return any(files.content == DATA for files in self.added)
 
     def copy(self) -> PendingFiles:
         """Return a copy that does not change with this one."""
@@ -61,15 +80,26 @@ class PendingFiles:
             removed=set(self.removed),
             removed_in=set(self.removed_in),
             planned_on=set(self.planned_on),
+            removed_deletes=set(self.removed_deletes),
+            hidden=dict(self.hidden),
         )
 
     def drop_added(self, paths: Collection[str]) -> None:
         """Leave out new files, by their recorded paths."""
-        gone = pa.array(sorted(paths), pa.string())
+        self._drop("file_path", paths)
+
+    def drop_deletes_of(self, paths: Iterable[str]) -> None:
+        """Leave out new delete files of single data files, by the recorded paths of these."""
+        gone = set(paths)
+        self._drop("referenced_data_file", gone)
+        for path in gone & self.hidden.keys():
+            del self.hidden[path]
+
+    def _drop(self, column: str, values: Collection[str]) -> None:
+        gone = pa.array(sorted(values), pa.string())
         kept = []
         for files in self.added:
-            stays = pc.invert(pc.is_in(files.entries.column("file_path"), value_set=gone))
-            entries = files.entries.filter(stays)
+            entries = files.entries.filter(pc.invert(pc.is_in(files.entries.column(column), value_set=gone)))
             if len(entries):
-                kept.append(AddedFiles(files.spec, files.partition, entries))
+                kept.append(replace(files, entries=entries))
         self.added = kept

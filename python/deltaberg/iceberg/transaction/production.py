@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import CommitConflictError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
-from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, POSITION_DELETES, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
@@ -22,12 +22,12 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.iceberg.transaction.pending import PendingFiles
+from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.lossless_json import write_json
-from deltaberg.schema import Struct
+from deltaberg.schema import Struct, as_array
 from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
 
 __all__ = ["Production", "new_snapshot_id"]
@@ -86,7 +86,7 @@ class Production:
     written: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     _added: list[Mapping[str, Any]] | None = None
-    _rewritten: dict[str, _Manifest] = field(default_factory=dict)
+    _rewritten: dict[tuple[str, int | None], _Manifest] = field(default_factory=dict)
     _merges: dict[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)
     _attempts: int = 0
@@ -104,11 +104,13 @@ class Production:
         Raises
         ------
         CommitConflictError
-            If a file that is to be removed is not there any more.
+            If a file that is to be removed is not there any more, or the table has a version that does not take the
+            new files.
         StorageError
             If the store fails.
         """
         metadata, parent = source.metadata, source.snapshot
+        self._check_version(source)
         self.tally = Tally(keeps_rows=self.pending.keeps_rows)
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
@@ -144,6 +146,18 @@ class Production:
             added_rows=None if first is None or complete.next_row_id is None else complete.next_row_id - first,
         )
 
+    def _check_version(self, source: IcebergSource) -> None:
+        """Refuse position delete files that were written before the table got version 3, which has vectors instead."""
+        for files in self.pending.added:
+            content, kind = (files.entries.column(name) for name in ("content", "file_format"))
+            is_old = pc.and_(pc.equal(content, POSITION_DELETES), pc.not_equal(kind, "PUFFIN"))
+            if source.metadata.format_version >= VECTORS_SINCE and pc.any(is_old, min_count=0).as_py():
+                raise CommitConflictError(
+                    "the table was upgraded meanwhile, and has no new position delete files any more",
+                    hint="refresh the table, and repeat the operation",
+                    table=source.table,
+                )
+
     def _added_rows(self, metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if self._added is None:
             self._added = []
@@ -153,7 +167,7 @@ class Production:
                     "snapshot_id",
                     pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), len(files.entries)),
                 )
-                header = _header(metadata, files.spec, files.partition, DATA)
+                header = _header(metadata, files.spec, files.partition, files.content)
                 size = MergePolicy.of(metadata.properties).target_size
                 for part in parts_of_size(entries, header, size, **_codec(metadata)):
                     self._added.append(self._write(metadata, header, part))
@@ -161,26 +175,38 @@ class Production:
 
     def _kept_rows(self, source: IcebergSource) -> list[Mapping[str, Any]]:
         """Return the manifests of the parent without the files that are removed."""
-        missing = set(self.pending.removed)
-        rows: list[Mapping[str, Any]] = []
-        for row in source.manifests.to_pylist():
-            if row["added_files_count"] == 0 and row["existing_files_count"] == 0:
-                # Only the snapshot that removed files needs a manifest without live ones.
-                continue
-            found = self._without_removed(source, row) if self._may_hold_removed(row) else None
-            if found is None:
-                rows.append({name: row[name] for name in MANIFESTS.names})
-                continue
-            missing.difference_update(found.removed.column("file_path").to_pylist())
-            self.tally.remove(row["partition_spec_id"], found.partition, found.removed)
-            rows.append(found.row)
-        if missing:
+        # Only the snapshot that removed files needs a manifest without live ones.
+        rows = [
+            row
+            for row in source.manifests.to_pylist()
+            if row["added_files_count"] != 0 or row["existing_files_count"] != 0
+        ]
+        found: dict[str, _Manifest] = {}
+        missing, missing_deletes = set(self.pending.removed), set(self.pending.removed_deletes)
+        least: int | None = None
+        for row in sorted(rows, key=lambda row: bool(row["content"] != DATA)):
+            made = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
+            if made is not None:
+                found[row["manifest_path"]] = made
+                missing.difference_update(made.removed.column("file_path").to_pylist())
+                missing_deletes.difference_update(_delete_keys(made.removed))
+                self.tally.remove(row["partition_spec_id"], made.partition, made.removed)
+            if row["content"] == DATA and (made is None or made.row["existing_files_count"]):
+                number = (row if made is None else made.row)["min_sequence_number"] or 0
+                least = number if least is None else min(least, number)
+        if missing or missing_deletes:
+            kind, gone = ("data", missing) if missing else ("delete", {path for path, _ in missing_deletes})
             raise CommitConflictError(
-                f"another commit removed {len(missing)} data files that are to be replaced, among them {min(missing)}",
+                f"another commit removed {len(gone)} {kind} files that are to be replaced, among them {min(gone)}",
                 hint="refresh the table, and repeat the operation",
                 table=source.table,
             )
-        return rows
+        return [
+            found[row["manifest_path"]].row
+            if row["manifest_path"] in found
+            else {name: row[name] for name in MANIFESTS.names}
+            for row in rows
+        ]
 
     def _merged(self, source: IcebergSource, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the manifests that are kept, with those merged that have accumulated."""
@@ -201,24 +227,29 @@ class Production:
     def _may_hold_removed(self, row: Mapping[str, Any]) -> bool:
         """Return whether a manifest has to be read; those that were there when the removal was planned are known."""
         pending, path = self.pending, row["manifest_path"]
-        if not pending.removed or row["content"] != DATA:
-            return bool(pending.removed)
+        if row["content"] != DATA and pending.removed:
+            # Deletes of single data files leave the table with these.
+            return True
+        if not (pending.removed or pending.removed_deletes):
+            return False
         return path in pending.removed_in or path not in pending.planned_on
 
-    def _without_removed(self, source: IcebergSource, row: Mapping[str, Any]) -> _Manifest | None:
-        """Return a manifest without what is removed; None if it holds nothing of it."""
+    def _without_removed(self, source: IcebergSource, row: Mapping[str, Any], least: int | None) -> _Manifest | None:
+        """Return a manifest without what is removed; None if it holds nothing of it.
+
+        Parameters
+        ----------
+        least
+            The least sequence number of the data files that stay: older delete files apply to nothing more.
+        """
         path = row["manifest_path"]
-        if path in self._rewritten:
-            return self._rewritten[path]
+        least = None if row["content"] == DATA else least
+        if (path, least) in self._rewritten:
+            return self._rewritten[path, least]
         (found,) = source.reader.read([row], WHOLE_ENTRIES)
         entries = found.table.drop_columns(["position", "manifest"])
         entries = entries.filter(pc.not_equal(entries.column("status"), DELETED))
-        gone = pa.array(sorted(self.pending.removed), pa.string())
-        # Deletes of a single data file leave the table with it.
-        of = "file_path" if row["content"] == DATA else "referenced_data_file"
-        is_removed = pc.is_in(entries.column(of), value_set=gone)
-        if row["content"] != DATA and self.pending.removes_deletes:
-            is_removed = pa.repeat(True, len(entries))
+        is_removed = self._removed(entries, row["content"], least)
         if not pc.any(is_removed, min_count=0).as_py():
             return None
         removed, kept = entries.filter(is_removed), entries.filter(pc.invert(is_removed))
@@ -227,8 +258,23 @@ class Production:
         ).select(entry_columns(found.partition).names)
         header = _header(source.metadata, found.spec, found.partition, row["content"])
         made = _Manifest(self._write(source.metadata, header, rewritten), found.partition, removed)
-        self._rewritten[path] = made
+        self._rewritten[path, least] = made
         return made
+
+    def _removed(self, entries: pa.Table, content: int, least: int | None) -> pa.BooleanArray:
+        """Return which of the live entries of a manifest are removed."""
+        pending = self.pending
+        gone = pa.array(sorted(pending.removed), pa.string())
+        if content == DATA:
+            return as_array(pc.is_in(entries.column("file_path"), value_set=gone))
+        if pending.removes_deletes:
+            return pa.repeat(True, len(entries))
+        is_of_removed = pc.is_in(as_array(entries.column("referenced_data_file")), value_set=gone, skip_nulls=True)
+        is_named = pa.array([key in pending.removed_deletes for key in _delete_keys(entries)], pa.bool_())
+        is_removed = pc.or_(is_of_removed, is_named)
+        if not pending.removed or least is None:
+            return is_removed
+        return pc.or_(is_removed, pc.less(as_array(entries.column("sequence_number")), least))
 
     def _write(self, metadata: TableMetadata, header: ManifestHeader, entries: pa.Table) -> Mapping[str, Any]:
         data = encode_manifest(entries, header, **_codec(metadata))
@@ -251,6 +297,11 @@ class Production:
             place = self.resolver.resolve(path)
             with suppress(StorageError):
                 self.store.open(place).delete(place.path)
+
+
+def _delete_keys(entries: pa.Table) -> list[DeleteKey]:
+    """Return what tells the delete files of entries apart."""
+    return list(zip(entries.column("file_path").to_pylist(), entries.column("content_offset").to_pylist(), strict=True))
 
 
 def _with_status(entries: pa.Table, status: int, snapshot_id: int | None = None) -> pa.Table:

@@ -68,7 +68,9 @@ class Tally:
             rows = pc.sum(mine.column("record_count")).as_py()
             counts[files] += len(mine)
             counts[_ROWS[content]] += rows
-            counts["files-size"] += pc.sum(mine.column("file_size_in_bytes")).as_py()
+            # Vectors share files: the size of one is that of its blob.
+            sizes = pc.coalesce(mine.column("content_size_in_bytes"), mine.column("file_size_in_bytes"))
+            counts["files-size"] += pc.sum(sizes).as_py()
             if content != DATA:
                 vectors = pc.sum(pc.equal(pc.utf8_lower(mine.column("file_format")), "puffin")).as_py()
                 counts[_VECTORS] += vectors

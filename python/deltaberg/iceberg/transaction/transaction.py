@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
-from deltaberg.iceberg.manifests.fields import DATA
+from deltaberg.iceberg.manifests.fields import DELETES
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.refs import MAIN
@@ -27,7 +28,7 @@ from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_update
 from deltaberg.iceberg.metadata.write import version_of
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
-from deltaberg.iceberg.transaction.pending import AddedFiles, PendingFiles
+from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
 from deltaberg.iceberg.transaction.target import SnapshotTarget
@@ -189,10 +190,28 @@ class Transaction:
         self._roads.add(road)
 
     def add_files(self, files: AddedFiles) -> None:
-        """Add new data files."""
+        """Add new files."""
         self._check_open()
         if len(files.entries):
             self.pending.added.append(files)
+
+    def add_deletes(self, files: AddedFiles) -> None:
+        """Add new delete files. What they delete in the planned snapshot is up to the caller to claim."""
+        self.add_files(replace(files, content=DELETES))
+
+    def remove_deletes(self, keys: Iterable[DeleteKey], manifests: pa.Table) -> None:
+        """Remove delete files of the planned snapshot.
+
+        Parameters
+        ----------
+        keys
+            Their recorded paths, each with the offset of the blob if it is a deletion vector, else None.
+        manifests
+            The manifests that hold them, of all manifests of the snapshot.
+        """
+        self._check_open()
+        self.pending.removed_deletes.update(keys)
+        self._look_in(manifests)
 
     def remove_files(self, paths: Sequence[str], manifests: pa.Table) -> None:
         """Remove data files of the planned snapshot.
@@ -206,13 +225,14 @@ class Transaction:
         """
         self._check_open()
         self.pending.removed.update(paths)
+        self.pending.drop_deletes_of(paths)
+        self.claims.forget(paths)
+        self._look_in(manifests)
+
+    def _look_in(self, manifests: pa.Table) -> None:
+        """Note which manifests hold what is removed, and that all others of the planned snapshot do not."""
         self.pending.removed_in.update(manifests.column("manifest_path").to_pylist())
-        known = self.source.manifests
-        for path, content in zip(
-            known.column("manifest_path").to_pylist(), known.column("content").to_pylist(), strict=True
-        ):
-            if content == DATA:
-                self.pending.planned_on.add(path)
+        self.pending.planned_on.update(self.source.manifests.column("manifest_path").to_pylist())
 
     def _check_open(self) -> None:
         if self._is_ended:

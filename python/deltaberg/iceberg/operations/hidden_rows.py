@@ -1,0 +1,345 @@
+"""Deleting single rows of data files, which stay (Iceberg spec, "Row-level Deletes").
+
+Tables of version 3 get deletion vectors, those of version 2 position delete files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.expressions import TRUE
+from deltaberg.files import deletion_bitmaps, tasks_of
+from deltaberg.iceberg.deletes.new_entries import position_delete_entries, vector_entries
+from deltaberg.iceberg.deletes.write_positions import POSITION_DELETES_SCHEMA, DeletedRows, write_position_deletes
+from deltaberg.iceberg.deletes.write_puffin import write_vectors
+from deltaberg.iceberg.location.new_files import DataPaths, data_location
+from deltaberg.iceberg.manifests.fields import POSITION_DELETES, ManifestPart
+from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
+from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
+from deltaberg.iceberg.operations.rows import delete_file_options
+from deltaberg.iceberg.partition.assign import PartitionPaths
+from deltaberg.iceberg.partition.structs import partition_keys
+from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
+from deltaberg.iceberg.scan.file_table import FURTHER_FIELDS
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import Struct, as_array
+from deltaberg.table.read.plan import Plan, file_numbers, split_files
+from deltaberg.table.rewrite import RowPositions, positions_of
+
+__all__ = ["HiddenRows", "hide_rows"]
+
+_GRANULARITY = "write.delete.granularity"
+_BY_FILE, _BY_PARTITION = "file", "partition"
+_WHOLE_FILE = 1 << 62
+
+
+@dataclass(frozen=True)
+class HiddenRows:
+    """What was done to delete rows of data files.
+
+    Parameters
+    ----------
+    rows
+        The rows that are deleted now.
+    files
+        The data files that they are in.
+    vectors_added, vectors_removed
+        The deletion vectors that were written, and the earlier ones that they replace.
+    delete_files_added, delete_files_removed
+        Likewise, delete files of other kinds.
+    """
+
+    rows: int = 0
+    files: int = 0
+    vectors_added: int = 0
+    vectors_removed: int = 0
+    delete_files_added: int = 0
+    delete_files_removed: int = 0
+
+
+def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = False) -> HiddenRows:
+    """Delete rows of data files of the snapshot that a transaction is planned on, without writing the files anew.
+
+    The transaction gets the files that delete the rows, and claims that the data files stay, and that nobody else gives
+    them a deletion vector.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, in one of its operations.
+    rows
+        The rows, by the numbers that files have in a plan of the transaction's source.
+    replaces
+        Whether others take the place of the rows: then nobody else may have deleted rows of these files meanwhile.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The table has version 1, which has no deletes of rows.
+    InvalidArgumentError
+        A property of the table has no valid value, or the transaction has removed one of the files.
+    StorageError
+        The store fails.
+    """
+    metadata = transaction.metadata
+    if metadata.format_version < ROW_DELETES_SINCE:
+        raise UnsupportedFeatureError(
+            "tables of version 1 have no deletes of single rows",
+            hint="write files anew (copy-on-write), or set format-version to 2",
+            table=metadata.location,
+            feature="row-level deletes",
+        )
+    if not rows.numbers:
+        return HiddenRows()
+    targets = _Targets(transaction.source, rows)
+    gone = set(targets.paths) & transaction.pending.removed
+    if gone:
+        raise InvalidArgumentError(
+            "rows are to be deleted of a file that the transaction has removed", file=min(gone), table=metadata.location
+        )
+    if metadata.format_version >= VECTORS_SINCE:
+        done = _hide_by_vectors(transaction, targets, rows)
+    else:
+        done = _hide_by_delete_files(transaction, targets, rows)
+    transaction.claims.hidden.update(zip(targets.paths, targets.manifest_paths, strict=True))
+    if replaces:
+        transaction.claims.moved.update(targets.paths)
+    return done
+
+
+class _Targets:
+    """The data files of which rows are deleted, in the order of their manifests."""
+
+    def __init__(self, source: IcebergSource, rows: RowPositions) -> None:
+        self.source = source
+        wanted = pa.array(rows.numbers, pa.int64())
+        held = manifests_of(source.manifests, wanted)
+        found = source.reader.read(held.to_pylist(), ManifestPart(rest=FURTHER_FIELDS))
+        self.entries = [_chosen(part, wanted) for part in found]
+        for part in self.entries:
+            _check_transforms(part, source.table)
+        files = source.file_table(self.entries)
+        self.plan = Plan(source, TRUE, files, pa.repeat(False, len(files)))
+        self.numbers: list[int] = file_numbers(files).to_pylist()
+        self.paths: list[str] = files.column("path").to_pylist()
+        names = dict(zip(held.column("number").to_pylist(), held.column("manifest_path").to_pylist(), strict=True))
+        self.manifest_paths = [
+            names[number] for part in self.entries for number in part.table.column("manifest").to_pylist()
+        ]
+
+    @cached_property
+    def earlier(self) -> list[list[bytes]]:
+        """The bitmaps of the rows of each file that vectors and position delete files delete already."""
+        tasks = tasks_of(split_files(self.plan, _WHOLE_FILE, Struct(())))
+        return [deletion_bitmaps(task, self.source.store, self.source.resolver) for task in tasks]
+
+    def by_spec(self) -> Iterable[tuple[Entries, range]]:
+        """Return the files of each spec that there are, with their places among all."""
+        start = 0
+        for part in self.entries:
+            if len(part.table):
+                yield part, range(start, start + len(part.table))
+            start += len(part.table)
+
+
+def _chosen(found: Entries, numbers: pa.Int64Array) -> Entries:
+    mask = pc.is_in(entry_numbers(found.table), value_set=numbers)
+    return Entries(found.spec, found.partition, found.table.filter(mask), found.proven.filter(mask))
+
+
+def _check_transforms(part: Entries, table: str) -> None:
+    """Refuse to write delete files whose partition values are not understood."""
+    for field in part.spec.fields:
+        if isinstance(parse_transform(field.transform), Unknown) and len(part.table):
+            raise UnsupportedFeatureError(
+                f"rows of files cannot be deleted that are partitioned by {field.transform!r}",
+                hint="a newer version of this library may know it",
+                table=table,
+                feature=field.transform,
+            )
+
+
+def _partition_values(part: Entries, places: Sequence[int] | None = None) -> pa.StructArray:
+    values = as_array(part.table.column("partition"))
+    return values if places is None else values.take(pa.array(places, pa.int64()))
+
+
+# Deletion vectors
+
+
+def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
+    pending, new = transaction.pending, RowPositions()
+    whole = RowPositions()
+    for at, (number, path) in enumerate(zip(targets.numbers, targets.paths, strict=True)):
+        for positions in (rows.positions(number), *_own_rows(pending.hidden, path)):
+            _add(new, number, positions)
+        for positions in (new.positions(number), *map(positions_of, targets.earlier[at])):
+            _add(whole, number, positions)
+    removed = _superseded(targets)
+    pending.drop_deletes_of(targets.paths)
+    for number, path in zip(targets.numbers, targets.paths, strict=True):
+        pending.hidden[path] = new.bitmap(number)
+    for part, places in targets.by_spec():
+        _write_vectors(transaction, part, [(targets.numbers[at], targets.paths[at]) for at in places], whole)
+    if removed:
+        deletes = targets.source.deletes.table
+        chosen = deletes.filter(pc.is_in(deletes.column("file_path"), value_set=pa.array([key[0] for key in removed])))
+        held = manifests_of(targets.source.manifests, entry_numbers(chosen))
+        transaction.remove_deletes(removed, held)
+    vectors = sum(offset is not None for _, offset in removed)
+    count = sum(whole.count(number) for number in targets.numbers)
+    before = sum(len(_union(bitmaps)) for bitmaps in targets.earlier)
+    return HiddenRows(count - before, len(targets.paths), len(targets.paths), vectors, 0, len(removed) - vectors)
+
+
+def _own_rows(hidden: dict[str, bytes], path: str) -> list[pa.UInt64Array]:
+    return [positions_of(hidden[path])] if path in hidden else []
+
+
+def _add(target: RowPositions, number: int, positions: pa.UInt64Array) -> None:
+    target.add(pa.repeat(pa.scalar(number, pa.int64()), len(positions)), positions.cast(pa.int64()))
+
+
+def _union(bitmaps: Sequence[bytes]) -> pa.UInt64Array:
+    found = RowPositions()
+    for bitmap in bitmaps:
+        _add(found, 0, positions_of(bitmap))
+    return found.positions(0)
+
+
+def _write_vectors(
+    transaction: Transaction, part: Entries, files: Sequence[tuple[int, str]], rows: RowPositions
+) -> None:
+    metadata = transaction.metadata
+    location = data_location(metadata.location, metadata.properties)
+    name = DataPaths(dict(metadata.properties), suffix="-deletes.puffin").path("", 0)
+    place = transaction.resolver.resolve(location).join(name)
+    transaction.note_written([place], "local")
+    positions = ((path, rows.positions(number)) for number, path in files)
+    vectors, size = write_vectors(transaction.store.open(place), place.path, positions)
+    entries = vector_entries(vectors, f"{location}/{name}", size, part.partition, _partition_values(part))
+    transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
+
+
+def _superseded(targets: _Targets) -> list[DeleteKey]:
+    """Return the vectors and the position delete files that nothing needs once the files have new vectors."""
+    files = targets.plan.files
+    vectors = as_array(files.column("deletion_vector"))
+    found: list[DeleteKey] = [(vector["location"], vector["offset"]) for vector in vectors.drop_null().to_pylist()]
+    lists = _position_lists(targets.source, files)
+    used = {number for numbers in lists for number in numbers}
+    if not used:
+        return found
+    table = targets.source.deletes.table
+    others = _other_users(targets, used)
+    paths = table.column("file_path").take(pa.array(sorted(used), pa.int64())).to_pylist()
+    return found + [(path, None) for number, path in zip(sorted(used), paths, strict=True) if number not in others]
+
+
+def _position_lists(source: IcebergSource, files: pa.Table) -> list[list[int]]:
+    """Return the numbers of the position delete files that may delete rows of each file of a file table."""
+    if "delete_files" not in files.column_names:
+        return [[]] * len(files)
+    contents = source.deletes.table.column("content").to_pylist()
+    lists = files.column("delete_files").to_pylist()
+    return [[number for number in numbers or () if contents[number] == POSITION_DELETES] for numbers in lists]
+
+
+def _other_users(targets: _Targets, numbers: set[int]) -> set[int]:
+    """Return which position delete files delete rows of further data files, which have no deletion vectors."""
+    source, mine = targets.source, set(targets.paths)
+    files = source.select_files(TRUE).files
+    needed: set[int] = set()
+    for number in sorted(numbers):
+        lists = files.column("delete_files").to_pylist()
+        rows = [
+            row
+            for row, path in enumerate(files.column("path").to_pylist())
+            if path not in mine and number in (lists[row] or ())
+        ]
+        if not rows:
+            continue
+        # A file of the partition may not be named in it at all.
+        chosen = files.take(pa.array(rows, pa.int64()))
+        only = chosen.set_column(
+            chosen.schema.get_field_index("delete_files"),
+            "delete_files",
+            pa.array([[number]] * len(rows), pa.list_(pa.int32())),
+        )
+        plan = Plan(source, TRUE, only, pa.repeat(False, len(rows)))
+        if any(
+            deletion_bitmaps(task, source.store, source.resolver)
+            for task in tasks_of(split_files(plan, _WHOLE_FILE, Struct(())))
+        ):
+            needed.add(number)
+    return needed
+
+
+# Position delete files
+
+
+def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
+    metadata = transaction.metadata
+    properties, schema = metadata.properties, metadata.current_schema.struct
+    granularity = properties.get(_GRANULARITY, _BY_FILE).strip().lower()
+    if granularity not in (_BY_FILE, _BY_PARTITION):
+        raise InvalidArgumentError(
+            f"the property {_GRANULARITY} is {granularity!r:.40}",
+            hint=f"set it to {_BY_FILE} or {_BY_PARTITION}",
+            setting=_GRANULARITY,
+        )
+    chosen = delete_file_options(metadata)
+    location = data_location(metadata.location, properties)
+    place = transaction.resolver.resolve(location)
+    paths = DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")
+    count = 0
+    for part, places in targets.by_spec():
+        deleted, firsts = _grouped(part, places, targets, rows, by_file=granularity == _BY_FILE)
+        values = _partition_values(part)
+        directories = PartitionPaths(part.spec, schema)
+        names = {group: _directory(directories, values, first) for group, first in enumerate(firsts)}
+        files, groups = write_position_deletes(
+            deleted,
+            transaction.store.open(place),
+            place.path,
+            lambda group, number, names=names: paths.path(names[group], number),  # type: ignore[misc]
+            form=chosen.format,
+            options=chosen.options,
+            target_size=chosen.target_size,
+        )
+        transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), "local")
+        own = _partition_values(part, [firsts[group] for group in groups])
+        entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, own)
+        transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
+        count += len(files)
+    return HiddenRows(rows.total, len(targets.paths), delete_files_added=count)
+
+
+def _grouped(
+    part: Entries, places: range, targets: _Targets, rows: RowPositions, *, by_file: bool
+) -> tuple[list[DeletedRows], list[int]]:
+    """Return the rows of the files of a spec, in groups, and the place of the first file of each group in the spec."""
+    keys: list[Hashable] = partition_keys(_partition_values(part), part.partition)
+    groups: dict[Hashable, int] = {}
+    firsts: list[int] = []
+    deleted = []
+    for at, place in enumerate(places):
+        key: Hashable = place if by_file else keys[at]
+        if key not in groups:
+            groups[key] = len(firsts)
+            firsts.append(at)
+        deleted.append(DeletedRows(targets.paths[place], groups[key], partial(rows.positions, targets.numbers[place])))
+    return deleted, firsts
+
+
+def _directory(directories: PartitionPaths, values: pa.StructArray, row: int) -> str:
+    return directories.of(values.field(index)[row] for index in range(values.type.num_fields))
