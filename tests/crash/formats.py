@@ -128,6 +128,8 @@ def _without_random(name: str, value: str) -> str:
 
 
 _METADATA_FILE = re.compile(r"v?(\d+)(-[0-9a-f-]{36})?(\.gz)?\.metadata\.json")
+#: How the names of data files and manifests end.
+_ICEBERG_FILES = (".parquet", ".avro", ".orc")
 #: A row that nobody else writes.
 _LATER = pa.table({"id": pa.array([1000], pa.int64()), "value": pa.array([10_000], pa.int64())})
 
@@ -172,13 +174,13 @@ class _Iceberg:
     def is_known(self, name: str) -> bool:
         last = posixpath.basename(name)
         return (
-            last.endswith((".parquet", ".avro"))
+            last.endswith(_ICEBERG_FILES)
             or last.startswith((_TEMPORARY, "catalog.db", "version-hint.text"))
             or _METADATA_FILE.fullmatch(last) is not None
         )
 
     def is_data(self, name: str) -> bool:
-        return name.endswith((".parquet", ".avro"))
+        return name.endswith(_ICEBERG_FILES)
 
 
 def _version(name: str) -> int:

@@ -14,7 +14,7 @@ import pytest
 
 import deltaberg
 from deltaberg.delta.data import written_vectors
-from tests.crash.starts import COLUMNS, PART_COLUMNS
+from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
 from tests.crash.targets import Target
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation"]
@@ -126,6 +126,7 @@ _ALL = [
     Operation("append", lambda at: at.table.append(_rows(7, 8)), _APPENDED),
     Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "parts"),
     Operation("append by name mapping", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "mapped"),
+    Operation("append and compact the log", lambda at: at.table.append(_rows(7, 8)), _APPENDED, "compacting"),
     Operation("append with progress", lambda at: at.table.append(_rows(7, 8), txn=("app", 1)), _APPENDED),
     Operation(
         "append a column",
@@ -250,6 +251,15 @@ _ICEBERG = [
     Operation("append to version 3", _ADDED.run, _APPENDED, "iceberg of version 3"),
     Operation("append and merge manifests", _ADDED.run, _APPENDED, "tidy iceberg"),
     Operation("append to partitions", lambda at: at.table.append(_rows(7, 8, part="c")), _APPENDED, "iceberg parts"),
+    Operation("append sorted rows in ORC", _ADDED.run, _APPENDED, "iceberg sorted in orc"),
+    Operation("append sorted rows in Avro", _ADDED.run, _APPENDED, "iceberg sorted in avro"),
+    Operation(
+        "add a file",
+        lambda at: at.table.add_files([f"{at.location}/{INCOMING}"]),
+        _APPENDED,
+        "iceberg beside a file",
+    ),
+    Operation("publish", lambda at: at.table.publish("load"), _APPENDED, "iceberg staged"),
     Operation(
         "append a column",
         lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),

@@ -10,11 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deltaberg.storage import open_store, parse_location
 from tests.crash.targets import Target
 from tests.support.delta_builder import DeltaBuilder
 
-__all__ = ["COLUMNS", "PART_COLUMNS", "STARTS", "restore"]
+__all__ = ["COLUMNS", "INCOMING", "PART_COLUMNS", "STARTS", "restore"]
 
+#: A file that is to be added to the table in whose directory it is.
+INCOMING = "incoming/rows.parquet"
 COLUMNS = pa.schema([("id", pa.int64()), ("value", pa.int64())])
 PART_COLUMNS = COLUMNS.append(pa.field("part", pa.string()))
 
@@ -90,6 +93,11 @@ def _nothing(root: Path) -> None:
     root.mkdir(parents=True)
 
 
+def _compacting(root: Path) -> None:
+    """Make the same table, whose log is compacted by each second commit."""
+    _plain(root, {"deltaberg.logCompactionInterval": "2"})
+
+
 def _in_folder(build: Callable[[Path], None]) -> Callable[[Target], None]:
     def build_at(at: Target) -> None:
         build(Path(at.location))
@@ -122,6 +130,30 @@ def _iceberg_parts(at: Target) -> None:
         table.append(_rows(*group).append_column("part", [parts]))
 
 
+def _iceberg_staged(at: Target) -> None:
+    """Make a table with a snapshot of the ids 7 and 8 that waits under a ``wap.id``, and that was overtaken since."""
+    _iceberg_nothing(at)
+    table = at.create(COLUMNS)
+    table.append(_rows(1, 2, 3))
+    table.append(_rows(7, 8), properties={"wap.id": "load"})
+    table.append(_rows(4, 5, 6))
+
+
+def _iceberg_beside_file(at: Target) -> None:
+    """Make a table with a Parquet file in its directory that is no part of it, of the ids 7 and 8."""
+    _iceberg(at)
+    sink = pa.BufferOutputStream()
+    pq.write_table(_rows(7, 8), sink)
+    location = parse_location(f"{at.location}/{INCOMING}")
+    open_store(location, dict(at.options)).put(location.path, sink.getvalue().to_pybytes())
+
+
+def _iceberg_sorted(at: Target, file_format: str) -> None:
+    """Make a table whose rows are sorted from the greatest id on, in files of a format."""
+    _iceberg(at, {"write.format.default": file_format})
+    at.open().alter().sort_by("id desc").commit()
+
+
 #: A table that merges its manifests at once, and keeps few metadata files.
 _TIDY = {
     "commit.manifest.min-count-to-merge": "2",
@@ -133,6 +165,7 @@ _TIDY = {
 STARTS: dict[str, Callable[[Target], None]] = {
     "plain": _in_folder(_plain),
     "vectors": _in_folder(_vectors),
+    "compacting": _in_folder(_compacting),
     "tracked": _in_folder(_tracked),
     "mapped": _in_folder(_mapped),
     "parts": _in_folder(_parts),
@@ -141,6 +174,10 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "iceberg": _iceberg,
     "iceberg of version 1": partial(_iceberg, properties={"format-version": "1"}),
     "iceberg of version 3": partial(_iceberg, properties={"format-version": "3"}),
+    "iceberg staged": _iceberg_staged,
+    "iceberg beside a file": _iceberg_beside_file,
+    "iceberg sorted in orc": partial(_iceberg_sorted, file_format="orc"),
+    "iceberg sorted in avro": partial(_iceberg_sorted, file_format="avro"),
     "tidy iceberg": partial(_iceberg, properties=_TIDY),
     "iceberg parts": _iceberg_parts,
     "iceberg nothing": _iceberg_nothing,

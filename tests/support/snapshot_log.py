@@ -18,6 +18,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 __all__ = ["Replay", "check_snapshots", "newest_metadata"]
 
@@ -70,11 +71,14 @@ def check_snapshots(metadata: Mapping[str, Any], files: Mapping[str, Callable[[]
     snapshots = sorted(metadata.get("snapshots", []), key=lambda one: one.get("sequence-number", one["timestamp-ms"]))
     _check_metadata(replay, metadata, snapshots)
     added_by: dict[str, int] = {}
+    staged = {one["summary"]["wap.id"]: one["snapshot-id"] for one in snapshots if "wap.id" in one.get("summary", {})}
     for snapshot in snapshots:
         number = snapshot["snapshot-id"]
         replay.parents[number] = snapshot.get("parent-snapshot-id")
         try:
-            _check_snapshot(replay, metadata, snapshot, reader, added_by)
+            # Publishing adds the files of a staged snapshot again.
+            source = staged.get(snapshot.get("summary", {}).get("published-wap-id"))
+            _check_snapshot(replay, metadata, snapshot, reader, (added_by, source))
         except FileNotFoundError as error:
             replay.say(f"snapshot {number} names {error}, which is not there")
     return replay
@@ -99,8 +103,16 @@ class _Reader:
 
     def rows(self, path: str) -> int:
         if path not in self._rows:
-            self._rows[path] = pq.ParquetFile(pa.BufferReader(self.read(path))).metadata.num_rows
+            self._rows[path] = self._count(path)
         return self._rows[path]
+
+    def _count(self, path: str) -> int:
+        if path.endswith(".avro"):
+            return len(self.records(path))
+        source = pa.BufferReader(self.read(path))
+        if path.endswith(".orc"):
+            return int(orc.ORCFile(source).nrows)
+        return int(pq.ParquetFile(source).metadata.num_rows)
 
 
 def _check_metadata(replay: Replay, metadata: Mapping[str, Any], snapshots: list[Any]) -> None:
@@ -134,7 +146,11 @@ def _check_metadata(replay: Replay, metadata: Mapping[str, Any], snapshots: list
 
 
 def _check_snapshot(
-    replay: Replay, metadata: Mapping[str, Any], snapshot: Mapping[str, Any], reader: _Reader, added_by: dict[str, int]
+    replay: Replay,
+    metadata: Mapping[str, Any],
+    snapshot: Mapping[str, Any],
+    reader: _Reader,
+    known: tuple[dict[str, int], int | None],
 ) -> None:
     number = snapshot["snapshot-id"]
     before = replay.live.get(snapshot.get("parent-snapshot-id") or -1, {})
@@ -143,7 +159,7 @@ def _check_snapshot(
         # Delete files are not made yet.
         if not manifest.get("content"):
             found.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
-    found.check(added_by)
+    found.check(*known)
     replay.live[number] = live = found.live
     for path, file in live.items():
         if reader.rows(path) != file["record_count"]:
@@ -195,12 +211,12 @@ class _Held:
             if told != counts[status]:
                 self._say(f"counts {told} {name} files in {manifest['manifest_path']}")
 
-    def check(self, added_by: dict[str, int]) -> None:
-        """Compare with the parent, and with all that was added before."""
+    def check(self, added_by: dict[str, int], source: int | None) -> None:
+        """Compare with the parent, and with all that was added before, but for the files of the source."""
         for path in sorted(self._removed - self._before.keys()):
             self._say(f"removes {path}, which its parent does not hold")
         for path in sorted(self._added):
-            if added_by.setdefault(path, self._number) != self._number:
+            if added_by.setdefault(path, self._number) not in (self._number, source):
                 self._say(f"adds {path} twice")
         made = (self._before.keys() | self._added) - self._removed
         if made != self.live.keys():

@@ -68,6 +68,20 @@ def test_a_store_that_fails_at_any_call(tmp_path: Path, threads: int) -> None:
         assert not left_files(root)
 
 
+def test_a_store_that_fails_under_a_file_of_orc(tmp_path: Path) -> None:
+    """Arrow's writer of ORC would end the process if it heard of it."""
+    spec = WriteSpec(_SCHEMA, format="orc")
+    counting = FailingStore(1 << 30)
+    write_files(_ROWS, spec, counting, str(tmp_path / "whole"))
+    calls = (1 << 30) - counting.left
+    assert calls > 5
+    for failing in range(calls):
+        root = tmp_path / str(failing)
+        with pytest.raises(StorageError, match="the store fails"):
+            write_files(_ROWS, spec, FailingStore(failing), str(root))
+        assert not left_files(root)
+
+
 def test_a_source_that_fails(tmp_path: Path) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield from _ROWS.to_batches(max_chunksize=50)

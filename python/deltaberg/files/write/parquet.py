@@ -247,6 +247,7 @@ class DataFile:
         try:
             most = self._form.options.row_group_rows or rows.num_rows
             writer.write_table(stored, row_group_size=max(min(most, rows.num_rows), 1))
+            sink.check()
         except (pa.ArrowException, OSError) as error:
             raise _failed(error, self.target) from error
         return sink.tell() - before
@@ -256,6 +257,7 @@ class DataFile:
         sink, writer = self._open(_no_rows(self._form.schema))
         try:
             writer.close()
+            sink.check()
         except (pa.ArrowException, OSError) as error:
             raise _failed(error, self.target) from error
         facts = self._form.facts(writer)
@@ -306,16 +308,30 @@ class DataFile:
 
 
 class _Sink:
-    """The output of a store, as pyarrow writes to it. It is closed or aborted by its owner alone."""
+    """The output of a store, as pyarrow writes to it. It is closed or aborted by its owner alone.
+
+    What the store raises is kept for `check`: Arrow's writer of ORC ends the process if a write fails beneath it.
+    """
 
     closed = False
 
     def __init__(self, output: OutputFile) -> None:
         self.output = output
         self.is_aborted = False
+        self._error: BaseException | None = None
 
     def write(self, data: bytes) -> int:
-        return len(data) if self.is_aborted else self.output.write(data)
+        if not self.is_aborted and self._error is None:
+            try:
+                return self.output.write(data)
+            except BaseException as error:  # noqa: BLE001 - an interruption may come at any time; check raises it
+                self._error = error
+        return len(data)
+
+    def check(self) -> None:
+        """Raise what the store raised, if it failed."""
+        if self._error is not None:
+            raise self._error
 
     def tell(self) -> int:
         return self.output.tell()
