@@ -92,16 +92,16 @@ test-python: setup  ## Tests that depend on the kernels, with the Python ones: a
 	@$(NEEDS_JAVA)
 	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE)' $(PYTEST_OPTIONS)
 
-test-full: setup  ## The tests with the compiled kernels that `make test` leaves out
+test-full: setup  ## The tests and the random examples that `make test` leaves out, with the compiled kernels
 	@$(NEEDS_JAVA)
-	DELTABERG_KERNELS=native $(PYTEST) -m full $(PYTEST_OPTIONS)
+	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) -m 'full or thorough' $(PYTEST_OPTIONS)
 
 test-python-rest: setup  ## The tests with the Python kernels that `make test` leaves out
 	@$(NEEDS_JAVA)
 	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' $(PYTEST_OPTIONS)
 
 test-rust: setup  ## Tests of the Rust crates
-	$(ALONE) cargo test --release --locked --quiet --package deltaberg-core
+	$(ALONE) cargo test --locked --quiet --package deltaberg-core
 
 test-wheels: wheel  ## Tests in environments of the built wheels, one of them with the lowest versions
 	$(RUN) -m tests.environments pure lowest
@@ -124,7 +124,7 @@ lint: setup  ## Run ruff, mypy, rustfmt and clippy
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	cargo fmt --check
-	$(ALONE) cargo clippy --release --locked --quiet --all-targets -- --deny warnings
+	$(ALONE) cargo clippy --locked --quiet --all-targets -- --deny warnings
 
 fmt: setup  ## Format the sources
 	$(BIN)/ruff format .

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.hostile.tables import CHECKPOINTS
+from tests.support.effort import tries
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 #: The kinds of checkpoints that are damaged where time is short.
-_QUICK = ("classic", "uuid-json")
+_QUICK = ("uuid-json",)
 #: Far above what reading the small table takes, far below what a length that lies can ask for.
 _PEAK = 1 << 30
 
@@ -35,23 +36,23 @@ def _run(checkpoint: str, what: str, seed: int, count: int) -> dict[str, Any]:
     "checkpoint", [pytest.param(one, marks=() if one in _QUICK else pytest.mark.full) for one in CHECKPOINTS]
 )
 def test_damaged_log(checkpoint: str, seed: int) -> None:
-    outcomes = _run(checkpoint, "log", seed, 150)["outcomes"]
+    outcomes = _run(checkpoint, "log", seed, tries(150))["outcomes"]
     assert {"sound", "CorruptLogError"} <= set(outcomes)
 
 
 def test_a_damaged_pointer_does_no_harm(seed: int) -> None:
-    assert _run("classic", "pointer", seed, 100)["outcomes"] == {"sound": 100}
+    assert set(_run("classic", "pointer", seed, tries(100))["outcomes"]) == {"sound"}
 
 
 def test_damaged_deletion_vectors(seed: int) -> None:
     """Every byte of them lies under a checksum, or is checked against the log."""
-    outcomes = _run("none", "vectors", seed, 150)["outcomes"]
+    outcomes = _run("none", "vectors", seed, tries(150))["outcomes"]
     assert set(outcomes) <= {"CorruptDeletionVectorError", "sound"}
-    assert outcomes["CorruptDeletionVectorError"] > 100
+    assert outcomes["CorruptDeletionVectorError"] > tries(150) // 2
 
 
 def test_damaged_data_files(seed: int) -> None:
     """Values carry no checksum here, so rows may change; what cannot be decoded is our exception."""
-    outcomes = _run("none", "data", seed, 200)["outcomes"]
+    outcomes = _run("none", "data", seed, tries(200))["outcomes"]
     assert set(outcomes) <= {"CorruptDataFileError", "SchemaError", "sound", "other"}
-    assert outcomes["CorruptDataFileError"] > 20
+    assert outcomes["CorruptDataFileError"] > tries(200) // 20

@@ -28,7 +28,7 @@ from tests.iceberg.metadata_json import document, parse_with, schema_of
 from tests.iceberg.metadata_strategies import partition_specs, references, schemas, snapshots, sort_orders
 from tests.iceberg.test_metadata_examples import VALID_EXAMPLES
 from tests.kernels.json_text import Raw, spell
-from tests.kernels.twins import examples
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.one_backend
 

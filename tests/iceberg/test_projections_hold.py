@@ -21,7 +21,7 @@ from deltaberg.iceberg.partition.ordinals import of_ordinals
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
-from tests.kernels.twins import examples
+from tests.support.effort import examples
 
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 _INT_ENDS, _LONG_ENDS = (-(1 << 31), (1 << 31) - 1), (-(1 << 63), (1 << 63) - 1)

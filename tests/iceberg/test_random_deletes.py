@@ -12,6 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.iceberg.deletes.index import apply_deletes
+from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 _FORMATS = ("parquet", "avro", "orc")
@@ -41,9 +42,10 @@ def _applies(delete: _Delete, path: str, group: int, sequence: int, has_vector: 
     return delete.group == group and (delete.only not in paths or delete.only == path)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("ICE-SCAN-12")
 def test_random_deletes_and_files_against_the_rules(rng: random.Random) -> None:
-    for _ in range(1000):
+    for _ in range(tries(1000)):
         files = [(f"f{number}", rng.randrange(3), rng.randrange(5)) for number in range(rng.randrange(6))]
         paths = [path for path, _, _ in files]
         deletes = []
@@ -176,11 +178,12 @@ class _Model:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.req("ICE-SCAN-12")
-def test_a_thousand_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
+def test_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
     """Every snapshot is read with filters and splits of all kinds, from tables of three formats."""
     cases = tables = 0
-    while cases < 1000:
+    while cases < tries(1000):
         tables += 1
         model = _Model(tmp_path / str(tables), rng)
         for _ in range(rng.randrange(3, 7)):

@@ -16,6 +16,7 @@ from deltaberg import open_table
 from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import Primitive, arrow_type
 from tests.iceberg.entries import added
+from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -207,10 +208,11 @@ class _Table:
         return struct.pack("<i", value) if isinstance(value, int) and not is_long else _single(value)
 
 
+@pytest.mark.thorough
 @pytest.mark.req("ICE-SCAN-02")
 def test_no_matching_row_is_lost(tmp_path: Path, rng: random.Random) -> None:
     skipped = 0
-    for case in range(16):
+    for case in range(tries(16)):
         found = _Table(tmp_path / str(case), rng)
         table = open_table(found.builder.root, validate=True)
         everything = table.scan().files().num_rows

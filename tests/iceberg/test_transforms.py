@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.partition.transforms import Bucket, DatePart, Transform, Truncate, Unknown, parse_transform
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Primitive, Struct, arrow_type
-from tests.kernels.twins import examples
+from tests.support.effort import examples
 
 _DATE, _INT, _LONG, _STRING = (Primitive(name) for name in ("date", "integer", "long", "string"))
 _NTZ, _UTC, _NANOS = (Primitive(name) for name in ("timestamp_ntz", "timestamp", "timestamp_ns"))

@@ -46,7 +46,7 @@ from deltaberg.schema import Field, List, Primitive, Struct
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with
 from tests.iceberg.metadata_strategies import references, schemas, snapshots
 from tests.kernels.json_text import Raw, spell
-from tests.kernels.twins import examples
+from tests.support.effort import examples
 
 pytestmark = pytest.mark.one_backend
 

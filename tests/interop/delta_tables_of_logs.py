@@ -71,7 +71,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         properties=properties(VECTORS, _TRACKING),
         select=_TRACKED,
         features=frozenset({"rowTracking"}),
-        always=True,
     ),
     "rows_tracked_copied": DeltaSparkTable(
         (*INSERTS, *CHANGES, "ALTER TABLE {t} RENAME COLUMN i TO ii", "OPTIMIZE {t}"),
@@ -93,9 +92,7 @@ TABLES: dict[str, DeltaSparkTable] = {
         first=6,
         features=frozenset({"rowTracking"}),
     ),
-    "feed": DeltaSparkTable(
-        _FED, clause="PARTITIONED BY (s)", properties=properties(VECTORS, _FEED), changes=0, always=True
-    ),
+    "feed": DeltaSparkTable(_FED, clause="PARTITIONED BY (s)", properties=properties(VECTORS, _FEED), changes=0),
     "feed_copied": DeltaSparkTable(_FED, ("id", "i", "s", "st", "tstz"), properties=properties(_FEED), changes=0),
     "feed_mapped": DeltaSparkTable(
         (
@@ -201,7 +198,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         (*INSERTS, *CHANGES),
         properties=properties(enableInCommitTimestamps="true"),
         features=frozenset({"inCommitTimestamp"}),
-        always=True,
     ),
     "in_commit_times_later": DeltaSparkTable(
         (*INSERTS, "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableInCommitTimestamps'='true')", *CHANGES),

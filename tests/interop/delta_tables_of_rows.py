@@ -178,7 +178,7 @@ def _under(*settings: str, first: int) -> tuple[str, ...]:
 
 
 TABLES: dict[str, DeltaSparkTable] = {
-    "types": DeltaSparkTable((*INSERTS, *CHANGES), _ALL, features=frozenset({"timestampNtz"}), always=True),
+    "types": DeltaSparkTable((*INSERTS, *CHANGES), _ALL, features=frozenset({"timestampNtz"})),
     "types_vectors": DeltaSparkTable(
         (*INSERTS, *CHANGES, "!checkpoint", "INSERT INTO {t} {rows:50:60}"),
         _ALL,
@@ -346,7 +346,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         _LARGE,
         properties=properties(VECTORS),
         features=frozenset({"deletionVectors"}),
-        always=True,
     ),
     "vectors_stopped": DeltaSparkTable(
         (

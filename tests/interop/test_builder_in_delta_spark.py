@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from tests.interop.judged import few, same
+from tests.interop.judged import same
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.judge import Judge, JudgeError
 from tests.support.rows import ID, every_checkpoint, ids, ids_of, numbered_commits
@@ -26,7 +26,8 @@ def _same(judge: Judge, path: Path) -> pa.Table:
     return found
 
 
-@pytest.mark.parametrize("storage", few({"u": "u", "p": "p", "i": "i"}, "u"))
+@pytest.mark.judges
+@pytest.mark.parametrize("storage", ["u", "p", "i"])
 def test_deletion_vectors(judge: Judge, builder: DeltaBuilder, storage: str) -> None:
     deleted = [range(0, 1000, 3), [999], range(1, 1000), [*range(5, 70_000, 2), *range(70_000, 90_000)]]
     adds = [

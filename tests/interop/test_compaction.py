@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from tests.interop.judged import few, same
+from tests.interop.judged import same
 from tests.support.judge import Judge
 from tests.support.rows import ids_of
 from tests.support.typed_rows import HOSTILE_TEXTS, every_type
@@ -45,7 +45,8 @@ def test_in_deltalake_and_polars(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mode", few({"none": "none", "id": "id"}, "id"))
+@pytest.mark.judges
+@pytest.mark.parametrize("mode", ["none", "id"])
 def test_in_delta_spark(tmp_path: Path, judge: Judge, mode: str) -> None:
     """It reads the row ids that we keep, deletes rows of ours and compacts our files, and we go on from there."""
     path = tmp_path / "t"

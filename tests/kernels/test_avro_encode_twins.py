@@ -17,7 +17,8 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.avro import AvroFile, write_avro
 from deltaberg.files.avro.encode import UUID, avro_schema_of
 from tests.kernels.avro_bytes import CODECS, avro_file, records
-from tests.kernels.twins import Raised, backends, examples, twins
+from tests.kernels.twins import Raised, backends, twins
+from tests.support.effort import examples
 
 _SYNC = bytes(range(16))
 _UUID_BYTES = bytes.fromhex("F79C3E09677C4BBDA4793F349CB785E7")

@@ -17,7 +17,8 @@ from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.plan import by_id, by_name
 from deltaberg.files.avro.schema import arrow_field_of
 from tests.kernels.avro_bytes import CODECS, avro_file, records
-from tests.kernels.twins import Raised, backends, examples, twins
+from tests.kernels.twins import Raised, backends, twins
+from tests.support.effort import examples
 
 
 def _call(file: AvroFile, wanted: pa.Schema, threads: int = 1) -> Any:

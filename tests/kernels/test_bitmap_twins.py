@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from deltaberg.errors import CorruptDeletionVectorError, InvalidArgumentError
 from tests.kernels.roaring_bytes import MAGIC, NATIVE_MAGIC, Bitmap, bitmaps, damaged, framed, legacy
-from tests.kernels.twins import Raised, backends, examples, twins
+from tests.kernels.twins import Raised, backends, twins
+from tests.support.effort import examples
 
 _FRAMINGS = st.sampled_from(["delta-inline", "delta-file", "puffin"])
 _HEAD = struct.pack("<I", MAGIC)

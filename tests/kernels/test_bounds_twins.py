@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError
-from tests.kernels.twins import Raised, examples, twins
+from tests.kernels.twins import Raised, twins
+from tests.support.effort import examples
 
 _MAP = pa.map_(pa.int32(), pa.binary())
 _COUNTS = pa.map_(pa.int32(), pa.int64())

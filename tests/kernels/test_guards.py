@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from deltaberg import kernels
+from deltaberg.kernels import pure
 from tests.kernels.twins import backends, native_kernels, same
 from tests.kernels.workload import CALLS, large_calls
 
@@ -104,6 +105,7 @@ _LEAKS = """
 import gc, os, sys
 import pyarrow as pa
 from deltaberg import kernels
+from deltaberg.kernels import pure
 from tests.kernels.workload import CALLS
 
 def resident():
@@ -127,7 +129,10 @@ _CEILING = 4 << 20
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="this system does not say how large a process is")
-@_backends
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(one, marks=pytest.mark.full if one is pure else (), id=one.__name__) for one in backends()],
+)
 def test_leak_ceiling(module: ModuleType) -> None:
     name = "python" if module.__name__.endswith("pure") else "native"
     finished = subprocess.run(

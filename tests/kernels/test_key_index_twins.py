@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError
-from tests.kernels.twins import Raised, examples, twins
+from tests.kernels.twins import Raised, twins
+from tests.support.effort import examples
 
 #: Arrow types, with few values each, so that rows meet keys.
 _COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError
-from tests.kernels.twins import Raised, examples, native_kernels, twins
+from tests.kernels.twins import Raised, native_kernels, twins
+from tests.support.effort import examples
 
 _LONGS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3000, 3000)
 _INTS = st.integers(-(1 << 31), (1 << 31) - 1)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError
 from tests.kernels.scalar_texts import PRIMITIVES, texts
-from tests.kernels.twins import Raised, examples, twins
+from tests.kernels.twins import Raised, twins
+from tests.support.effort import examples
 
 _MAP = pa.map_(pa.string(), pa.string())
 

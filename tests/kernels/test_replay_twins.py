@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from deltaberg.errors import CorruptLogError
 from tests.kernels.json_text import broken
 from tests.kernels.log_texts import commits, entries
-from tests.kernels.twins import Raised, examples, native_kernels, same, twins
+from tests.kernels.twins import Raised, native_kernels, same, twins
+from tests.support.effort import examples
 
 _KEYS = ["path", "deletionVector"]
 

@@ -16,7 +16,8 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.kernels import pure
 from deltaberg.kernels.results import STATS_PLACE
 from tests.kernels.json_text import spell
-from tests.kernels.twins import Raised, examples, twins
+from tests.kernels.twins import Raised, twins
+from tests.support.effort import examples
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from deltaberg.errors import InvalidArgumentError
 from tests.kernels.json_text import Members, Raw, broken, spell, values
 from tests.kernels.scalar_texts import PRIMITIVES, texts
-from tests.kernels.twins import Raised, examples, native_kernels, same, twins
+from tests.kernels.twins import Raised, native_kernels, same, twins
+from tests.support.effort import examples
 
 _PATHS = [("a",), ("b",), ("s", "x"), ("s", "y"), ("s", "t", "z"), ("ü",), ("numRecords",), ('"',), ("\n", "a.b")]
 

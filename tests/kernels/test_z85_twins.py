@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.errors import InvalidZ85Error
-from tests.kernels.twins import Raised, backends, examples, twins
+from tests.kernels.twins import Raised, backends, twins
+from tests.support.effort import examples
 from tests.support.vectors import z85
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

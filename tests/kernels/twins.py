@@ -8,19 +8,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
 
 from deltaberg import kernels
 from deltaberg.errors import DeltabergError, KernelUnavailableError
 from deltaberg.kernels import Replay, pure
 
-__all__ = ["Raised", "backends", "examples", "native_kernels", "same", "twins"]
-
-
-def examples(count: int) -> settings:
-    """Return the settings of a random test: a number of examples, without a limit on time."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow, print_blob=True)
+__all__ = ["Raised", "backends", "native_kernels", "same", "twins"]
 
 
 def native_kernels() -> ModuleType:

@@ -152,8 +152,17 @@ def test_a_compaction_that_appears_later_changes_no_statistics(builder: DeltaBui
         assert [ids_of(table, filter=f"id = {number}") for number in range(3)] == [[0], [1], [2]]
 
 
-@pytest.mark.parametrize("removes", [True, False])
-@pytest.mark.parametrize("sizes", [[1], [0, 1, 5], list(range(15, 0, -1))], ids=["one", "few", "falling"])
+@pytest.mark.parametrize(
+    ("sizes", "removes"),
+    [
+        pytest.param([1], True, marks=pytest.mark.full, id="one-True"),
+        pytest.param([1], False, marks=pytest.mark.full, id="one-False"),
+        pytest.param([0, 1, 5], True, id="few-True"),
+        pytest.param([0, 1, 5], False, marks=pytest.mark.full, id="few-False"),
+        pytest.param(list(range(15, 0, -1)), True, marks=pytest.mark.full, id="falling-True"),
+        pytest.param(list(range(15, 0, -1)), False, id="falling-False"),
+    ],
+)
 def test_many_commits_leave_few_chunks(
     builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch, sizes: list[int], removes: bool
 ) -> None:

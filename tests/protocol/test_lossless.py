@@ -21,8 +21,9 @@ from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.lossless_json import Number, read_json, write_json
 from deltaberg.schema import Field, List, Map, Primitive, Struct
 from tests.kernels.json_text import Raw, spell
-from tests.kernels.twins import backends, examples
+from tests.kernels.twins import backends
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.effort import examples
 from tests.support.rows import ID, ids, ids_of
 
 _NUMBERS = [

@@ -19,6 +19,7 @@ from deltaberg import Scan, open_table
 from deltaberg.table import FILE_NUMBER
 from deltaberg.table.read.sharing import BoundScan, bound_scan, planning_pieces, scan_of
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.effort import tries
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road, rows_of
 
@@ -111,9 +112,10 @@ def _check_addresses(bound: BoundScan, found: pa.Table) -> None:
         assert (row["id"], row["v"]) == (stored["id"], stored["v"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("format", _TABLES)
 def test_rows_are_where_their_addresses_say(format: str, road: Road, rng: random.Random, tmp_path: Path) -> None:
-    for attempt in range(1 if road.spark else 6):
+    for attempt in range(1 if road.spark else tries(6)):
         table = _TABLES[format](tmp_path / str(attempt), rng)
         for scan in _scans(table, rng, 3 if road.spark else 15):
             bound = bound_scan(scan).with_addresses()

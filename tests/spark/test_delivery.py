@@ -53,6 +53,7 @@ def _zipped(folder: Path) -> Path:
     return target
 
 
+@pytest.mark.full
 def test_a_zip_reaches_the_workers(builder: DeltaBuilder, tmp_path: Path) -> None:
     adds = [builder.add(ids(1, 2, 3), vector=builder.vector([1], "i"), stats="count"), builder.add(ids(4, 5))]
     builder.create(ID, *adds, protocol=builder.features("deletionVectors"))

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg.table.join import FileRows, JoinKeys, JoinMemory, RowJoin, StoredRows
-from tests.kernels.twins import examples
+from tests.support.effort import examples
 
 _LEFT = pa.schema([("a", pa.int64()), ("f", pa.float64()), ("x", pa.int64()), ("address", pa.int64())])
 _RIGHT = pa.schema([("b", pa.int64()), ("g", pa.float64()), ("y", pa.int64())])
@@ -156,7 +156,7 @@ print(pairs, rest, peak_memory())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.one_backend
 def test_memory_does_not_grow_with_either_side(tmp_path: Path) -> None:
     peaks = []

@@ -135,7 +135,7 @@ print(sum(files["record_count"].to_pylist()), peak_memory())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     peaks = []
     for count in (20, 200):
