@@ -28,6 +28,7 @@ def examples(count: int) -> Callable[[_Test], _Test]:
     chosen = settings(max_examples=tries(count), deadline=None, suppress_health_check=slow, print_blob=True)
 
     def decorate(test: _Test) -> _Test:
-        return pytest.mark.thorough(chosen(test))
+        marked: _Test = pytest.mark.thorough(chosen(test))
+        return marked
 
     return decorate

@@ -126,7 +126,8 @@ class FrameRows:
         columns = [col(plain[name]) for name in sources if name in plain]
         if not columns:
             return frame
-        if self._facts.setting(_ADAPTIVE) == "false":
+        if self._facts.setting(_ADAPTIVE) == "false" or self._facts.version.startswith("3."):
+            # PySpark 3 takes no columns for a hint.
             return frame.repartition(*columns)
         # Spark splits partitions that are too large for a task, and puts small ones together.
         return frame.hint("rebalance", *columns)

@@ -100,7 +100,8 @@ class SparkSearch:
             if error is not None:
                 # Our own workers sent it.
                 raise pickle.loads(error)  # noqa: S301
-            positions = positions_of(rows).cast(pa.int64())
+            # PySpark before 4.1 returns bytearrays.
+            positions = positions_of(bytes(rows)).cast(pa.int64())
             yield pa.repeat(pa.scalar(file, pa.int64()), len(positions)), positions
 
     def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:
