@@ -65,6 +65,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"writable_table"},
+        {"changing_table"},
         {"table"},
         {"create"},
         {"catalogs"},

@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from deltaberg import open_table, write_table
-from deltaberg.delta.operations.conditions import row_condition
+from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
@@ -20,7 +20,7 @@ from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
-from deltaberg.table.rewrite import RowTest, positions_of
+from deltaberg.table.rewrite import RowTest, positions_of, row_condition
 from tests.support.canon import canonical_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -68,8 +68,9 @@ def test_tasks_find_what_this_machine_finds(where: str, tmp_path: Path) -> None:
     table = open_table(tmp_path, "delta")
     table.delete("n IN (0, 3, 14)")
     transaction = table.transaction()
-    condition = row_condition(transaction.snapshot, where, "UTC")
-    here, there = condition.find(transaction, "UTC"), condition.find(transaction, "UTC", _Search())
+    condition = row_condition(transaction.snapshot.schema, where, "UTC")
+    scan = scan_to_change(transaction, condition.filter, "UTC")
+    here, there = condition.find(scan), condition.find(scan, _Search())
     assert there.rows.numbers == here.rows.numbers
     assert there.whole == here.whole
     for number in here.rows.numbers:
@@ -80,8 +81,9 @@ def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
     write_table(tmp_path, pa.table({"n": [1, 2]}))
     write_table(tmp_path, pa.table({"n": [0]}), mode="append")
     transaction = open_table(tmp_path, "delta").transaction()
+    condition = row_condition(transaction.snapshot.schema, "5 / n > 1", "UTC")
     with pytest.raises(EvaluationError, match="zero"):
-        row_condition(transaction.snapshot, "5 / n > 1", "UTC").find(transaction, "UTC", _Search())
+        condition.find(scan_to_change(transaction, condition.filter, "UTC"), _Search())
 
 
 @pytest.mark.parametrize(

@@ -224,11 +224,12 @@ def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
     """Return how many rows match a condition, and in how many files they are."""
     import pyarrow.compute as pc
 
-    from deltaberg.delta.operations.conditions import row_condition
+    from deltaberg.delta.operations.row_changes import scan_to_change
+    from deltaberg.table.rewrite import row_condition
 
     transaction = table.transaction()
-    condition = row_condition(transaction.snapshot, where, transaction.timezone)
-    matched = condition.find(transaction, transaction.timezone)
+    condition = row_condition(transaction.snapshot.schema, where, transaction.timezone)
+    matched = condition.find(scan_to_change(transaction, condition.filter, transaction.timezone))
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
     return {
         "version": table.version,
@@ -253,7 +254,7 @@ def delete(
     message: str | None,
     branch: str | None,
 ) -> None:
-    """Delete the rows of a table for which a condition is true; of an Iceberg table, whole files."""
+    """Delete the rows of a table for which a condition is true."""
     opened = open_to_write(table, storage_option)
     check_options(opened, {"--strategy": strategy, "--dry-run": dry_run, "--message": message}, {"--branch": branch})
     from deltaberg import DeltaTable

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.delta.deltalake_words import COMMIT_WORDS, our_words
-from deltaberg.delta.operations.conditions import Condition
-from deltaberg.delta.operations.merge import MergeOptions
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.writable_table import WritableTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
-from deltaberg.table.rewrite import MergeBuilder, MergeClause
+from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
 
 __all__ = ["ChangingTable"]
 

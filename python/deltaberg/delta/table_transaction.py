@@ -6,25 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.delta.operations.alter import Alteration
-from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.delete import delete_rows
-from deltaberg.delta.operations.merge import MergeOptions, merge_rows, upsert_rows
+from deltaberg.delta.operations.merge import merge_rows, upsert_rows
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.update import update_rows
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
-from deltaberg.table.rewrite import MergeBuilder, MergeClause
+from deltaberg.table.rewrite import Condition, MergeClause, MergeOptions, RowVerbs
 
 __all__ = ["TableTransaction"]
 
 
-class TableTransaction(Transaction):
+class TableTransaction(RowVerbs, Transaction):
     """Several operations on a Delta table that become one version, or none.
 
     Each operation sees what the ones before it did: `snapshot` is the table as they leave it. An operation that fails
     has changed nothing, so that a block that handles its exception can go on. At the end of the block everything is
     committed at once. An exception that leaves the block commits nothing, and the files that were written are deleted.
+    On a table that records a change data feed, an operation that changes rows must be the only operation on rows,
+    unless it deletes whole files.
 
     The parameters are those of `Transaction`, which also has what is below the verbs: adding and removing files,
     domains, and the protocol.
@@ -82,73 +83,17 @@ class TableTransaction(Transaction):
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=partition_by)
 
-    def delete(
-        self,
-        where: Condition | None,
-        *,
-        strategy: str | None = None,
-        target_file_size: int | None = None,
-        compression: str | None = None,
-        writer_properties: Any = None,
-    ) -> None:
-        """Delete the rows that match a condition, including those that the transaction has written.
-
-        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.delete`. On a table that
-        records a change data feed, it must be the only operation on rows unless whole files match.
-        """
-        options = RowOptions(
-            target_file_size=target_file_size, compression=compression, writer_properties=writer_properties
-        )
+    def _delete_rows(self, where: Condition | None, options: RowOptions, strategy: str | None) -> None:
         delete_rows(self, where, options, strategy=strategy)
 
-    def update(
-        self,
-        set: Mapping[ColumnName, Any],
-        where: Condition | None = None,
-        *,
-        strategy: str | None = None,
-        target_file_size: int | None = None,
-        compression: str | None = None,
-        writer_properties: Any = None,
+    def _update_rows(
+        self, values: Mapping[ColumnName, Any], where: Condition | None, options: RowOptions, strategy: str | None
     ) -> None:
-        """Set columns of the rows that match a condition, including rows that the transaction has written.
-
-        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.update`. On a table that
-        records a change data feed, it must be the only operation on rows.
-        """
-        options = RowOptions(
-            target_file_size=target_file_size, compression=compression, writer_properties=writer_properties
-        )
-        update_rows(self, set, where, options, strategy=strategy)
+        update_rows(self, values, where, options, strategy=strategy)
 
     def merge_clauses(self, source: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
         """Merge rows, including into those that the transaction has written; `DeltaTable.merge` makes the clauses."""
         merge_rows(self, source, on, clauses, options)
-
-    def merge(
-        self,
-        source: Any,
-        on: Any,
-        *,
-        source_alias: str = "source",
-        target_alias: str = "target",
-        schema_mode: str | None = None,
-        strategy: str | None = None,
-        memory: int | None = None,
-        timezone: str | None = None,
-        allow_truncation: bool = False,
-        target_file_size: int | None = None,
-        compression: str | None = None,
-        writer_properties: Any = None,
-    ) -> MergeBuilder[None]:
-        """Begin a merge of other rows, including into those that the transaction has written.
-
-        The parameters, and the exceptions besides those of a commit, are those of `DeltaTable.merge`. What was said of
-        changes that are recorded holds as for `delete`.
-        """
-        rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
-        options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
-        return MergeBuilder(lambda clauses: self.merge_clauses(source, on, clauses, options))
 
     def upsert(
         self,

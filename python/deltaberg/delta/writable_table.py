@@ -9,7 +9,6 @@ from typing import Any
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter import Alteration
 from deltaberg.delta.operations.compact import compact_table
-from deltaberg.delta.operations.conditions import Condition
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.table_transaction import TableTransaction
@@ -18,6 +17,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
+from deltaberg.table.rewrite import Condition
 from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]

@@ -94,7 +94,7 @@ def create_table(
 def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
     with TableTransaction(found, committer) as transaction:
         transaction.delete(None)
-        transaction.update(*_replacing(found.metadata, table))
+        transaction.change_metadata(*_replacing(found.metadata, table))
         transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
 
 

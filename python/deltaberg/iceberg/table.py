@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, VersionNotFoundError
 from deltaberg.expressions import Filter
+from deltaberg.iceberg.changing_table import ChangingTable
 from deltaberg.iceberg.inspect.tables import inspect_table
 from deltaberg.iceberg.location.pointer import FilePointer, LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -20,7 +21,6 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
-from deltaberg.iceberg.writable_table import WritableTable
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
@@ -36,7 +36,7 @@ from deltaberg.table import (
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
-class IcebergTable(WritableTable):
+class IcebergTable(ChangingTable):
     """One snapshot of an Iceberg table.
 
     Parameters

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.operations.alter import Alteration
-from deltaberg.iceberg.operations.write import append_rows, delete_rows, overwrite_rows
+from deltaberg.iceberg.operations.change_rows import delete_rows, merge_rows, update_rows, upsert_rows
+from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
+from deltaberg.table.rewrite import Condition, MergeClause, MergeOptions, RowVerbs
 from deltaberg.table.write import RowOptions
 
 __all__ = ["TableTransaction"]
 
 
-class TableTransaction(Transaction):
+class TableTransaction(RowVerbs, Transaction):
     """Several operations on an Iceberg table that become one snapshot, or none.
 
     Each operation sees what the ones before it did. An operation that fails has changed nothing, so that a block that
@@ -58,9 +60,41 @@ class TableTransaction(Transaction):
         names = (partition_by,) if isinstance(partition_by, str) else partition_by
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=names)
 
-    def delete(self, where: Filter | None) -> None:
-        """Delete rows by removing whole files. The parameters and exceptions are those of the table's verb."""
-        delete_rows(self, where)
+    def _delete_rows(self, where: Condition | None, options: RowOptions, strategy: str | None) -> None:
+        delete_rows(self, where, options, strategy=strategy)
+
+    def _update_rows(
+        self, values: Mapping[ColumnName, Any], where: Condition | None, options: RowOptions, strategy: str | None
+    ) -> None:
+        update_rows(self, values, where, options, strategy=strategy)
+
+    def merge_clauses(self, source: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions) -> None:
+        """Merge rows, including into those that the transaction has written; `merge` of the table makes the clauses."""
+        merge_rows(self, source, on, clauses, options)
+
+    def upsert(
+        self,
+        data: Any,
+        keys: ColumnName | Sequence[ColumnName] | None = None,
+        *,
+        when_matched: str = "update",
+        when_not_matched: str = "insert",
+        schema_mode: str | None = None,
+        strategy: str | None = None,
+        memory: int | None = None,
+        timezone: str | None = None,
+        allow_truncation: bool = False,
+        target_file_size: int | None = None,
+        compression: str | None = None,
+        writer_properties: Any = None,
+    ) -> None:
+        """Update the rows that have the keys of new rows, and insert the other new rows.
+
+        The parameters, and the exceptions besides those of a commit, are those of the table's verb.
+        """
+        rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
+        options = MergeOptions(rows, strategy=strategy, memory=memory)
+        upsert_rows(self, data, keys, options, when_matched=when_matched, when_not_matched=when_not_matched)
 
     def alter(self) -> Alteration:
         """Change columns, properties and partitioning as a part of the transaction. See `Alteration`."""

@@ -224,8 +224,7 @@ class WritableTable(ABC):
         data
             The new rows, as for `append`.
         where
-            A filter: rows that match it are replaced, and the others stay. Partition values or bounds have to prove
-            for each file that all or none of its rows match.
+            A filter: rows that match it are replaced, and the others stay. Files that hold both are written anew.
         dynamic
             Replace the partitions that the new rows are in, and leave the others.
         check
@@ -246,8 +245,6 @@ class WritableTable(ABC):
         ------
         ConstraintViolationError
             A new row does not match ``where``.
-        UnsupportedFeatureError
-            A file may hold both rows that match ``where`` and others.
         CommitConflictError
             Another commit added or removed rows that are replaced. The other errors are those of `append`.
 
@@ -277,35 +274,6 @@ class WritableTable(ABC):
                 compression=compression,
                 writer_properties=writer_properties,
             )
-            return transaction.commit()
-
-    def delete(
-        self, where: Filter | None, *, branch: str | None = None, properties: Mapping[str, str] | None = None
-    ) -> CommitResult:
-        """Delete the rows that match a filter, by removing whole files.
-
-        Parameters
-        ----------
-        where
-            The filter; None for all rows. Partition values or bounds have to prove for each file that all or none of
-            its rows match.
-        branch, properties
-            As for `transaction`.
-
-        Returns
-        -------
-        CommitResult
-            The snapshot, and how many files were removed. If no row matches, there is no new snapshot.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            A file may hold both rows that match and others: single rows of Iceberg tables cannot be changed yet.
-        CommitConflictError
-            Another commit added or removed rows that match.
-        """
-        with self.transaction(branch=branch, properties=properties) as transaction:
-            transaction.delete(where)
             return transaction.commit()
 
     def compact(

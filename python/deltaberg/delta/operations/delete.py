@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from deltaberg.delta.operations.conditions import Condition, row_condition
-from deltaberg.delta.operations.row_changes import RowChanges, check_changeable
+from deltaberg.delta.operations.change_target import ChangeTarget, recorded_condition
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.table.rewrite import Condition, change_matching, row_condition
 
 __all__ = ["delete_rows"]
 
@@ -32,17 +32,12 @@ def delete_rows(
         The strategy is not one that the table allows.
     """
     with transaction.operation("DELETE") as made:
-        table = transaction.snapshot
-        changes = RowChanges(transaction, options, strategy)
-        condition = row_condition(table, where, transaction.timezone)
+        target = ChangeTarget(transaction, options, strategy)
+        changes = target.changes
+        condition = row_condition(target.schema, where, target.timezone)
         if not transaction.is_done:
-            matched = condition.find(transaction, transaction.timezone, transaction.search)
-            # Even if no row matches, rows that others append meanwhile may.
-            transaction.read(condition.filter)
-            if not matched.is_empty:
-                check_changeable(table)
-                changes.apply(matched)
+            change_matching(target, condition)
         made.metrics.update(changes.metrics)
         if changes.deleted_rows is not None:
             made.metrics["numDeletedRows"] = changes.deleted_rows
-        made.parameters["predicate"] = condition.recorded
+        made.parameters["predicate"] = recorded_condition(condition)

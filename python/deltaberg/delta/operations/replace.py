@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.operations.conditions import Condition, RowCondition, row_condition
 from deltaberg.delta.operations.row_changes import RowChanges, scan_to_change
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.transaction.file_changes import encode_path
@@ -15,6 +14,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite import Condition, RowCondition, row_condition
 
 __all__ = ["replace_rows"]
 
@@ -43,8 +43,8 @@ def replace_rows(
         A new row does not match the condition.
     """
     table, timezone = transaction.snapshot, transaction.timezone
-    condition = row_condition(table, where, timezone)
-    matched = condition.find(transaction, timezone)
+    condition = row_condition(table.schema, where, timezone)
+    matched = condition.find(scan_to_change(transaction, condition.filter, timezone))
     changes = RowChanges(transaction, options)
     transaction.read(condition.filter)
     written = write()
@@ -66,7 +66,7 @@ def _new_rows(transaction: Transaction, condition: RowCondition | None, written:
 
 def _check_rows(transaction: Transaction, condition: RowCondition, written: pa.Table) -> None:
     """Refuse new rows of which one does not match the condition by which rows are replaced."""
-    matched = condition.find_in(_new_rows(transaction, condition, written))
+    matched = condition.find(_new_rows(transaction, condition, written))
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), min_count=0).as_py()
     rows = pc.sum(written.column("record_count"), min_count=0).as_py()
     wrong = rows - whole - matched.rows.total

@@ -7,9 +7,8 @@ becomes of their files is the same for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,31 +23,25 @@ from deltaberg.delta.snapshot.recorded_adds import recorded_adds
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
-from deltaberg.expressions import Filter, as_expression, bind
-from deltaberg.files import BitmapRef, load_bitmap
+from deltaberg.expressions import Filter
 from deltaberg.schema import Struct, arrow_schema, as_array
-from deltaberg.table import checked_choice, scan_options
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.rewrite import (
     Change,
     MatchedRows,
-    Replacement,
-    RowPositions,
-    count_rows,
+    NewRows,
+    Rows,
+    VectorUnion,
     matched_rows,
-    positions_of,
-    rewritten_rows,
+    scan_of_rows,
+    with_whole_files,
 )
+from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
 from deltaberg.table.write import WriteSpec, write_files
 
-__all__ = ["COPY_ON_WRITE", "MERGE_ON_READ", "RowChanges", "check_changeable", "rewrite_strategy", "scan_to_change"]
+__all__ = ["RowChanges", "check_changeable", "rewrite_strategy", "scan_to_change"]
 
-MERGE_ON_READ, COPY_ON_WRITE = "merge-on-read", "copy-on-write"
 _VECTORS = "delta.enableDeletionVectors"
-
-#: Gives batches of rows, with the columns of the table; called again, it gives the same rows.
-Rows = Callable[[], Iterator[pa.RecordBatch]]
 
 
 def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
@@ -64,7 +57,7 @@ def rewrite_strategy(table: Snapshot, wanted: str | None) -> str:
     InvalidArgumentError
         There is no such strategy, or deletion vectors are asked for that the table does not allow.
     """
-    checked_choice("strategy", wanted or COPY_ON_WRITE, (MERGE_ON_READ, COPY_ON_WRITE), "leave it out for the table's")
+    checked_strategy(wanted)
     allowed = "deletionVectors" in table.active_features
     if wanted == MERGE_ON_READ and not allowed:
         raise InvalidArgumentError(
@@ -90,21 +83,7 @@ def check_changeable(table: Snapshot) -> None:
 def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:
     """Return the scan of the rows that an operation may change: those that match a filter, or all."""
     source = PendingSource(transaction.snapshot, timezone, transaction.paths_without_row_ids)
-    bound = bind(as_expression(condition), Struct((*source.schema, *source.hidden)), timezone)
-    return BoundScan(source, bound, source.schema, None, scan_options(None, {}, timezone)).with_addresses()
-
-
-@dataclass
-class _Counts:
-    """The effect of an operation, by the names of the reference implementation."""
-
-    deleted: int | None = 0
-    updated: int = 0
-    inserted: int = 0
-    copied: int = 0
-    vectors_added: int = 0
-    vectors_removed: int = 0
-    vectors_updated: int = 0
+    return scan_of_rows(source, condition, timezone)
 
 
 class RowChanges:
@@ -125,12 +104,13 @@ class RowChanges:
         self.table = transaction.snapshot
         self._options = options
         self._strategy = rewrite_strategy(self.table, strategy)
-        self._counts = _Counts()
         self._begun = time.monotonic()
         #: When the rows had been found.
         self._found: float | None = None
         self._new_bytes = self._new_files = self._gone_bytes = self._gone_files = self._change_files = 0
         self._row_ids = RowIds(self.table)
+        self._rows = NewRows(self._row_ids)
+        self._vectors_added = self._vectors_removed = self._vectors_updated = 0
         #: The numbers of rows in files where the log is not to be believed.
         self._file_rows: dict[int, int] = {}
 
@@ -162,22 +142,23 @@ class RowChanges:
             The store fails.
         """
         self._found = time.monotonic()
-        self._apply(self._with_whole_files(matched), change, inserted, added or inserted)
+        matched, self._file_rows = with_whole_files(matched)
+        self._apply(matched, change, inserted, added or inserted)
 
     @property
     def metrics(self) -> dict[str, int]:
         """The effect of the operation, by the names that delta-spark gives to it."""
-        counts, ended = self._counts, time.monotonic()
+        ended = time.monotonic()
         found = ended if self._found is None else self._found
         return {
             "numAddedFiles": self._new_files,
             "numAddedBytes": self._new_bytes,
             "numRemovedFiles": self._gone_files,
             "numRemovedBytes": self._gone_bytes,
-            "numCopiedRows": counts.copied,
-            "numDeletionVectorsAdded": counts.vectors_added,
-            "numDeletionVectorsRemoved": counts.vectors_removed,
-            "numDeletionVectorsUpdated": counts.vectors_updated,
+            "numCopiedRows": self._rows.counts.copied,
+            "numDeletionVectorsAdded": self._vectors_added,
+            "numDeletionVectorsRemoved": self._vectors_removed,
+            "numDeletionVectorsUpdated": self._vectors_updated,
             "numAddedChangeFiles": self._change_files,
             "scanTimeMs": _millis(self._begun, found),
             "rewriteTimeMs": _millis(found, ended),
@@ -187,45 +168,22 @@ class RowChanges:
     @property
     def deleted_rows(self) -> int | None:
         """The number of rows that were deleted; None if a file that was not read does not tell."""
-        return self._counts.deleted
+        return self._rows.counts.deleted
 
     @property
     def updated_rows(self) -> int:
         """The number of rows that were replaced."""
-        return self._counts.updated
+        return self._rows.counts.updated
 
     @property
     def inserted_rows(self) -> int:
         """The number of rows that were inserted."""
-        return self._counts.inserted
-
-    def _with_whole_files(self, matched: MatchedRows) -> MatchedRows:
-        """Return the rows with files as whole in which every row was found that no deletion vector hides."""
-        plan = matched.of(frozenset(matched.rows.numbers)).plan
-        facts = zip(
-            file_numbers(plan.files).to_pylist(),
-            plan.record_counts.to_pylist(),
-            plan.deleted_counts.to_pylist(),
-            strict=True,
-        )
-        # The log may be wrong about rows, so it is not believed where it would have a file removed.
-        likely = {
-            number
-            for number, rows, deleted in facts
-            if rows is None or matched.rows.count(number) + (deleted or 0) >= rows
-        }
-        if not likely:
-            return matched
-        counts = count_rows(matched.of(likely).plan, likely)
-        union = _Vectors(self.table, matched.of(likely), matched.rows)
-        self._file_rows = counts
-        return matched.with_whole({number for number in likely if len(union.positions(number)) >= counts[number]})
+        return self._rows.counts.inserted
 
     def _apply(self, matched: MatchedRows, change: Change | None, inserted: Rows | None, new: Rows | None) -> None:
         partial = matched.rows.numbers
         by_vectors = self._strategy == MERGE_ON_READ
         gone = set(matched.whole) if by_vectors else {*matched.whole, *partial}
-        self._count_deleted(matched)
         self._remove(gone)
         if by_vectors and partial:
             self._hide(matched)
@@ -243,13 +201,13 @@ class RowChanges:
         self._gone_files = len(files)
         self._gone_bytes = pc.sum(files.column("size")).as_py() or 0
         vectors = as_array(files.column("deletionVector"))
-        self._counts.vectors_removed += len(vectors) - vectors.null_count
+        self._vectors_removed += len(vectors) - vectors.null_count
 
     def _hide(self, matched: MatchedRows) -> None:
         """Hide rows by deletion vectors, which contain the old ones."""
         numbers = pa.array(matched.rows.numbers, pa.int64())
         live = self.table.live
-        union = _Vectors(self.table, matched.of(frozenset(matched.rows.numbers)), matched.rows)
+        union = VectorUnion(matched.of(frozenset(matched.rows.numbers)), matched.rows)
         actions = []
         fresh = self._transaction.paths_without_row_ids
         log = self.table.log
@@ -262,74 +220,28 @@ class RowChanges:
                     members |= dict.fromkeys(("baseRowId", "defaultRowCommitVersion"))
                 actions.append(action.with_members(members))
                 replaced = action.members.get("deletionVector") is not None
-                self._counts.vectors_added += 1
-                self._counts.vectors_removed += replaced
-                self._counts.vectors_updated += replaced
+                self._vectors_added += 1
+                self._vectors_removed += replaced
+                self._vectors_updated += replaced
         self._transaction.note_written(writer.paths)
         self._transaction.remove_files(live.table.take(numbers))
         self._transaction.add_actions(actions)
-
-    def _count_deleted(self, matched: MatchedRows) -> None:
-        whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
-        self._counts.deleted = None if whole is None else whole + matched.rows.total
 
     # Rows that are written
 
     def _write_rows(self, matched: MatchedRows, change: Change | None, inserted: Rows | None, by_vectors: bool) -> None:
         """Write the rows that stay where files are written anew, those that replace others, and new ones."""
-        if by_vectors and change is None:
-            streams: list[Iterable[pa.RecordBatch]] = []
-        elif by_vectors and change is not None:
-            streams = [self._replaced(matched, change)]
-        else:
-            streams = [self._rewritten(matched, change)]
-        if inserted is not None:
-            streams.append(self._inserted(inserted))
-        if not streams:
+        batches = self._rows.batches(matched, change, inserted, hides=by_vectors)
+        if batches is None:
             return
         ids = self._row_ids
         if not matched.is_empty and not ids.are_kept and (change is not None or not by_vectors):
             self._transaction.lose_row_ids()
-        stored = ids.stored
-        spec = replace(row_spec(self.table, self._options), schema=stored)
-        files = self._write(chain.from_iterable(streams), spec)
+        files = self._write(batches, replace(row_spec(self.table, self._options), schema=ids.stored))
         self._transaction.add_files(files)
         self._new_files = len(files)
         self._new_bytes = pc.sum(files.column("size")).as_py() or 0
-        written = pc.sum(files.column("record_count")).as_py() or 0
-        self._counts.copied = written - self._counts.updated - self._counts.inserted
-
-    def _replaced(self, matched: MatchedRows, change: Change) -> Iterator[pa.RecordBatch]:
-        for batch in matched_rows(matched, self._row_ids.columns):
-            rows = self._row_ids.change(change)(batch).rows
-            self._count_updated(rows.num_rows)
-            if rows.num_rows:
-                yield self._row_ids.flat(rows)
-
-    def _rewritten(self, matched: MatchedRows, change: Change | None) -> Iterator[pa.RecordBatch]:
-        ids = self._row_ids
-        changed: Change | None = None
-        if change is not None:
-            tracked = ids.change(change)
-
-            def counted(batch: pa.RecordBatch) -> Replacement:
-                found = tracked(batch)
-                self._count_updated(found.rows.num_rows)
-                return found
-
-            changed = counted
-        for batch in rewritten_rows(matched, ids.columns, changed):
-            yield ids.flat(batch)
-
-    def _count_updated(self, rows: int) -> None:
-        self._counts.updated += rows
-        if self._counts.deleted is not None:
-            self._counts.deleted -= rows
-
-    def _inserted(self, inserted: Rows) -> Iterator[pa.RecordBatch]:
-        for batch in inserted():
-            self._counts.inserted += batch.num_rows
-            yield self._row_ids.new(batch)
+        self._rows.count_copied(pc.sum(files.column("record_count")).as_py() or 0)
 
     def _write(self, batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> pa.Table:
         log = self.table.log
@@ -377,28 +289,6 @@ def _changed(
         yield from marked(found.rows, "update_postimage")
     for batch in inserted() if inserted is not None else ():
         yield from marked(batch, "insert")
-
-
-class _Vectors:
-    """The deletion vectors of files after more rows of them were deleted."""
-
-    def __init__(self, table: Snapshot, files: BoundScan, rows: RowPositions) -> None:
-        plan = files.plan
-        self._rows = rows
-        self._store = table.log.store
-        vectors = as_array(plan.located.column("deletion_vector")).to_pylist()
-        self._old = dict(zip(file_numbers(plan.files).to_pylist(), vectors, strict=True))
-
-    def positions(self, number: int) -> pa.UInt64Array:
-        """Return the rows of a file that are deleted, those of its old vector included."""
-        found = RowPositions()
-        old = self._old[number]
-        parts = [self._rows.positions(number)]
-        if old is not None:
-            parts.append(positions_of(load_bitmap(BitmapRef(**old), self._store)))
-        for part in parts:
-            found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
-        return found.positions(number)
 
 
 def _millis(begun: float, ended: float) -> int:

@@ -7,11 +7,12 @@ import datetime as dt
 import pyarrow.types as pt
 
 from deltaberg.delta.features import supported_features
-from deltaberg.delta.schema.enforce import TableRules, table_rules, with_marks
+from deltaberg.delta.schema.enforce import table_rules, with_marks
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.schema import arrow_type
+from deltaberg.table.write import TableRules
 
 __all__ = ["empty_as_null", "record_marks", "rules_of"]
 

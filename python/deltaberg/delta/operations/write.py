@@ -13,7 +13,6 @@ from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_column
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.operations.alter_columns import WIDENING, widen_field
 from deltaberg.delta.operations.alter_rules import refuse_referenced
-from deltaberg.delta.operations.conditions import Condition, condition_text
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
 from deltaberg.delta.operations.replace import replace_rows
 from deltaberg.delta.operations.rows import RowOptions, write_rows
@@ -44,6 +43,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table.rewrite import Condition, condition_text
 from deltaberg.table.write import Rows, open_rows
 
 __all__ = ["append_rows", "merge_columns", "overwrite_rows", "write_parameters"]

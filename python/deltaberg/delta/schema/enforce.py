@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -28,12 +28,11 @@ from deltaberg.delta.schema.writer_rules import (
 )
 from deltaberg.errors import ConstraintViolationError, CorruptLogError, DeltabergError, UnsupportedFeatureError
 from deltaberg.expressions import BoundValue, bind_condition, bind_value
-from deltaberg.schema import ColumnName, Field, Primitive, Struct, count_up, find_column
-from deltaberg.table.write import ColumnFill, RowCheck, RowRules
+from deltaberg.schema import Field, Primitive, Struct, count_up
+from deltaberg.table.write import ColumnFill, RowCheck, RowRules, TableRules
 
 __all__ = [
     "IdentityValues",
-    "TableRules",
     "columns_of",
     "constraint_check",
     "default_value",
@@ -45,7 +44,6 @@ _Rule = TypeVar("_Rule")
 
 _LONG = Primitive("long")
 _VARIANT = Primitive("variant")
-_DEFAULT = "default"
 #: Values without columns do not look at it.
 _ONE_ROW = pa.record_batch({"": pa.nulls(1)})
 _MOST, _LEAST = (1 << 63) - 1, -(1 << 63)
@@ -110,123 +108,6 @@ class IdentityValues:
     def fill(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the next values, one for each row of a batch."""
         return self.take(batch.num_rows)
-
-
-@dataclass(frozen=True)
-class TableRules:
-    """What a table asks of its rows, and the identity columns whose marks move as rows are written.
-
-    Parameters
-    ----------
-    rows
-        What is applied to the rows.
-    identities
-        What generates the values of identity columns.
-    generated
-        The names of the generated columns.
-    refused
-        The names of columns whose values nobody may give.
-    defaults
-        The SQL text that the keyword ``DEFAULT`` stands for, by the names of columns; it is null for others.
-    """
-
-    rows: RowRules
-    identities: tuple[IdentityValues, ...] = ()
-    generated: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
-    defaults: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def computed(self) -> frozenset[str]:
-        """The columns whose values nobody need give: generated columns and identity columns."""
-        return self.generated | {values.column for values in self.identities}
-
-    def given_to_update(self, assigned: Collection[str]) -> frozenset[str]:
-        """Return the columns that updated rows have, if these are assigned: all but generated ones, which follow."""
-        return frozenset(self.rows.schema.names) - self.generated.difference(assigned)
-
-    def restart(self) -> None:
-        """Begin again with the first values that were generated, for the same rows once more."""
-        for values in self.identities:
-            values.restart()
-
-    def defaulted(self, values: Mapping[ColumnName, Any], others: Struct | None = None) -> frozenset[str]:
-        """Return the names of the columns whose new value is the keyword ``DEFAULT``.
-
-        Parameters
-        ----------
-        others
-            Further columns that values may name. If a column is called ``default``, the word means the column.
-
-        Examples
-        --------
-        >>> rules = TableRules(RowRules(Struct((Field("price", Primitive("long")), Field("x", Primitive("long"))))))
-        >>> rules.defaulted({"PRICE": "default", "x": "'DEFAULT'"})
-        frozenset({'price'})
-        """
-        schema = self.rows.schema
-        if any(column.name.lower() == _DEFAULT for column in (*schema, *(others or ()))):
-            return frozenset()
-        paths = [find_column(schema, name) for name, value in values.items() if _is_default(value)]
-        return frozenset(path[0].name for path in paths if len(path) == 1)
-
-    def with_defaults(self, values: Mapping[ColumnName, Any], others: Struct | None = None) -> dict[ColumnName, Any]:
-        """Return new values of columns in which the keyword ``DEFAULT`` is what it stands for.
-
-        It stands for null if the column has no default value. Callers have generated columns and identity columns
-        filled afterwards, as if they had no value; see `defaulted`.
-
-        Parameters
-        ----------
-        others
-            As for `defaulted`.
-
-        Examples
-        --------
-        >>> schema = Struct((Field("price", Primitive("long")), Field("x", Primitive("long"))))
-        >>> rules = TableRules(RowRules(schema), defaults={"price": "42"})
-        >>> rules.with_defaults({"PRICE": "default", "x": "DEFAULT"})
-        {'PRICE': '42', 'x': 'NULL'}
-        """
-        schema = self.rows.schema
-        if any(column.name.lower() == _DEFAULT for column in (*schema, *(others or ()))):
-            return dict(values)
-        return {name: self._default(name) if _is_default(value) else value for name, value in values.items()}
-
-    def _default(self, name: ColumnName) -> str:
-        path = find_column(self.rows.schema, name)
-        # Fields inside a column have no default value of their own.
-        return self.defaults.get(path[0].name, "NULL") if len(path) == 1 else "NULL"
-
-    def check_given(self, given: Collection[str]) -> None:
-        """Refuse rows that give values to an identity column that takes none.
-
-        Raises
-        ------
-        ConstraintViolationError
-            They do.
-        """
-        names = {name.lower() for name in given}
-        wrong = sorted(name for name in self.refused if name.lower() in names)
-        if wrong:
-            raise ConstraintViolationError(
-                "the values of the identity column are generated, and cannot be given",
-                hint="leave the column out",
-                column=wrong[0],
-            )
-
-    def counted(self, given: Collection[str]) -> list[str]:
-        """Return the identity columns whose values are generated for rows that have these columns."""
-        names = {name.lower() for name in given}
-        return [one.column for one in self.identities if one.column.lower() not in names]
-
-    def marks(self) -> dict[str, int]:
-        """Return the last generated value of each identity column for which values were generated."""
-        return {one.column: one.mark for one in self.identities if one.is_used and one.mark is not None}
-
-
-def _is_default(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().lower() == _DEFAULT
 
 
 def with_marks(schema_string: str, marks: Mapping[str, int]) -> str:

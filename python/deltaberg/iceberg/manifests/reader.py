@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -50,13 +50,17 @@ class Entries:
 
 @dataclass(frozen=True)
 class ManifestReader:
-    """Reads the manifests of a table. ``schemas`` are its schemas, the one of the scan first."""
+    """Reads the manifests of a table. ``schemas`` are its schemas, the one of the scan first.
+
+    ``known`` has the bytes of metadata files that are not in the store, by their recorded paths.
+    """
 
     table: str
     store: StoreSpec
     resolver: PathResolver
     specs: Mapping[int, PartitionSpec]
     schemas: Sequence[Struct]
+    known: Mapping[str, bytes] = field(default_factory=dict)
 
     def spec_of(self, number: int) -> PartitionSpec:
         """Return the spec of a manifest."""
@@ -135,6 +139,8 @@ class ManifestReader:
 
     def fetch(self, path: str) -> bytes:
         """Return the bytes of a metadata file that a snapshot names."""
+        if path in self.known:
+            return self.known[path]
         location = self.resolver.resolve(path)
         try:
             return self.store.open(location).get(location.path)

@@ -139,7 +139,7 @@ def _name_mapping(transaction: Transaction) -> NameMapping:
         more = [mapped for mapped in own.fields if mapped.id not in ids and taken.isdisjoint(mapped.names)]
         wanted = NameMapping((*known.fields, *more))
     if known is None or wanted.fields != known.fields:
-        transaction.update(SetProperties({NAME_MAPPING: encode_name_mapping(wanted)}))
+        transaction.change_metadata(SetProperties({NAME_MAPPING: encode_name_mapping(wanted)}))
     return wanted
 
 

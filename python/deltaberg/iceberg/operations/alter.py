@@ -274,15 +274,15 @@ class Alteration:
 
         def change() -> None:
             if int(version) != self._transaction.metadata.format_version:
-                self._transaction.update(UpgradeFormatVersion(int(version)))
+                self._transaction.change_metadata(UpgradeFormatVersion(int(version)))
             if given:
-                self._transaction.update(SetProperties(given))
+                self._transaction.change_metadata(SetProperties(given))
 
         return self._step("set properties", change)
 
     def unset(self, *names: str) -> Alteration:
         """Remove properties."""
-        return self._step("unset properties", lambda: self._transaction.update(RemoveProperties(names)))
+        return self._step("unset properties", lambda: self._transaction.change_metadata(RemoveProperties(names)))
 
     def partition_by(self, *names: ColumnName) -> Alteration:
         """Partition the files that are written from now on by other columns, or transforms of columns.
@@ -312,7 +312,9 @@ class Alteration:
                 parts.append(part)
             if metadata.format_version == 1:
                 parts = _of_version_1(metadata.specs[metadata.default_spec_id], parts)
-            self._transaction.update(AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec())
+            self._transaction.change_metadata(
+                AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec()
+            )
 
         return self._step("partition by", change)
 
@@ -322,7 +324,9 @@ class Alteration:
         def change() -> None:
             fields = tuple(sort_field(self._columns, name) for name in names)
             number = max(self._transaction.metadata.sort_orders, default=0) + 1
-            self._transaction.update(AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder())
+            self._transaction.change_metadata(
+                AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder()
+            )
 
         return self._step("sort by", change)
 
@@ -385,7 +389,7 @@ class Alteration:
         return self._transaction.metadata
 
     def _reference(self, name: str, change: Callable[[], Update]) -> Alteration:
-        return self._step(name, lambda: self._transaction.update(change()))
+        return self._step(name, lambda: self._transaction.change_metadata(change()))
 
     def commit(self) -> CommitResult:
         """Commit the changes.

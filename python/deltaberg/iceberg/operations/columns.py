@@ -40,7 +40,7 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
     known = tuple(number for number in kept if path_to_id(columns, number))
     if len(known) < len(kept):
         raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
-    transaction.update(AddSchema(Schema(columns, before.schema_id + 1, known)), SetCurrentSchema())
+    transaction.change_metadata(AddSchema(Schema(columns, before.schema_id + 1, known)), SetCurrentSchema())
 
 
 def _check_sources(metadata: TableMetadata, columns: Struct) -> None:

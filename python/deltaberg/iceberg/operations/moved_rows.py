@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
 
-from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.expressions import TRUE
-from deltaberg.files import LINEAGE_COLUMNS
 from deltaberg.iceberg.location.new_files import data_location
-from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.iceberg.operations.row_ids import RowIds
 from deltaberg.iceberg.operations.rows import entries_of, row_spec
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -49,18 +47,10 @@ class MovedRows:
         self._source = transaction.source
         self._store, self._resolver = transaction.store, transaction.resolver
         self._options = options
-        lineage = LINEAGE_COLUMNS if self._metadata.format_version >= ROW_LINEAGE else ()
-        for child in lineage:
-            if self._source.hidden.get(child.name) is None:
-                raise UnsupportedFeatureError(
-                    f"the table has a column {child.name}, so that rows that move cannot keep their ids",
-                    hint="rename the column",
-                    column=child.name,
-                    table=self._source.table,
-                    feature="row lineage",
-                )
+        #: What keeps the ids of rows.
+        self.ids = RowIds(self._source)
         #: The columns of the new files.
-        self.stored = Struct((*self._source.schema, *lineage))
+        self.stored = self.ids.stored
 
     def write(self, files: pa.Table, options: ScanOptions, choose: Choice | None = None, *, memory: int) -> pa.Table:
         """Write rows of some files, and return a row for each new file.
@@ -76,16 +66,34 @@ class MovedRows:
         memory
             Bytes of rows that wait to be written.
         """
-        spec = replace(row_spec(self._metadata, self._options), schema=self.stored, memory=memory)
         plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
         known = Struct((*self._source.schema, *self._source.hidden))
         columns = select_columns(known, [(child.name,) for child in self.stored])
         bound = BoundScan(self._source, TRUE, columns, None, options, given=plan)
-        place = self._resolver.resolve(self.location)
         with closing(bound.batches()) as batches:  # type: ignore[type-var]
             kept = batches if choose is None else (part for batch in batches for part in choose(batch))
-            reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), _as_stored(kept, self.stored))
-            return write_files(reader, spec, self._store.open(place), place.path, threads=options.threads)
+            return self.write_batches(_as_stored(kept, self.stored), memory=memory, threads=options.threads)
+
+    def write_batches(
+        self, batches: Iterable[pa.RecordBatch], *, memory: int | None = None, threads: int | None = None
+    ) -> pa.Table:
+        """Write rows as files store them, and return a row for each new file.
+
+        Parameters
+        ----------
+        batches
+            The rows.
+        memory
+            Bytes of rows that wait to be written; None for the default.
+        threads
+            How many threads write; None for the number of processors.
+        """
+        spec = replace(row_spec(self._metadata, self._options), schema=self.stored)
+        if memory is not None:
+            spec = replace(spec, memory=memory)
+        place = self._resolver.resolve(self.location)
+        reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), batches)
+        return write_files(reader, spec, self._store.open(place), place.path, threads=threads)
 
     @property
     def location(self) -> str:

@@ -56,7 +56,7 @@ def publish_snapshot(transaction: Transaction, staged: Snapshot) -> None:
     current = transaction.planned
     with transaction.operation("publish"):
         if staged.parent_snapshot_id == (None if current is None else current.snapshot_id):
-            transaction.update(set_branch(transaction.metadata, MAIN, staged.snapshot_id))
+            transaction.change_metadata(set_branch(transaction.metadata, MAIN, staged.snapshot_id))
             return
         if staged.operation != "append":
             raise CommitConflictError(

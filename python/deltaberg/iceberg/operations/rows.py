@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import Bound, evaluate
+from deltaberg.expressions.values.tree import Literal
 from deltaberg.files.write import FORMS, ParquetOptions
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
@@ -26,7 +27,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, WriteSpec
+from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, TableRules, WriteSpec
 
 __all__ = [
     "DeleteFileOptions",
@@ -35,6 +36,7 @@ __all__ = [
     "entries_of",
     "parquet_options",
     "row_spec",
+    "rules_of",
     "write_rows",
 ]
 
@@ -299,6 +301,20 @@ class _Constant:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         return pa.repeat(pa.scalar(self.value, arrow_type(self.kind)), batch.num_rows)
+
+
+def rules_of(schema: Struct) -> TableRules:
+    """Return what a table asks of new rows.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A field inside of a column has a default value for new rows.
+    """
+    fills = _fills(schema)
+    known = {fill.column: fill.values for fill in fills}
+    defaults = {name: Literal(one.value, one.kind) for name, one in known.items() if isinstance(one, _Constant)}
+    return TableRules(RowRules(schema, fills), defaults=defaults)
 
 
 def _fills(schema: Struct) -> list[ColumnFill]:

@@ -1,4 +1,4 @@
-"""Appending rows to a table, replacing rows by others, and deleting rows that metadata alone identifies."""
+"""Appending rows to a table, and replacing rows by others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE, Bound, Filter, as_expression, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
-from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
 from deltaberg.iceberg.operations.moved_rows import MovedRows
+from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.operations.rows import write_rows
 from deltaberg.iceberg.partition.assign import partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_keys
@@ -26,11 +26,12 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, as_array
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import ScanOptions
-from deltaberg.table.read.plan import file_numbers, make_plan
+from deltaberg.table.rewrite import change_matching, row_condition
+from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
 from deltaberg.table.write import RowOptions, Rows, open_rows
 from deltaberg.table.write.partition import split_by_partition
 
-__all__ = ["append_rows", "delete_rows", "overwrite_rows"]
+__all__ = ["append_rows", "overwrite_rows"]
 
 #: Bytes of rows that wait to be written to other files.
 _MOVING = 256 << 20
@@ -72,7 +73,7 @@ def overwrite_rows(
     Parameters
     ----------
     where
-        A filter. Whole files are replaced, so metadata has to prove for each file that all or none of its rows match.
+        A filter. Files in which some rows match are written anew without these.
     dynamic
         Replace the partitions that the new rows are in, and leave the others.
     check
@@ -86,8 +87,6 @@ def overwrite_rows(
         A new row does not match ``where``.
     SchemaError
         The rows do not fit the columns of the table.
-    UnsupportedFeatureError
-        A file may hold both rows that match and others.
     """
     if where is not None and dynamic:
         raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
@@ -104,7 +103,9 @@ def overwrite_rows(
         rows = open_rows(data, transaction.progress)
         bound = None if where is None else _bound(transaction, where)
         if not dynamic:
-            _remove(transaction, TRUE if bound is None else bound, str(where))
+            _remove(transaction, where, options)
+            # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
+            transaction.claims.conditions.append(TRUE if bound is None else bound)
         layout = Alteration(transaction, is_part=True)
         if partition_by is not None:
             # Columns that partition the table can go only after the partitioning has.
@@ -121,18 +122,6 @@ def overwrite_rows(
         transaction.add_files(files)
 
 
-def delete_rows(transaction: Transaction, where: Filter | None) -> None:
-    """Delete the rows that match a filter, or all rows, by removing whole files.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        A file may hold both rows that match and others.
-    """
-    with transaction.operation("delete"):
-        _remove(transaction, TRUE if where is None else _bound(transaction, where), str(where))
-
-
 def _bound(transaction: Transaction, where: Filter) -> Bound:
     return bind(as_expression(where), transaction.metadata.current_schema.struct, transaction.timezone)
 
@@ -145,29 +134,14 @@ def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:
         replace_columns(transaction, table_schema(rows.schema))
 
 
-def _remove(transaction: Transaction, condition: Bound, shown: str) -> None:
-    """Remove the files in which every row matches, if there are no others with rows that match."""
-    source = transaction.source
-    plan = make_plan(source, condition)
-    undecided = plan.files.filter(plan.filtered)
-    if len(undecided) or (condition != TRUE and transaction.pending.adds_rows):
-        where = undecided.column("path")[0].as_py() if len(undecided) else "one that the transaction adds"
-        raise UnsupportedFeatureError(
-            f"a data file may hold both rows that match {shown} and others, and single rows of Iceberg tables are not "
-            "changed yet",
-            hint="choose whole partitions, or overwrite the table",
-            table=source.table,
-            file=where,
-            feature="row changes",
-        )
-    transaction.claims.conditions.append(condition)
-    if condition == TRUE:
-        for files in list(transaction.pending.added):
-            transaction.pending.drop_added(files.entries.column("file_path").to_pylist())
+def _remove(transaction: Transaction, where: Filter | None, options: RowOptions) -> None:
+    """Remove the rows that match a filter, or all rows."""
+    target = RowChanges(transaction, options, "delete", COPY_ON_WRITE)
+    condition = row_condition(target.schema, where, target.timezone)
+    change_matching(target, condition)
+    if where is None:
+        # What is left of delete files is about nothing.
         transaction.pending.removes_deletes = True
-    numbers = file_numbers(plan.files)
-    if len(numbers):
-        transaction.remove_files(plan.files.column("path").to_pylist(), manifests_of(source.manifests, numbers))
 
 
 def _remove_partitions(transaction: Transaction, files: AddedFiles) -> None:

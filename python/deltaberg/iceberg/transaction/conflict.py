@@ -25,7 +25,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import as_array
 from deltaberg.table.read.plan import make_plan
 
-__all__ = ["Claims", "check_conflicts", "isolation_level"]
+__all__ = ["SERIALIZABLE", "Claims", "check_conflicts", "isolation_level"]
 
 SERIALIZABLE, SNAPSHOT = "serializable", "snapshot"
 

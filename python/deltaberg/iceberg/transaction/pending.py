@@ -72,6 +72,12 @@ class PendingFiles:
         """Whether there are new data files."""
         return any(files.content == DATA for files in self.added)
 
+    @property
+    def paths(self) -> frozenset[str]:
+        """The recorded paths of the new data files."""
+        data = [files.entries for files in self.added if files.content == DATA]
+        return frozenset(path for entries in data for path in entries.column("file_path").to_pylist())
+
     def copy(self) -> PendingFiles:
         """Return a copy that does not change with this one."""
         return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -29,12 +30,14 @@ from deltaberg.iceberg.metadata.write import version_of
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
+from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult
+from deltaberg.table.rewrite import RowSearch
 from deltaberg.table.write import Progress
 
 __all__ = ["Transaction"]
@@ -114,6 +117,10 @@ class Transaction:
         self._data_files: list[Location] = []
         self._roads: set[str] = set()
         self._operations: list[str] = []
+        #: What reads the files of the table to find rows; None for this machine.
+        self.search: RowSearch | None = None
+        #: What the operations did to rows, in numbers.
+        self.metrics: Counter[str] = Counter()
         self._is_ended = False
         #: Whether changes were handed over to be sent.
         self._is_made = False
@@ -140,6 +147,11 @@ class Transaction:
     def source(self) -> IcebergSource:
         """The rows of the snapshot that the transaction is planned on, in the columns that the table will have."""
         return self._source(self._view, self.planned)
+
+    @property
+    def changed_source(self) -> IcebergSource:
+        """The rows as the transaction leaves them. Files of the planned snapshot have the numbers of `source`."""
+        return self.source if self.pending.is_empty else PendingSource(self.source, self.pending, int(self.token))
 
     def source_of(self, snapshot: Snapshot) -> IcebergSource:
         """Return the rows of another snapshot of the table."""
@@ -171,7 +183,7 @@ class Transaction:
             raise
         self._operations.append(name)
 
-    def update(self, *updates: Update) -> None:
+    def change_metadata(self, *updates: Update) -> None:
         """Change the metadata of the table.
 
         Raises
@@ -306,6 +318,7 @@ class Transaction:
             warnings=() if found is None else tuple(found.warnings),
             road=", ".join(sorted(self._roads)),
             snapshot_id=snapshot_id,
+            metrics=dict(self.metrics),
         )
         if self._committed is not None and found is not None:
             self._committed(loaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
+from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
 from deltaberg.table.rewrite.match import (
     MatchedRows,
     RowSearch,
@@ -11,27 +12,49 @@ from deltaberg.table.rewrite.match import (
     count_rows,
     find_rows,
     matching_rows,
+    scan_of_rows,
     search_here,
 )
+from deltaberg.table.rewrite.merge_options import MergeOptions
+from deltaberg.table.rewrite.new_rows import NewRows, RowCounts, RowIdentity
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
+from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
+from deltaberg.table.rewrite.verbs import RowVerbs
+from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 
 __all__ = [
     "Assignments",
     "Change",
+    "Condition",
     "MatchedRows",
     "MergeBuilder",
     "MergeClause",
+    "MergeOptions",
+    "NewRows",
     "Replacement",
+    "RowCondition",
+    "RowCounts",
+    "RowIdentity",
     "RowPositions",
     "RowSearch",
+    "RowTarget",
     "RowTest",
+    "RowVerbs",
+    "Rows",
+    "VectorUnion",
     "bind_assignments",
+    "change_matching",
+    "condition_text",
     "count_rows",
     "find_rows",
     "matched_rows",
     "matching_rows",
     "positions_of",
     "rewritten_rows",
+    "row_condition",
+    "scan_of_rows",
     "search_here",
+    "update_change",
+    "with_whole_files",
 ]

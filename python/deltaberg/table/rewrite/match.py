@@ -10,14 +10,26 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.expressions import Filter, as_expression, bind
 from deltaberg.files import open_data_file
-from deltaberg.schema import ColumnName, as_array
+from deltaberg.schema import ColumnName, Struct, as_array
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan, RowAddress
+from deltaberg.table.read.options import scan_options
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
+from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rewrite.positions import RowPositions
 
-__all__ = ["MatchedRows", "RowSearch", "RowTest", "count_rows", "find_rows", "matching_rows", "search_here"]
+__all__ = [
+    "MatchedRows",
+    "RowSearch",
+    "RowTest",
+    "count_rows",
+    "find_rows",
+    "matching_rows",
+    "scan_of_rows",
+    "search_here",
+]
 
 #: Which rows of a batch match. Nulls do not.
 RowTest = Callable[[pa.RecordBatch], pa.BooleanArray]
@@ -114,6 +126,12 @@ def matching_rows(batch: pa.RecordBatch, width: int, test: RowTest | None) -> tu
         return numbers, positions
     matches = test(batch.select(range(width)))
     return numbers.filter(matches), positions.filter(matches)
+
+
+def scan_of_rows(source: ScanSource, condition: Filter | None, timezone: str) -> BoundScan:
+    """Return the scan, with addresses, of the rows of a table that match a filter, or of all."""
+    bound = bind(as_expression(condition), Struct((*source.schema, *source.hidden)), timezone)
+    return BoundScan(source, bound, source.schema, None, scan_options(None, {}, timezone)).with_addresses()
 
 
 def find_rows(

@@ -7,16 +7,19 @@ from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empt
 from deltaberg.table.write.rows import Rows, open_rows
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import can_be_read_again, open_stream
+from deltaberg.table.write.table_rules import CountedValues, TableRules
 from deltaberg.table.write.write import Progress, WriteProgress, write_files
 
 __all__ = [
     "ColumnFill",
+    "CountedValues",
     "PartitionField",
     "Progress",
     "RowCheck",
     "RowOptions",
     "RowRules",
     "Rows",
+    "TableRules",
     "WriteProgress",
     "WriteSpec",
     "can_be_read_again",

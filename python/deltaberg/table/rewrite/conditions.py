@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.operations.row_changes import scan_to_change
-from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions import (
     TRUE,
@@ -27,7 +23,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import MatchedRows, RowSearch, RowTest, find_rows
+from deltaberg.table.rewrite.match import MatchedRows, RowSearch, RowTest, find_rows
 
 __all__ = ["Condition", "RowCondition", "condition_text", "row_condition"]
 
@@ -56,22 +52,13 @@ class RowCondition:
     test: RowTest | None = None
     columns: Sequence[ColumnName] = ()
 
-    @property
-    def recorded(self) -> str:
-        """The condition as the history records it."""
-        return json.dumps([] if self.text is None else [self.text], ensure_ascii=False)
-
-    def find(self, transaction: Transaction, timezone: str, search: RowSearch | None = None) -> MatchedRows:
-        """Return the rows of a table that match, as a transaction has changed it so far."""
-        return self.find_in(scan_to_change(transaction, self.filter, timezone), search)
-
-    def find_in(self, bound: BoundScan, search: RowSearch | None = None) -> MatchedRows:
+    def find(self, bound: BoundScan, search: RowSearch | None = None) -> MatchedRows:
         """Return the rows of a scan by ``filter`` that match."""
         return find_rows(bound, self.test, self.columns, search)
 
 
 def row_condition(
-    table: Snapshot, where: Condition | None, timezone: str, now: dt.datetime | None = None
+    schema: Struct, where: Condition | None, timezone: str, now: dt.datetime | None = None
 ) -> RowCondition:
     """Bind a condition to the columns of a table.
 
@@ -80,6 +67,8 @@ def row_condition(
 
     Parameters
     ----------
+    schema
+        The columns.
     where
         The condition; None for all rows.
     timezone
@@ -97,16 +86,16 @@ def row_condition(
     if not isinstance(where, Value):
         try:
             found = as_expression(where)
-            bind(found, table.schema, timezone)
+            bind(found, schema, timezone)
         except ExpressionError:
             if not isinstance(where, str):
                 raise
         else:
             return RowCondition(str(found), found)
     value = as_value(where)
-    whole = bind_condition(value, table.schema, timezone=timezone, now=now)
+    whole = bind_condition(value, schema, timezone=timezone, now=now)
     names = {path[0].name for _, path in whole.paths}
-    needed = Struct(tuple(field for field in table.schema if field.name in names))
+    needed = Struct(tuple(field for field in schema if field.name in names))
     bound = bind_condition(value, needed, timezone=timezone, now=now)
 
     def test(batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -1,0 +1,122 @@
+"""A Delta table whose rows an operation of a transaction changes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from functools import cached_property
+
+from deltaberg.delta.operations.row_changes import RowChanges, check_changeable, scan_to_change
+from deltaberg.delta.operations.rows import RowOptions
+from deltaberg.delta.operations.rules import empty_as_null, record_marks, rules_of
+from deltaberg.delta.operations.write import merge_columns
+from deltaberg.delta.schema.writer_rules import identity_columns
+from deltaberg.delta.transaction.transaction import Transaction
+from deltaberg.expressions import Expression
+from deltaberg.schema import Struct
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, Rows, RowSearch
+from deltaberg.table.write import TableRules
+
+__all__ = ["ChangeTarget", "recorded_condition"]
+
+
+def recorded_condition(condition: RowCondition) -> str:
+    """Return a condition as the history records it."""
+    return json.dumps([] if condition.text is None else [condition.text], ensure_ascii=False)
+
+
+class ChangeTarget:
+    """A table as an operation changes it: a `RowTarget`.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, in one of its operations.
+    options
+        How rows are written.
+    strategy
+        ``merge-on-read`` or ``copy-on-write``; None for what the table says.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The strategy is not one that the table allows.
+    """
+
+    def __init__(self, transaction: Transaction, options: RowOptions, strategy: str | None) -> None:
+        self._transaction = transaction
+        self._options = options
+        self._strategy = strategy
+        self._rules: TableRules | None = None
+
+    @cached_property
+    def changes(self) -> RowChanges:
+        """What applies the changes, with the columns that the table had when it was first asked for."""
+        return RowChanges(self._transaction, self._options, self._strategy)
+
+    @property
+    def schema(self) -> Struct:
+        """The columns."""
+        return self._transaction.snapshot.schema
+
+    @property
+    def timezone(self) -> str:
+        """The zone of timestamps without one in conditions and values."""
+        return self._transaction.timezone
+
+    @property
+    def store(self) -> StoreSpec:
+        """What opens the stores of the table."""
+        return self._transaction.snapshot.log.store
+
+    @property
+    def root(self) -> Location:
+        """Where the table is."""
+        return self._transaction.snapshot.log.root
+
+    @property
+    def search(self) -> RowSearch | None:
+        """What reads files; None for this machine."""
+        return self._transaction.search
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The identity columns."""
+        return frozenset(identity_columns(self.schema))
+
+    @property
+    def empty_as_null(self) -> frozenset[str]:
+        """The names of columns whose empty values become null."""
+        return empty_as_null(self._transaction.snapshot)
+
+    def rules(self, timezone: str, now: dt.datetime) -> TableRules:
+        """Return what the table asks of new rows."""
+        self._rules = rules_of(self._transaction.snapshot, timezone, now)
+        return self._rules
+
+    def add_columns(self, columns: Struct) -> None:
+        """Add those columns, and fields of structs, that the table lacks."""
+        merge_columns(self._transaction, columns)
+
+    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+        """Return the scan of the rows that match a filter, or of all, which the transaction relies on from now on."""
+        # A strategy that the table does not allow is refused before anything is read.
+        _ = self.changes
+        self._transaction.read(condition)
+        return scan_to_change(self._transaction, condition, timezone)
+
+    def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
+        """Delete or replace rows that `scan` has found, and insert others.
+
+        Raises
+        ------
+        ConstraintViolationError
+            The table only grows.
+        """
+        if not matched.is_empty:
+            check_changeable(self._transaction.snapshot)
+        self.changes.apply(matched, change, inserted)
+        if self._rules is not None:
+            record_marks(self._transaction, self._rules)

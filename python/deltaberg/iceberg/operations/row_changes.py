@@ -1,0 +1,233 @@
+"""Rows that are deleted, replaced or inserted, and what becomes of their files (Iceberg spec, "Row-level Deletes").
+
+Delete, update and merge find the rows; what becomes of their files is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import Expression
+from deltaberg.iceberg.manifests.metrics import manifests_of
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.operations.columns import merge_columns
+from deltaberg.iceberg.operations.moved_rows import MovedRows
+from deltaberg.iceberg.operations.rows import rules_of
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.conflict import SERIALIZABLE, isolation_level
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import Struct
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.rewrite import Change, MatchedRows, NewRows, Rows, RowSearch, scan_of_rows, with_whole_files
+from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
+from deltaberg.table.write import RowOptions, TableRules
+
+__all__ = ["RowChanges", "rewrite_strategy"]
+
+
+def rewrite_strategy(metadata: TableMetadata, operation: str, wanted: str | None) -> str:
+    """Return how deleted and replaced rows leave the files of a table: by delete files, or with the old files.
+
+    Parameters
+    ----------
+    operation
+        ``delete``, ``update`` or ``merge``, for the property ``write.delete.mode`` and so on.
+    wanted
+        What the caller asks for; None for what the property says. Tables of format version 1 have no delete files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such strategy, or delete files are asked for that the format version does not have.
+    """
+    checked_strategy(wanted)
+    if metadata.format_version == 1:
+        if wanted == MERGE_ON_READ:
+            raise InvalidArgumentError(
+                f"strategy is {MERGE_ON_READ!r}, but format version 1 has no delete files",
+                hint='upgrade the table by alter().set({"format-version": "2"}).commit()',
+                table=metadata.location,
+            )
+        return COPY_ON_WRITE
+    if wanted is not None:
+        return wanted
+    name = f"write.{operation}.mode"
+    mode = metadata.properties.get(name, COPY_ON_WRITE).strip().lower()
+    if mode not in (COPY_ON_WRITE, MERGE_ON_READ):
+        raise InvalidArgumentError(
+            f"the property {name} is {mode!r:.40}", hint=f"set it to {COPY_ON_WRITE} or {MERGE_ON_READ}", setting=name
+        )
+    return mode
+
+
+class RowChanges:
+    """A table as an operation changes it: a `RowTarget`.
+
+    Parameters
+    ----------
+    transaction
+        The transaction, in one of its operations.
+    options
+        How rows are written.
+    operation
+        ``delete``, ``update`` or ``merge``: what the properties call it that say how and how isolated it is.
+    strategy
+        ``merge-on-read`` or ``copy-on-write``; None for what the table says (`rewrite_strategy`).
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table does not allow the strategy, or one of its properties has no valid value.
+    """
+
+    def __init__(
+        self, transaction: Transaction, options: RowOptions, operation: str, strategy: str | None = None
+    ) -> None:
+        self._transaction = transaction
+        self._options = options
+        metadata = transaction.metadata
+        self._strategy = rewrite_strategy(metadata, operation, strategy)
+        self._is_serializable = isolation_level(metadata.properties, operation) == SERIALIZABLE
+        self._begun = time.monotonic()
+        self._added_files = self._removed_files = 0
+
+    @property
+    def schema(self) -> Struct:
+        """The columns."""
+        return self._transaction.metadata.current_schema.struct
+
+    @property
+    def timezone(self) -> str:
+        """The zone of timestamps without one in conditions and values."""
+        return self._transaction.timezone
+
+    @property
+    def store(self) -> StoreSpec:
+        """What opens the stores of the table."""
+        return self._transaction.store
+
+    @property
+    def root(self) -> Location:
+        """Where the table is."""
+        return self._transaction.root
+
+    @property
+    def search(self) -> RowSearch | None:
+        """What reads files; None for this machine."""
+        return self._transaction.search
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """No columns: every column can be set."""
+        return frozenset()
+
+    @property
+    def empty_as_null(self) -> frozenset[str]:
+        """No columns: empty values are not null."""
+        return frozenset()
+
+    def rules(self, timezone: str, now: dt.datetime) -> TableRules:
+        """Return what the table asks of new rows."""
+        return rules_of(self.schema)
+
+    def add_columns(self, columns: Struct) -> None:
+        """Add those columns, and fields of structs, that the table lacks."""
+        merge_columns(self._transaction, columns)
+
+    @cached_property
+    def _source(self) -> IcebergSource:
+        return self._transaction.changed_source
+
+    @cached_property
+    def _files(self) -> MovedRows:
+        return MovedRows(self._transaction, self._options)
+
+    @cached_property
+    def _rows(self) -> NewRows:
+        return NewRows(self._files.ids)
+
+    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+        """Return the scan of the rows that match a filter, or of all.
+
+        If the table asks for serializable changes, no such rows may be added meanwhile.
+        """
+        found = scan_of_rows(self._source, condition, timezone)
+        if self._is_serializable:
+            self._transaction.claims.conditions.append(found.condition)
+        return found
+
+    def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
+        """Delete or replace rows that `scan` has found, and insert others.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The table asks for files that are not written, or rows have ids that cannot be kept.
+        """
+        matched, _ = with_whole_files(matched)
+        numbers = {*matched.whole, *matched.rows.numbers}
+        files = matched.of(numbers).plan.files
+        paths = dict(zip(file_numbers(files).to_pylist(), files.column("path").to_pylist(), strict=True))
+        added = self._transaction.pending.paths
+        self._remove(numbers, paths)
+        # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not.
+        moved = numbers if change is not None else set(matched.rows.numbers)
+        self._transaction.claims.moved.update(paths[number] for number in moved if paths[number] not in added)
+        batches = self._rows.batches(matched, change, inserted, hides=False)
+        if batches is None:
+            return
+        written = self._files.write_batches(batches)
+        self._files.note(self._transaction, written)
+        self._transaction.add_files(self._files.entries(written))
+        self._rows.count_copied(pc.sum(written.column("record_count")).as_py() or 0)
+        self._added_files += len(written)
+
+    def _remove(self, numbers: set[int], paths: Mapping[int, str]) -> None:
+        """Remove files, some of which the transaction may have added itself."""
+        pending = self._transaction.pending
+        own = {number for number in numbers if paths[number] in pending.paths}
+        pending.drop_added([paths[number] for number in own])
+        stored = sorted(numbers - own)
+        if stored:
+            held = manifests_of(self._source.manifests, pa.array(stored, pa.int64()))
+            self._transaction.remove_files([paths[number] for number in stored], held)
+        self._removed_files += len(numbers)
+
+    @property
+    def deleted_rows(self) -> int | None:
+        """The number of rows that were deleted; None if a file that was not read does not tell."""
+        return self._rows.counts.deleted
+
+    @property
+    def updated_rows(self) -> int:
+        """The number of rows that were replaced."""
+        return self._rows.counts.updated
+
+    @property
+    def inserted_rows(self) -> int:
+        """The number of rows that were inserted."""
+        return self._rows.counts.inserted
+
+    @property
+    def copied_rows(self) -> int:
+        """The number of rows that were written anew as they were."""
+        return self._rows.counts.copied
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The effect of the operation, by the names that Delta's operations give to it."""
+        return {
+            "numAddedFiles": self._added_files,
+            "numRemovedFiles": self._removed_files,
+            "numCopiedRows": self.copied_rows,
+            "executionTimeMs": int((time.monotonic() - self._begun) * 1000),
+        }

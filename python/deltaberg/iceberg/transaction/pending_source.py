@@ -1,0 +1,121 @@
+"""The rows of a table as a transaction leaves it, before any snapshot has its files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.expressions import TRUE, Bound
+from deltaberg.iceberg.deletes.delete_files import DeleteFiles
+from deltaberg.iceberg.manifests.fields import MANIFESTS
+from deltaberg.iceberg.manifests.metrics import Metrics
+from deltaberg.iceberg.manifests.reader import Entries
+from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
+from deltaberg.iceberg.metadata.schema import encode_schema
+from deltaberg.iceberg.scan.file_table import FileRows
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.pending import PendingFiles
+from deltaberg.lossless_json import write_json
+from deltaberg.schema import as_array
+from deltaberg.table import FileSelection
+
+__all__ = ["PendingSource"]
+
+
+class PendingSource(IcebergSource):
+    """The rows of a snapshot with what a transaction has added, and without what it has removed.
+
+    Manifests of the added files are made in memory, and follow those of the snapshot, so that its files keep their
+    numbers. Rows of added files have no ids and no sequence numbers before the commit; they are null here.
+
+    Parameters
+    ----------
+    base
+        The snapshot that the transaction is planned on.
+    pending
+        What the transaction adds and removes.
+    snapshot_id
+        The snapshot that it will add.
+    """
+
+    def __init__(self, base: IcebergSource, pending: PendingFiles, snapshot_id: int) -> None:
+        place = (base.store, base.resolver, base.table, base.metadata_file)
+        super().__init__(base.metadata, base.snapshot, base.schema, *place)
+        self._base = base
+        self._pending = pending
+        self._removed = pa.array(sorted(pending.removed), pa.string())
+        self._added = pa.array(sorted(pending.paths), pa.string())
+        metadata = base.metadata
+        schema = metadata.current_schema
+        rows, known = [], {}
+        for number, files in enumerate(pending.added):
+            header = ManifestHeader(
+                metadata.format_version,
+                files.content,
+                write_json(encode_schema(schema)),
+                schema.schema_id,
+                files.spec,
+                files.partition,
+            )
+            path = f"pending-{number}"
+            at = files.entries.schema.get_field_index("snapshot_id")
+            own = pa.repeat(pa.scalar(snapshot_id, pa.int64()), len(files.entries))
+            entries = files.entries.set_column(at, "snapshot_id", own)
+            known[path] = encode_manifest(entries, header)
+            sequence = metadata.last_sequence_number + 1
+            rows.append(
+                manifest_row(entries, header, path, len(known[path]), snapshot_id=snapshot_id, sequence_number=sequence)
+            )
+        self._rows_added = rows
+        self.reader = replace(base.reader, known=known)
+        self._rows = FileRows(self.reader, base.schema)
+        self._metrics = Metrics(self.reader)
+
+    def __reduce__(self) -> tuple[type[IcebergSource], tuple[Any, ...]]:
+        raise TypeError("what a transaction has not committed cannot be read elsewhere")
+
+    @cached_property
+    def manifests(self) -> pa.Table:
+        """The manifests of the snapshot and of the transaction, each with its ``number``."""
+        known = self._base.manifests
+        added = pa.Table.from_pylist(self._rows_added, MANIFESTS).cast(known.drop_columns(["number"]).schema)
+        numbers = pa.array(range(len(known), len(known) + len(added)), pa.int32())
+        return pa.concat_tables([known, added.append_column("number", numbers)])
+
+    @cached_property
+    def deletes(self) -> DeleteFiles:
+        """The delete files of the snapshot and of the transaction."""
+        found = super().deletes
+        gone = self._pending.removed_deletes
+        kept = []
+        for entries in found.entries:
+            keys = zip(
+                *(entries.table.column(name).to_pylist() for name in ("file_path", "content_offset")), strict=True
+            )
+            stays = pa.array([key not in gone for key in keys], pa.bool_())
+            kept.append(replace(entries, table=table.filter(stays), proven=entries.proven.filter(stays)))
+        return replace(found, entries=kept)
+
+    def select_files(self, condition: Bound) -> FileSelection:
+        """Return the data files whose partitions can hold a matching row, with what deletes their rows."""
+        found = super().select_files(condition)
+        kept = pc.invert(pc.is_in(as_array(found.files.column("path")), value_set=self._removed))
+        proven = None if found.proven is None else found.proven.filter(kept)
+        return replace(found, files=found.files.filter(kept), proven=proven)
+
+    def file_table(self, entries: list[Entries], condition: Bound = TRUE) -> pa.Table:  # type: ignore[override]
+        """Return the file table of data files, with what can delete rows that match a condition."""
+        files = super().file_table(entries, condition)
+        is_new = self.is_added(files)
+        for name in ("base_row_id", "row_commit_version"):
+            kept = pc.if_else(is_new, pa.scalar(None, pa.int64()), as_array(files.column(name)))
+            files = files.set_column(files.column_names.index(name), name, kept)
+        return files
+
+    def is_added(self, files: pa.Table) -> pa.BooleanArray:
+        """Return which rows of the file table are files that the transaction adds."""
+        return pc.is_in(as_array(files.column("path")), value_set=self._added)

@@ -1,0 +1,285 @@
+"""Merges and upserts as a transaction of any format carries them out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
+from deltaberg.expressions.values.tree import Call, ColumnValue
+from deltaberg.schema import ColumnName, Struct, find_column, split_name
+from deltaberg.schema.conform import ConformOptions
+from deltaberg.table.arguments import checked_choice
+from deltaberg.table.join import JoinMemory, StoredRows
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite.bound_clauses import MergeScope
+from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
+from deltaberg.table.rewrite.key_test import key_test
+from deltaberg.table.rewrite.match import RowSearch
+from deltaberg.table.rewrite.merge import MergeCounts, MergePlan, RowMerge
+from deltaberg.table.rewrite.merge_options import MergeOptions
+from deltaberg.table.rewrite.merge_rules import bind_with_rules, check_fields
+from deltaberg.table.rewrite.merge_source import MergeSource, source_filter
+from deltaberg.table.rewrite.target import RowTarget
+from deltaberg.table.write import RowRules, TableRules
+
+__all__ = ["MergeOutcome", "check_upsert", "merge_into", "upsert_into"]
+
+#: Bytes of rows and keys in memory, unless the caller says otherwise.
+_MEMORY = 512 << 20
+
+
+@dataclass(frozen=True)
+class MergeOutcome:
+    """What a merge did.
+
+    Parameters
+    ----------
+    plan
+        The merge.
+    source_rows
+        The number of rows of the source.
+    counts
+        How many rows of the table clauses applied to.
+    begun, stored, found, ended
+        When it began, when the source was read, when the rows of the table were found, and when it was done.
+    """
+
+    plan: MergePlan
+    source_rows: int
+    counts: MergeCounts
+    begun: float
+    stored: float
+    found: float
+    ended: float
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """The numbers of rows and the times, by the names that delta-spark gives to them."""
+        counts = self.counts
+        return {
+            "numSourceRows": self.source_rows,
+            "numTargetRowsUpdated": counts.matched_updated + counts.unmatched_updated,
+            "numTargetRowsDeleted": counts.matched_deleted + counts.unmatched_deleted,
+            "numTargetRowsMatchedUpdated": counts.matched_updated,
+            "numTargetRowsMatchedDeleted": counts.matched_deleted,
+            "numTargetRowsNotMatchedBySourceUpdated": counts.unmatched_updated,
+            "numTargetRowsNotMatchedBySourceDeleted": counts.unmatched_deleted,
+            "materializeSourceTimeMs": _millis(self.begun, self.stored),
+            "scanTimeMs": _millis(self.stored, self.found),
+            "rewriteTimeMs": _millis(self.found, self.ended),
+            "executionTimeMs": _millis(self.begun, self.ended),
+        }
+
+
+def merge_into(
+    target: RowTarget, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions
+) -> MergeOutcome:
+    """Merge rows into a table.
+
+    Parameters
+    ----------
+    data
+        The source: an Arrow table or stream, a data frame, a scan or a table.
+    on
+        Which rows match: SQL text, or another condition.
+    clauses
+        What becomes of them.
+
+    Raises
+    ------
+    ConstraintViolationError
+        A row of the table matches several rows of the source, a new row violates a rule of the table, or the table only
+        grows.
+    SchemaError
+        The source has timestamps without a zone for a column of the type ``timestamp``, and no zone was given.
+    ExpressionError, ColumnNotFoundError
+        A condition or a value is not valid, or cannot be evaluated exactly.
+    EvaluationError
+        A value cannot be computed for a row, or does not fit its column.
+    """
+    begun = time.monotonic()
+    source = _source(data, options)
+    if options.evolves:
+        target.add_columns(_new_columns(source.columns, clauses, options))
+    return _run(target, source, on, clauses, options, begun)
+
+
+def upsert_into(
+    target: RowTarget,
+    data: Any,
+    keys: ColumnName | Sequence[ColumnName],
+    options: MergeOptions,
+    *,
+    when_matched: str = "update",
+    when_not_matched: str = "insert",
+) -> MergeOutcome:
+    """Update the rows of a table that have the keys of new rows, and insert the others.
+
+    The parameters are checked by `check_upsert`.
+
+    Parameters
+    ----------
+    data
+        The new rows. Columns of the table that they lack keep their values. In inserted rows they are filled as in rows
+        that are appended.
+    keys
+        The columns whose values identify a row.
+    when_matched
+        ``update`` or ``ignore``.
+    when_not_matched
+        ``insert`` or ``ignore``.
+
+    Raises
+    ------
+    SchemaError
+        A value of a new row cannot be stored exactly in its column, whether or not it is a key.
+    ConstraintViolationError
+        A key of a new row is null, or is that of another new row; or a new row violates a rule of the table.
+    """
+    names = [keys] if isinstance(keys, (str, tuple)) else list(keys)
+    begun = time.monotonic()
+    source = _source(data, options)
+    if options.evolves:
+        target.add_columns(source.columns)
+    schema = target.schema
+    if when_matched == "update":
+        for child in source.columns:
+            check_fields(child.type, find_column(schema, (child.name,))[0])
+    # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
+    source.conform(schema, target.empty_as_null)
+    known = source.columns
+    found = [find_column(known, name)[0].name for name in names]
+    equal: list[Value] = [
+        Call("=", (ColumnValue((options.target_alias, name)), ColumnValue((options.source_alias, name))))
+        for name in found
+    ]
+    on = equal[0]
+    for other in equal[1:]:
+        on = Call("and", (on, other))
+    values = {name: ColumnValue((options.source_alias, name)) for name in known.names}
+    clauses = []
+    if when_matched == "update":
+        # Integers that match are equal, so that these keys need not be set, which the table may refuse.
+        kept = target.fixed.intersection(found)
+        new: dict[ColumnName, Any] = {(name,): value for name, value in values.items() if name not in kept}
+        clauses.append(MergeClause(MATCHED, "update", None, new))
+    if when_not_matched == "insert":
+        clauses.append(MergeClause(NOT_MATCHED, "insert", None, {(name,): value for name, value in values.items()}))
+    return _run(target, source, on, clauses, options, begun, found)
+
+
+def check_upsert(keys: ColumnName | Sequence[ColumnName], when_matched: str, when_not_matched: str) -> None:
+    """Refuse an upsert that says nothing, or what there is not.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no keys, nothing is to be done, or an argument is not valid.
+    """
+    checked_choice("when_matched", when_matched, ("update", "ignore"), "leave it out to update")
+    checked_choice("when_not_matched", when_not_matched, ("insert", "ignore"), "leave it out to insert")
+    if not isinstance(keys, (str, tuple)) and not list(keys):
+        raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
+    if (when_matched, when_not_matched) == ("ignore", "ignore"):
+        raise InvalidArgumentError("all rows are ignored", hint="leave out when_matched or when_not_matched")
+
+
+def _source(data: Any, options: MergeOptions) -> MergeSource:
+    return MergeSource(data, ConformOptions(options.rows.timezone, options.rows.allow_truncation))
+
+
+def _run(
+    target: RowTarget,
+    given: MergeSource,
+    on: Any,
+    clauses: Sequence[MergeClause],
+    options: MergeOptions,
+    begun: float,
+    keys: Sequence[str] = (),
+) -> MergeOutcome:
+    """Merge; ``keys`` are columns of the source without nulls, whose values identify a row."""
+    now = dt.datetime.now(dt.timezone.utc)
+    scope = MergeScope(
+        Relation(options.target_alias, target.schema),
+        Relation(options.source_alias, given.columns),
+        options.rows.timezone or target.timezone,
+        now,
+    )
+    condition = scope.condition(on)
+    # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
+    has_rows = any(clause.action != "delete" for clause in clauses)
+    rules = target.rules(scope.timezone, now) if has_rows else TableRules(RowRules(target.schema))
+    bound = tuple(bind_with_rules(clause, scope, rules, options) for clause in clauses)
+    plan = MergePlan(scope.target, scope.source, condition, bound, bool(keys))
+    memory = JoinMemory(options.memory or _MEMORY)
+    with given.store(plan.source_columns, memory, keys, target.store, target.root) as source:
+        stored = time.monotonic()
+        # Rows that match nothing can be anywhere.
+        wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
+        scan = target.scan(None if wanted == TRUE else wanted, scope.timezone)
+        with RowMerge(plan, source, scan, memory, _reader(target.search, plan, source)) as merge:
+            matched = merge.find()
+            found = time.monotonic()
+            updates = any(clause.clause.action == "update" for clause in plan.clauses)
+
+            def inserted() -> Iterator[pa.RecordBatch]:
+                # The rows come in the same order each time, so they get the same identity values.
+                rules.restart()
+                yield from merge.inserted()
+
+            inserts = bool(plan.of(NOT_MATCHED))
+            target.apply(matched, merge.change if updates else None, inserted if inserts else None)
+            return MergeOutcome(plan, source.count, merge.counts, begun, stored, found, time.monotonic())
+
+
+def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:
+    """Return the columns of the source that clauses take as they are or assign, some of which the table may lack."""
+    excluded = {name.lower() for clause in clauses for name in clause.excluded}
+    if any(clause.values is None and clause.action != "delete" for clause in clauses):
+        return Struct(tuple(child for child in known if child.name.lower() not in excluded))
+    names = [name for clause in clauses for name in clause.values or ()]
+    alias = options.target_alias.lower()
+    paths: list[tuple[str, ...]] = []
+    for name in names:
+        # A text may be the name of a column with dots in it, and may begin with the alias of the table.
+        given = [(name,), split_name(name)] if isinstance(name, str) else [tuple(name)]
+        paths += given
+        paths += [path[1:] for path in given if len(path) > 1 and path[0].lower() == alias]
+    return _chosen(known, paths)
+
+
+def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
+    """Return the columns, and fields of structs, that paths lead to, without the other fields of these structs."""
+    found = []
+    for child in known:
+        inside = [path[1:] for path in paths if path[0].lower() == child.name.lower()]
+        if () in inside:
+            found.append(child)
+        elif inside and isinstance(child.type, Struct):
+            found.append(replace(child, type=_chosen(child.type, inside)))
+    return Struct(tuple(found))
+
+
+def _reader(
+    search: RowSearch | None, plan: MergePlan, source: StoredRows
+) -> Callable[[BoundScan], Iterator[pa.RecordBatch]] | None:
+    """Return what reads the rows of the table that can match; None for this machine."""
+    test = None if search is None or plan.of(NOT_MATCHED_BY_SOURCE) else key_test(plan, source)
+    return None if search is None or test is None else partial(search.read, test=test)
+
+
+def _filter(plan: MergePlan, of_keys: Expression) -> Expression:
+    own = value_filter(plan.condition)
+    return all_of([part for part in (own, of_keys) if part != TRUE])
+
+
+def _millis(begun: float, ended: float) -> int:
+    return int((ended - begun) * 1000)

@@ -1,0 +1,130 @@
+"""The table that an operation changes, as a transaction of its format offers it to the operation."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from deltaberg.expressions import Expression
+from deltaberg.schema import ColumnName, Struct, count_up
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite.assignments import bind_assignments
+from deltaberg.table.rewrite.conditions import RowCondition
+from deltaberg.table.rewrite.match import MatchedRows, RowSearch
+from deltaberg.table.rewrite.rows import Change, Replacement
+from deltaberg.table.write import TableRules
+
+__all__ = ["RowTarget", "Rows", "change_matching", "update_change"]
+
+#: Gives batches of rows, with the columns of the table; called again, it gives the same rows.
+Rows = Callable[[], Iterator[pa.RecordBatch]]
+
+
+class RowTarget(Protocol):
+    """A table whose rows an operation of a transaction changes."""
+
+    @property
+    def schema(self) -> Struct:
+        """The columns."""
+        ...
+
+    @property
+    def timezone(self) -> str:
+        """The zone of timestamps without one in conditions and values."""
+        ...
+
+    @property
+    def store(self) -> StoreSpec:
+        """What opens the stores of the table."""
+        ...
+
+    @property
+    def root(self) -> Location:
+        """Where the table is."""
+        ...
+
+    @property
+    def search(self) -> RowSearch | None:
+        """What reads files; None for this machine."""
+        ...
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The names of columns of integers that an update may not be allowed to set."""
+        ...
+
+    @property
+    def empty_as_null(self) -> frozenset[str]:
+        """The names of columns whose empty values become null."""
+        ...
+
+    def rules(self, timezone: str, now: dt.datetime) -> TableRules:
+        """Return what the table asks of new rows."""
+        ...
+
+    def add_columns(self, columns: Struct) -> None:
+        """Add those columns, and fields of structs, that the table lacks."""
+        ...
+
+    def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
+        """Return the scan of the rows that match a filter, or of all, with their addresses.
+
+        The transaction relies on it: it is refused if another commit adds such rows meanwhile.
+        """
+        ...
+
+    def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:
+        """Delete or replace rows that `scan` has found, and insert others."""
+        ...
+
+
+def change_matching(target: RowTarget, condition: RowCondition, change: Change | None = None) -> None:
+    """Delete the rows of a table that match a condition, or replace them.
+
+    Parameters
+    ----------
+    change
+        What replaces them; None deletes them.
+    """
+    # Even if no row matches, rows that others append meanwhile may.
+    matched = condition.find(target.scan(condition.filter, target.timezone), target.search)
+    if not matched.is_empty:
+        target.apply(matched, change)
+
+
+def update_change(target: RowTarget, values: Mapping[ColumnName, Any], now: dt.datetime) -> Change:
+    """Return what sets columns to new values.
+
+    Parameters
+    ----------
+    values
+        The values, as `bind_assignments` takes them.
+    now
+        The time that ``current_timestamp()`` returns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Nothing is set, or a column is set twice.
+    ExpressionError, ColumnNotFoundError
+        A value is not valid, or does not fit the type of its column.
+    ConstraintViolationError
+        A column must not be set.
+    """
+    schema, timezone = target.schema, target.timezone
+    rules = target.rules(timezone, now)
+    assignments = bind_assignments(schema, rules.with_defaults(values), schema, timezone=timezone, now=now)
+    rules.check_given(assignments.columns)
+    # Generated columns follow the columns that they are computed from.
+    given = rules.given_to_update(assignments.columns - rules.defaulted(values))
+    width = len(schema)
+
+    def change(batch: pa.RecordBatch) -> Replacement:
+        rows = batch.select(range(width))
+        return Replacement(rules.rows.apply(assignments.apply(rows, rows), given), count_up(0, batch.num_rows))
+
+    return change
