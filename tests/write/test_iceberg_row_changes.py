@@ -1,4 +1,4 @@
-"""Rows of Iceberg tables that are deleted, updated, merged and upserted by writing their files anew."""
+"""Rows of Iceberg tables that are deleted, updated, merged and upserted: by writing files anew, and by hiding rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from deltaberg.errors import (
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.table_transaction import TableTransaction
 
-_VERSIONS = pytest.mark.parametrize("version", ["1", "2", "3"])
+#: Each format version with each of its ways to change rows.
+_WAYS = pytest.mark.parametrize(
+    ("version", "mode"),
+    [(version, mode) for version in "123" for mode in ("copy-on-write", "merge-on-read") if version + mode[0] != "1m"],
+)
 _COLUMNS = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), ("kind", pa.string()), ("d", pa.date32()), ("x", pa.int64())]
 )
@@ -45,6 +49,10 @@ def _new(root: Path, version: str, **more: Any) -> IcebergTable:
     properties = {"format-version": version, **more.pop("properties", {})}
     table: IcebergTable = create_table(root / "t", _COLUMNS, format="iceberg", properties=properties, **more)
     return table
+
+
+def _modes(mode: str) -> dict[str, str]:
+    return {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
 
 
 def _content(table: IcebergTable) -> dict[int, Row]:
@@ -72,9 +80,9 @@ def _number(table: IcebergTable) -> int:
 
 
 @pytest.mark.parametrize("parts", [[], ["kind", "month(d)"]])
-@_VERSIONS
-def test_rows_are_changed(tmp_path: Path, version: str, parts: list[str]) -> None:
-    table = _new(tmp_path, version, **({"partition_by": parts} if parts else {}))
+@_WAYS
+def test_rows_are_changed(tmp_path: Path, version: str, mode: str, parts: list[str]) -> None:
+    table = _new(tmp_path, version, properties=_modes(mode), **({"partition_by": parts} if parts else {}))
     table.append(_rows(*range(6)))
     # Rows of an older partitioning and without a column that is newer.
     table.alter().partition_by("bucket(2, id)").add("note", pa.string()).rename("x", "y").commit()
@@ -84,7 +92,8 @@ def test_rows_are_changed(tmp_path: Path, version: str, parts: list[str]) -> Non
     deleted = table.delete("y % 20 = 10 AND kind <> 'a'")
     gone = {number for number, row in rows.items() if row["y"] % 20 == 10 and row["kind"] not in ("a", None)}
     rows = {number: row for number, row in rows.items() if number not in gone}
-    assert (len(gone), deleted.metrics["numDeletedRows"], deleted.operation) == (5, 5, "overwrite")
+    kind = "overwrite" if mode == "copy-on-write" else "delete"
+    assert (len(gone), deleted.metrics["numDeletedRows"], deleted.operation) == (5, 5, kind)
     assert _content(table) == rows
 
     updated = table.update({"note": "concat(kind, '!')", "y": "y + id"}, "kind = 'a' OR d IS NULL")
@@ -152,9 +161,9 @@ def test_default_values_of_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.one_backend
-@_VERSIONS
-def test_operations_of_a_transaction_see_each_other(tmp_path: Path, version: str) -> None:
-    table = _new(tmp_path, version, partition_by="kind")
+@_WAYS
+def test_operations_of_a_transaction_see_each_other(tmp_path: Path, version: str, mode: str) -> None:
+    table = _new(tmp_path, version, partition_by="kind", properties=_modes(mode))
     table.append(_rows(0, 1, 2, 3))
     with table.transaction() as transaction:
         transaction.append(_rows(10, 11, 13))

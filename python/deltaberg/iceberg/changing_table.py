@@ -30,8 +30,9 @@ class ChangingTable(WritableTable):
     ) -> CommitResult:
         """Delete the rows that match a condition.
 
-        Files in which every row matches are removed without being read. Others are written anew without the rows, and
-        the rows that stay keep their ids. If nothing matches, there is no new snapshot.
+        Files in which every row matches are removed. In others, the rows are hidden by delete files (from format
+        version 3 on by deletion vectors), or the files are written anew without them, as ``strategy`` says. If nothing
+        matches, there is no new snapshot.
 
         Parameters
         ----------
@@ -39,8 +40,9 @@ class ChangingTable(WritableTable):
             The condition; None for all rows. Filters, as `scan` takes them, are decided by metadata as far as possible.
             Any other SQL text is evaluated as Spark does in its ANSI mode.
         strategy
-            ``copy-on-write`` writes files anew. By default, the property ``write.delete.mode`` says it, and for
-            `update` and `merge` the properties ``write.update.mode`` and ``write.merge.mode``.
+            ``merge-on-read`` hides rows, and ``copy-on-write`` writes files anew. By default, the property
+            ``write.delete.mode`` says it, and for `update` and `merge` the properties ``write.update.mode`` and
+            ``write.merge.mode``; without them, files are written anew. Format version 1 has no delete files.
         target_file_size, compression, writer_properties
             As for `append`, for files that are written anew.
         branch, properties
@@ -97,8 +99,8 @@ class ChangingTable(WritableTable):
     ) -> CommitResult:
         """Set columns of the rows that match a condition to new values.
 
-        All values are computed from the rows as they were. Files with such rows are written anew, in the newest
-        partitioning. From format version 3 on, updated rows keep their ids. If no row matches, there is no new
+        All values are computed from the rows as they were. The old rows are hidden, or their files written anew, as
+        ``strategy`` says. From format version 3 on, updated rows keep their ids. If no row matches, there is no new
         snapshot.
 
         Parameters

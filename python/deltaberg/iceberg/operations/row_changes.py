@@ -18,6 +18,7 @@ from deltaberg.expressions import Expression
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations.columns import merge_columns
+from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.rows import rules_of
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -99,6 +100,7 @@ class RowChanges:
         self._is_serializable = isolation_level(metadata.properties, operation) == SERIALIZABLE
         self._begun = time.monotonic()
         self._added_files = self._removed_files = 0
+        self._hidden = HiddenRows()
 
     @property
     def schema(self) -> Struct:
@@ -177,12 +179,17 @@ class RowChanges:
         numbers = {*matched.whole, *matched.rows.numbers}
         files = matched.of(numbers).plan.files
         paths = dict(zip(file_numbers(files).to_pylist(), files.column("path").to_pylist(), strict=True))
-        added = self._transaction.pending.paths
-        self._remove(numbers, paths)
+        own = self._transaction.pending.paths
+        # Files that the transaction has added are only written anew: they are no part of the table yet.
+        hides = self._strategy == MERGE_ON_READ and not any(paths[number] in own for number in matched.rows.numbers)
+        gone = set(matched.whole) if hides else numbers
+        self._remove(gone, paths)
+        if hides:
+            self._hidden = hide_rows(self._transaction, matched.rows, replaces=change is not None)
         # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not.
-        moved = numbers if change is not None else set(matched.rows.numbers)
-        self._transaction.claims.moved.update(paths[number] for number in moved if paths[number] not in added)
-        batches = self._rows.batches(matched, change, inserted, hides=False)
+        moved = gone if change is not None else gone - matched.whole
+        self._transaction.claims.moved.update(paths[number] for number in moved if paths[number] not in own)
+        batches = self._rows.batches(matched, change, inserted, hides=hides)
         if batches is None:
             return
         written = self._files.write_batches(batches)
@@ -229,5 +236,8 @@ class RowChanges:
             "numAddedFiles": self._added_files,
             "numRemovedFiles": self._removed_files,
             "numCopiedRows": self.copied_rows,
+            "numDeletionVectorsAdded": self._hidden.vectors_added,
+            "numDeletionVectorsRemoved": self._hidden.vectors_removed,
+            "numDeleteFilesAdded": self._hidden.delete_files_added,
             "executionTimeMs": int((time.monotonic() - self._begun) * 1000),
         }

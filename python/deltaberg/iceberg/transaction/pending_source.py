@@ -93,9 +93,8 @@ class PendingSource(IcebergSource):
         gone = self._pending.removed_deletes
         kept = []
         for entries in found.entries:
-            keys = zip(
-                *(entries.table.column(name).to_pylist() for name in ("file_path", "content_offset")), strict=True
-            )
+            table = entries.table
+            keys = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
             stays = pa.array([key not in gone for key in keys], pa.bool_())
             kept.append(replace(entries, table=table.filter(stays), proven=entries.proven.filter(stays)))
         return replace(found, entries=kept)
