@@ -155,7 +155,7 @@ def test_columns_that_cannot_be_compared(builder: DeltaBuilder, rows: pa.Table, 
 
 
 @pytest.mark.parametrize(
-    "text", ["id % 2 = 0", "lower(s) = 'a'", "id IN (SELECT 1)", "id = 1; SELECT 2", "", "id =", "*"]
+    "text", ["id % rand() = 0", "soundex(s) = 'a'", "id IN (SELECT 1)", "id = 1; SELECT 2", "", "id =", "*"]
 )
 def test_what_is_not_supported_is_named(builder: DeltaBuilder, text: str) -> None:
     builder.create(pa.schema([("id", pa.int64()), ("s", pa.string())]))

@@ -94,9 +94,6 @@ def test_what_cannot_be_evaluated_is_refused_by_name(text: str) -> None:
         ("dateadd(DAY, 1, d)", "INTERVAL"),
         ("date_add(month, 1, d)", "INTERVAL"),
         ("datediff(DAY, d, d)", "number of days"),
-        ("d + 1", "date_add"),
-        ("1 + d", "date_add"),
-        ("d - x", "date_sub"),
         ("d - d", "datediff"),
         ("t - t", "unix_micros"),
         ("t - d", "unix_micros"),
@@ -112,7 +109,7 @@ def test_valid_sql_of_moments_is_refused_by_name(text: str, hint: str) -> None:
     assert hint in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("text", ["d * 2", "t + 1", "1 - d", "CAST(d AS INT)"])
+@pytest.mark.parametrize("text", ["d * 2", "t + 1", "1 - d", "d + 1L", "CAST(d AS INT)"])
 def test_what_no_moment_can_do_is_an_error(text: str) -> None:
     columns = Struct(tuple(Field(name, Primitive(kind)) for name, kind in _MOMENTS.items()))
     with pytest.raises(ExpressionError) as caught:

@@ -427,7 +427,7 @@ class Expressions:
         return rng.choice(
             [
                 f"date_add({one}, {days})", f"date_sub({one}, {days})", f"add_months({one}, {days})",
-                f"last_day({one})",
+                f"last_day({one})", f"({one} {rng.choice('+-')} {days})",
                 f"trunc({one}, '{unit}')", f"to_date({self.of('timestamp', depth)})",
                 f"make_date({self.of('short', 0)}, by, 1)",
                 f"({one} {rng.choice('+-')} INTERVAL {self._interval()})", f"date({self.of('string', depth)})",

@@ -128,6 +128,8 @@ EXAMPLES: list[tuple[str, str, object]] = [
     ("date_add", "date_add(DATE '2020-02-28', 2)", dt.date(2020, 3, 1)),
     ("dateadd", "dateadd(DATE '2020-02-28', 1)", dt.date(2020, 2, 29)),
     ("date_sub", "date_sub(DATE '2020-03-01', 1)", dt.date(2020, 2, 29)),
+    ("+", "1 + DATE '2020-02-28' + 1", dt.date(2020, 3, 1)),
+    ("-", "DATE '2020-03-01' - 1", dt.date(2020, 2, 29)),
     ("datediff", "datediff('2020-03-01', '2020-02-01')", 29),
     ("date_diff", "date_diff(DATE '2020-01-01', DATE '2020-01-02')", -1),
     ("add_months", "add_months(DATE '2020-01-31', 1)", dt.date(2020, 2, 29)),

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deltaberg.errors import ExpressionError
+from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import format_instant, parse_timestamp
 from deltaberg.expressions.predicates.bind import (
     Bound,
     BoundAnd,
+    BoundComputed,
     BoundOr,
     BoundPredicate,
     bind,
     bound_paths,
+    is_computed,
     join_bound,
     split_and,
 )
@@ -36,6 +38,7 @@ from deltaberg.expressions.predicates.tree import (
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
 from deltaberg.expressions.values.bind import BoundValue, Relation, bind_condition, bind_value
+from deltaberg.expressions.values.computed import ComputedFilter
 from deltaberg.expressions.values.filters import value_filter
 from deltaberg.expressions.values.parse import as_value, parse_value
 from deltaberg.expressions.values.tree import Value
@@ -45,6 +48,7 @@ __all__ = [
     "TRUE",
     "Bound",
     "BoundAnd",
+    "BoundComputed",
     "BoundOr",
     "BoundPredicate",
     "BoundValue",
@@ -59,6 +63,7 @@ __all__ = [
     "all_of",
     "any_of",
     "as_expression",
+    "as_filter",
     "as_value",
     "bind",
     "bind_condition",
@@ -67,6 +72,7 @@ __all__ = [
     "col",
     "evaluate",
     "format_instant",
+    "is_computed",
     "join_bound",
     "parse_timestamp",
     "parse_value",
@@ -91,3 +97,29 @@ def as_expression(condition: Filter | None) -> Expression:
     if isinstance(condition, Sequence):
         return from_tuples(condition)
     raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")
+
+
+def as_filter(condition: Filter | None) -> Expression:
+    """Convert a filter of a scan to an expression. SQL text may be any condition, also one that only rows can decide.
+
+    Raises
+    ------
+    ExpressionError
+        If it is no condition.
+
+    Examples
+    --------
+    >>> print(as_filter("upper(name) = 'A'"))
+    (upper(name) = 'A')
+    """
+    try:
+        return as_expression(condition)
+    except ExpressionError as error:
+        if not isinstance(condition, str):
+            raise
+        try:
+            return ComputedFilter(parse_value(condition))
+        except UnsupportedExpressionError:
+            raise
+        except ExpressionError:
+            raise error from None

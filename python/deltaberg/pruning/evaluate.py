@@ -14,7 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.expressions import Bound, BoundAnd, BoundOr, BoundPredicate, Constant, bound_paths, evaluate
+from deltaberg.errors import EvaluationError
+from deltaberg.expressions import (
+    Bound,
+    BoundAnd,
+    BoundComputed,
+    BoundOr,
+    BoundPredicate,
+    Constant,
+    bound_paths,
+    evaluate,
+)
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
 from deltaberg.schema import Field
 
@@ -25,6 +35,8 @@ def may_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     """Return a mask of the files in which a row can match (the inclusive projection)."""
     if isinstance(bound, Constant):
         return stats.all(bound.value)
+    if isinstance(bound, BoundComputed):
+        return _computed(bound, stats, True)
     if _has_values(bound, stats):
         return _by_value(bound, stats)
     if isinstance(bound, BoundPredicate):
@@ -36,6 +48,8 @@ def must_match(bound: Bound, stats: FileStats) -> pa.BooleanArray:
     """Return a mask of the files in which every row must match (the strict projection)."""
     if isinstance(bound, Constant):
         return stats.all(bound.value)
+    if isinstance(bound, BoundComputed):
+        return _computed(bound, stats, False)
     if _has_values(bound, stats):
         return _by_value(bound, stats)
     if isinstance(bound, BoundPredicate):
@@ -58,6 +72,17 @@ def _join(bound: BoundAnd | BoundOr, parts: list[pa.BooleanArray]) -> pa.Boolean
     for other in others:
         joined = join(joined, other)
     return joined
+
+
+def _computed(bound: BoundComputed, stats: FileStats, inclusive: bool) -> pa.BooleanArray:
+    """Compute a condition where the values of its columns are known. Elsewhere, only what it implies is known."""
+    if _has_values(bound, stats):
+        try:
+            return _by_value(bound, stats)
+        except EvaluationError:
+            # A file may have no rows left. If it has, the first one says so.
+            pass
+    return may_match(bound.implied, stats) if inclusive else stats.all(False)
 
 
 def _has_values(bound: Bound, stats: FileStats) -> bool:

@@ -1,7 +1,7 @@
 """Binding filters to a schema: columns are found, literals get the columns' types, negations move to the leaves.
 
-A bound tree consists of `BoundAnd`, `BoundOr`, `BoundPredicate` and `Constant`. It has no NOT, and no comparison that
-pruning or row evaluation would have to rewrite.
+A bound tree consists of `BoundAnd`, `BoundOr`, `BoundPredicate`, `BoundComputed` and `Constant`. It has no NOT, and no
+comparison that pruning or row evaluation would have to rewrite.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from deltaberg.expressions.predicates.tree import (
     TRUE,
     And,
     Column,
+    Computed,
     Constant,
     Expression,
     Not,
@@ -30,7 +32,19 @@ from deltaberg.expressions.predicates.tree import (
 )
 from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_path
 
-__all__ = ["Bound", "BoundAnd", "BoundOr", "BoundPredicate", "bind", "bound_paths", "join_bound", "split_and"]
+__all__ = [
+    "Bound",
+    "BoundAnd",
+    "BoundComputed",
+    "BoundOr",
+    "BoundPredicate",
+    "RowTest",
+    "bind",
+    "bound_paths",
+    "is_computed",
+    "join_bound",
+    "split_and",
+]
 
 _ORDERED = frozenset({"<", "<=", ">", ">="})
 _TEXT = frozenset({"starts with", "not starts with", "like", "not like"})
@@ -104,7 +118,43 @@ class BoundOr:
         return "(" + " OR ".join(map(str, self.parts)) + ")"
 
 
-Bound = BoundPredicate | BoundAnd | BoundOr | Constant
+class RowTest(Protocol):
+    """What computes a condition. It pickles."""
+
+    def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return a boolean for each row of a batch, or null if the condition is unknown.
+
+        Raises
+        ------
+        EvaluationError
+            If the condition cannot be computed for a row.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class BoundComputed:
+    """A condition that is computed from columns.
+
+    Parameters
+    ----------
+    test
+        What computes it, from batches of these columns in this order. Its text is the condition.
+    columns
+        The columns.
+    implied
+        A filter that every row fulfils for which the condition is true; files are pruned by it.
+    """
+
+    test: RowTest
+    columns: tuple[Field, ...]
+    implied: Bound = TRUE
+
+    def __str__(self) -> str:
+        return str(self.test)
+
+
+Bound = BoundPredicate | BoundAnd | BoundOr | BoundComputed | Constant
 
 
 def bind(expression: Expression, schema: Struct, timezone: str = "UTC") -> Bound:
@@ -142,9 +192,19 @@ def bound_paths(bound: Bound) -> Iterator[tuple[Field, ...]]:
         yield bound.path
         if bound.other is not None:
             yield bound.other
+    elif isinstance(bound, BoundComputed):
+        yield from ((column,) for column in bound.columns)
+        yield from bound_paths(bound.implied)
     elif isinstance(bound, (BoundAnd, BoundOr)):
         for part in bound.parts:
             yield from bound_paths(part)
+
+
+def is_computed(bound: Bound) -> bool:
+    """Return whether any part of a bound filter is computed, so that it may fail for a row."""
+    if isinstance(bound, (BoundAnd, BoundOr)):
+        return any(map(is_computed, bound.parts))
+    return isinstance(bound, BoundComputed)
 
 
 class _Binder:
@@ -162,6 +222,8 @@ class _Binder:
         if isinstance(expression, (And, Or)):
             parts = (self.bind(expression.left, negated), self.bind(expression.right, negated))
             return join_bound(parts, is_and=isinstance(expression, And) != negated)
+        if isinstance(expression, Computed):
+            return expression.bound(self._schema, str(self._zone), negated)
         if isinstance(expression, Predicate):
             operator = NEGATIONS[expression.operator] if negated else expression.operator
             return self._predicate(operator, expression)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundPredicate
+from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundPredicate
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field
 
@@ -28,11 +28,21 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
 def evaluate(bound: Bound, column: ColumnReader, rows: int) -> pa.BooleanArray:
-    """Return a boolean for each row, or null if the filter is unknown."""
+    """Return a boolean for each row, or null if the filter is unknown.
+
+    Raises
+    ------
+    EvaluationError
+        If a condition cannot be computed for a row.
+    """
     if isinstance(bound, Constant):
         return pa.array([bound.value], pa.bool_()).take(pa.nulls(rows, pa.int8()).fill_null(0))
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column)
+    if isinstance(bound, BoundComputed):
+        arrays = [column((child,)) for child in bound.columns] or [pa.nulls(rows)]
+        names = [child.name for child in bound.columns] or [""]
+        return bound.test.evaluate(pa.RecordBatch.from_arrays(arrays, names))
     join = pc.and_kleene if isinstance(bound, BoundAnd) else pc.or_kleene
     first, *others = (evaluate(part, column, rows) for part in bound.parts)
     for other in others:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError
-from deltaberg.schema import ColumnName, split_name
+from deltaberg.schema import ColumnName, Struct, split_name
+
+if TYPE_CHECKING:
+    from deltaberg.expressions.predicates.bind import Bound
 
 __all__ = [
     "FALSE",
     "TRUE",
     "And",
     "Column",
+    "Computed",
     "Constant",
     "Expression",
     "Not",
@@ -92,6 +96,14 @@ class Constant(Expression):
 
 TRUE = Constant(True)
 FALSE = Constant(False)
+
+
+class Computed(Expression):
+    """A condition that takes more than comparing columns, such as calling functions. How is up to its subclass."""
+
+    def bound(self, schema: Struct, timezone: str, negated: bool) -> Bound:
+        """Bind the condition, or its negation, to a schema; see `bind`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

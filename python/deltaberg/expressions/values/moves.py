@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.intervals import DAY_MICROS
-from deltaberg.expressions.values.kinds import DATE, NTZ, TIMESTAMP, is_integral
+from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, TIMESTAMP, is_integral
 from deltaberg.expressions.values.moments import days_of, year_month_day
 from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.tree import Interval, IntervalType
@@ -20,7 +20,16 @@ from deltaberg.expressions.values.zones import in_bounds, move_readings, to_loca
 if TYPE_CHECKING:
     from deltaberg.expressions.values.functions.function import Context
 
-__all__ = ["add_days", "add_months", "month_length", "months_later", "refuse_moments", "shifted"]
+__all__ = [
+    "add_days",
+    "add_months",
+    "days_earlier",
+    "days_later",
+    "month_length",
+    "months_later",
+    "refuse_moments",
+    "shifted",
+]
 
 _BEYOND = "a timestamp is beyond the timestamps"
 
@@ -61,8 +70,18 @@ def shifted(operator: str, left: Node, right: Node, context: Context) -> Node:
     return CallNode(left.type, operator, (left,), move)
 
 
+def days_later(operator: str, left: Node, right: Node, context: Context) -> Node | None:
+    """Return a date plus or minus a whole number, which is of days; None if the operands are others."""
+    if operator == "+" and right.type == DATE:
+        left, right = right, left
+    if operator not in ("+", "-") or left.type != DATE or not is_integral(right.type) or right.type == LONG:
+        return None
+    move = add_days if operator == "+" else days_earlier
+    return CallNode(DATE, operator, (left, context.cast(right, INTEGER)), move)
+
+
 def refuse_moments(operator: str, left: Node, right: Node) -> None:
-    """Refuse what Spark computes of dates and timestamps without an interval: a date some days on, and differences.
+    """Refuse what Spark computes of dates and timestamps without an interval or a number of days: differences.
 
     Raises
     ------
@@ -70,20 +89,21 @@ def refuse_moments(operator: str, left: Node, right: Node) -> None:
         The operands are such.
     """
     kinds = (left.type, right.type)
-    if operator in ("+", "-") and is_integral(kinds[1]) and kinds[0] == DATE:
-        hint = f"write date_{'add' if operator == '+' else 'sub'}(date, days)"
-    elif operator == "+" and is_integral(kinds[0]) and kinds[1] == DATE:
-        hint = "write date_add(date, days)"
-    elif operator == "-" and all(kind in (DATE, NTZ, TIMESTAMP) for kind in kinds):
-        hint = "write datediff(end, start) for days, or subtract unix_micros of timestamps"
-    else:
-        return
-    raise UnsupportedExpressionError(f"{operator} of {left.type} and {right.type} cannot be evaluated", hint=hint)
+    if operator == "-" and all(kind in (DATE, NTZ, TIMESTAMP) for kind in kinds):
+        raise UnsupportedExpressionError(
+            f"{operator} of {left.type} and {right.type} cannot be evaluated",
+            hint="write datediff(end, start) for days, or subtract unix_micros of timestamps",
+        )
 
 
 def add_days(values: pa.Array, days: pa.Array | pa.Scalar) -> pa.Array:
     """Return dates so many days later. Beyond the last date the count wraps, as it does in Spark."""
     return pc.add(values.cast(pa.int32()), days.cast(pa.int32(), safe=False)).cast(pa.date32())
+
+
+def days_earlier(values: pa.Array, days: pa.Array | pa.Scalar) -> pa.Array:
+    """Return dates so many days earlier."""
+    return add_days(values, pc.negate(days))
 
 
 def month_length(year: int, month: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions import TRUE, Bound, bound_paths, evaluate
+from deltaberg.expressions import TRUE, Bound, bound_paths, evaluate, is_computed
 from deltaberg.files.read.bitmaps import RowSelection
 from deltaberg.files.read.data_file import PositionedBatch
 from deltaberg.files.read.deletes import KeySet, leaf_of
@@ -101,6 +101,10 @@ class TaskColumns:
         columns.update(self._computed.build(start, count, arrays[len(self._from_file) :], keep))
         mask = None if self._gives_deleted else keep
         if self._task.filtered:
+            if mask is not None and is_computed(self.condition):
+                # Rows that are gone must not be computed, since that could fail.
+                columns = {child: array.filter(mask) for child, array in columns.items()}
+                count, mask = pc.sum(mask).as_py() or 0, None
             matches = self._matches(columns, count)
             mask = matches if mask is None else pc.and_kleene(mask, matches)
         made = [self._column(child, columns, count) for child in self._output]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.expressions import FALSE, TRUE, Bound, BoundAnd, BoundPredicate, Constant, join_bound
+from deltaberg.expressions import FALSE, TRUE, Bound, BoundAnd, BoundComputed, BoundPredicate, Constant, join_bound
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.partition.ordinals import limits, of_ordinals, ordinals_of
 from deltaberg.iceberg.partition.structs import path_to_id
@@ -64,6 +64,8 @@ def project(condition: Bound, fields: Sequence[PartitionField], schema: Struct, 
 def _project(bound: Bound, parts: Mapping[int | None, Sequence[_Part]], strict: bool) -> Bound:
     if isinstance(bound, Constant):
         return bound
+    if isinstance(bound, BoundComputed):
+        return FALSE if strict else _project(bound.implied, parts, strict)
     if isinstance(bound, BoundPredicate):
         found = [part.project(bound, strict) for part in parts.get(bound.path[-1].id, ())]
         # Each partition field excludes on its own, and proves on its own. Without any, this is the default.

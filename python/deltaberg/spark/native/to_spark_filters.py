@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from deltaberg.expressions import Bound, BoundAnd, BoundPredicate
+from deltaberg.expressions import Bound, BoundAnd, BoundComputed, BoundPredicate
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field
 
@@ -42,6 +42,8 @@ def why_not_in_spark(bound: Bound) -> str | None:
     """Return why a filter cannot be applied by Spark's operators; None if it can."""
     if isinstance(bound, Constant):
         return None
+    if isinstance(bound, BoundComputed):
+        return "the filter calls functions"
     if not isinstance(bound, BoundPredicate):
         if len(bound.parts) > _MOST_PARTS:
             return "the filter is long"
@@ -67,6 +69,8 @@ def spark_condition(bound: Bound, column_of: ColumnOf) -> Column:
         return sf.lit(bound.value)
     if isinstance(bound, BoundPredicate):
         return _predicate(bound, column_of)
+    if isinstance(bound, BoundComputed):
+        raise AssertionError("why_not_in_spark has refused it")  # noqa: TRY004 - the caller is wrong, not the type
     join = operator.and_ if isinstance(bound, BoundAnd) else operator.or_
     return _joined([spark_condition(part, column_of) for part in bound.parts], join)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.expressions import Expression, all_of, as_expression
+from deltaberg.expressions import Expression, all_of, as_filter
 from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
 from deltaberg.table import Scan, ScanOptions
@@ -123,7 +123,7 @@ class ReadOptions(SourceOptions, ABC):
     def _condition(self, pushed: Expression | None) -> Expression | None:
         parts = [] if pushed is None else [pushed]
         if "filter" in self._options:
-            parts.append(as_expression(self._options["filter"]))
+            parts.append(as_filter(self._options["filter"]))
         return all_of(parts) if parts else None
 
 

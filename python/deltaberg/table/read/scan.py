@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
-from deltaberg.expressions import Filter, as_expression, bind
+from deltaberg.expressions import Filter, as_filter, bind
 from deltaberg.files import ReadCounters
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.arguments import checked_flag, checked_limit
@@ -83,7 +83,7 @@ class Scan:
         kept, chosen = checked_limit(limit), options or ScanOptions()
         known = Struct((*source.schema, *source.hidden))
         try:
-            condition = bind(as_expression(filter), known, chosen.timezone)
+            condition = bind(as_filter(filter), known, chosen.timezone)
             output = source.schema if columns is None else select_columns(known, columns)
         except DeltabergError as error:
             raise error.with_context(table=source.table) from None

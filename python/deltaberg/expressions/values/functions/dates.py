@@ -25,7 +25,7 @@ from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
 from deltaberg.expressions.values.moment_text import FRACTION, moment_text
 from deltaberg.expressions.values.moments import days_of, year_month_day
-from deltaberg.expressions.values.moves import add_days, month_length, months_later
+from deltaberg.expressions.values.moves import add_days, days_earlier, month_length, months_later
 from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.zones import move_readings, to_local
 from deltaberg.schema import DataType, Decimal
@@ -103,20 +103,13 @@ def _seconds_with_fraction(values: pa.Array) -> pa.Array:
     return scaled.cast(pa.decimal128(8, 6))
 
 
-def _added(sign: int) -> Callable[[Datum, Datum], pa.Array]:
-    def move(dates: Datum, days: Datum) -> pa.Array:
-        return add_days(dates, days if sign > 0 else pc.negate(days))
-
-    return move
-
-
-def _date_add(name: str, sign: int, summary: str) -> Function:
+def _date_add(name: str, move: Callable[[Datum, Datum], pa.Array], summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         date = context.convert(nodes[0], DATE, name)
         days = nodes[1]
         if is_integral(days.type) and days.type == LONG:
             raise wrong_types(name, nodes)
-        return CallNode(DATE, name, (date, context.convert(days, INTEGER, name)), _added(sign))
+        return CallNode(DATE, name, (date, context.convert(days, INTEGER, name)), move)
 
     return Function(name, "date, days", summary, (2, 2), bind)
 
@@ -256,9 +249,9 @@ _LIST = [
         Function(name, "part, x", "a part of a date or timestamp, also written EXTRACT(part FROM x)", (2, 2), _extract)
         for name in ("date_part", "datepart")
     ),
-    _date_add("date_add", 1, "the date some days later"),
-    _date_add("dateadd", 1, "the date some days later"),
-    _date_add("date_sub", -1, "the date some days earlier"),
+    _date_add("date_add", add_days, "the date some days later"),
+    _date_add("dateadd", add_days, "the date some days later"),
+    _date_add("date_sub", days_earlier, "the date some days earlier"),
     *(
         simple(name, "end, start", "the number of days from start to end", [DATE, DATE], INTEGER, _difference)
         for name in ("datediff", "date_diff")

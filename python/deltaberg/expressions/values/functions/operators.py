@@ -36,7 +36,7 @@ from deltaberg.expressions.values.logic import (
     decide_or,
     null_safe_equal,
 )
-from deltaberg.expressions.values.moves import refuse_moments, shifted
+from deltaberg.expressions.values.moves import days_later, refuse_moments, shifted
 from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node
 from deltaberg.expressions.values.tree import IntervalType
 from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
@@ -48,6 +48,9 @@ def arithmetic(operator: str, context: Context, left: Node, right: Node) -> Node
     """Return a bound call of an operator on two numbers."""
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
         return shifted(operator, left, right, context)
+    moved = days_later(operator, left, right, context)
+    if moved is not None:
+        return moved
     left, right = _numbers(operator, context, left, right)
     last_first = operator in ("/", "%", "div", "pmod")
     if isinstance(left.type, Decimal) and isinstance(right.type, Decimal):
@@ -225,8 +228,8 @@ def _in(context: Context, nodes: Sequence[Node]) -> Node:
 
 
 _LIST = [
-    _arithmetic("+", "sum; of a date or timestamp and an interval, too"),
-    _arithmetic("-", "difference; of a date or timestamp and an interval, too"),
+    _arithmetic("+", "sum; of a date and days or an interval, or a timestamp and an interval, too"),
+    _arithmetic("-", "difference; of a date and days or an interval, or a timestamp and an interval, too"),
     _arithmetic("*", "product"),
     _arithmetic("/", "quotient, a double or a decimal; division by zero fails"),
     _arithmetic("%", "remainder, with the sign of the dividend"),
