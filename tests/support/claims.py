@@ -61,7 +61,7 @@ CLAIMS = Claims(
             *(f"ICE-SNAP-{number:02}" for number in (1, 2, 3, 5)),
             *(f"ICE-SEQ-{number:02}" for number in (1, 4, 6)),
             "BEY-45",
-            *(f"DL-DV-{number:02}" for number in (2, 6, 7, 9, *range(11, 20), 21, 22, 24, 25, 26, 27)),
+            *(f"DL-DV-{number:02}" for number in (1, 2, *range(6, 10), *range(11, 20), 21, 22, *range(24, 29))),
             "DL-CKPT",
             *(f"DL-LOG-{number}" for number in (14, 15, 16)),
             *(f"DL-CLEAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
@@ -70,7 +70,7 @@ CLAIMS = Claims(
             "BEY-24",
             "DL-LAST",
             # Delta tables that are created, appended to and overwritten.
-            *(f"DL-ACT-{number:02}" for number in (*range(1, 8), 9, 10, 11, 13, 15, *range(18, 28))),
+            *(f"DL-ACT-{number:02}" for number in (*range(1, 8), 9, 10, 11, 13, 14, 15, *range(18, 28))),
             *(f"DL-CLU-{number:02}" for number in (1, 2, 3, 4, 5, 8, 9)),
             *(f"DL-CM-{number:02}" for number in (*range(1, 14), 18)),
             "DL-FEAT",
@@ -78,13 +78,14 @@ CLAIMS = Claims(
             *(f"DL-SCHEMA-{number:02}" for number in (*range(1, 13), 14, 16, 17, 19)),
             "DL-STAT",
             *(f"BEY-{number:02}" for number in (2, 4, 6, 7, 12, 13, 15, 16, 19, 20, 21, 22)),
-            *("DL-FILE-01", "DL-FILE-02", "DL-FILE-07", "DL-FILE-09"),
+            *(f"DL-FILE-{number:02}" for number in (1, 2, 3, 4, 7, 8, 9)),
+            *(f"DL-REC-{number:02}" for number in (1, 2, 3, 4, 5, 10)),
             # Compaction.
             *("DL-ACT-12", "DL-CON-02"),
             # Transactions and their commits.
             *(f"DL-LOG-{number:02}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)),
             "DL-DOM",
-            *(f"DL-RT-{number:02}" for number in (1, 2, 5, *range(9, 24))),
+            *(f"DL-RT-{number:02}" for number in (1, 2, 3, 5, 6, *range(9, 24))),
             # Rows that are deleted and updated.
             *(f"DL-CDF-{number:02}" for number in (1, 2, 3, 4, 12)),
             "DL-ICOMP",

@@ -23,6 +23,7 @@ from deltaberg.errors import (
 )
 from tests.support.canon import canonical_lines
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 from tests.support.typed_rows import every_type, partitioned_rows
 
@@ -37,11 +38,6 @@ _KINDS = [
     pa.timestamp("us"),
     pa.decimal128(10, 2),
 ]
-
-
-def _actions(root: Path, name: str, version: int) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [action[name] for action in map(json.loads, text.splitlines()) if name in action]
 
 
 def _data_files(root: Path) -> list[Path]:
@@ -83,9 +79,9 @@ def test_files_hold_physical_names_and_ids(tmp_path: Path, mode: str) -> None:
     table = create_table(tmp_path / "t", columns, partition_by="region", properties={"delta.columnMapping.mode": mode})
     table.append(pa.table({"e": [[{"d": 1}]], "m": [[("k", {"d": 2})]], "region": ["EU"]}, schema=columns))
     e, m, region = table.schema.fields
-    (add,) = _actions(tmp_path / "t", "add", 1)
+    (add,) = named_actions(tmp_path / "t", 1, "add")
     assert add["partitionValues"] == {region.physical_name: "EU"}
-    assert _actions(tmp_path / "t", "metaData", 0)[0]["partitionColumns"] == ["region"]
+    assert named_actions(tmp_path / "t", 0, "metaData")[0]["partitionColumns"] == ["region"]
     stored = pq.ParquetFile(_data_files(tmp_path / "t")[0]).schema_arrow
     assert stored.names == [e.physical_name, m.physical_name]
     d = e.type.element.type.fields[0]  # type: ignore[attr-defined]
@@ -108,7 +104,7 @@ def test_partition_values(tmp_path: Path, kind: pa.DataType) -> None:
     result = table.append(rows)
     assert result.added_files == len(rows)
     _same(DeltaTable(tmp_path / "t"), rows)
-    for add in _actions(tmp_path / "t", "add", 1):
+    for add in named_actions(tmp_path / "t", 1, "add"):
         assert set(add["partitionValues"]) == {"p"}
         assert (tmp_path / "t" / unquote(add["path"])).stat().st_size == add["size"]
 
@@ -117,7 +113,7 @@ def test_partition_values(tmp_path: Path, kind: pa.DataType) -> None:
 def test_an_empty_text_is_a_null_partition(tmp_path: Path) -> None:
     write_table(tmp_path / "t", pa.table({"id": [1, 2], "p": ["", None]}), partition_by="p")
     assert DeltaTable(tmp_path / "t").scan("p IS NULL").count() == 2
-    assert [add["partitionValues"] for add in _actions(tmp_path / "t", "add", 0)] == [{"p": None}]
+    assert [add["partitionValues"] for add in named_actions(tmp_path / "t", 0, "add")] == [{"p": None}]
 
 
 @pytest.mark.req("DL-FILE-01", half="writer")
@@ -125,7 +121,7 @@ def test_no_directory_is_hidden(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "_p": ["x"], ".q": ["_y"]})
     table = create_table(tmp_path / "t", rows.schema, partition_by=["_p", ".q"])
     table.append(rows)
-    (add,) = _actions(tmp_path / "t", "add", 1)
+    (add,) = named_actions(tmp_path / "t", 1, "add")
     assert not any(part.startswith(("_", ".")) for part in add["path"].split("/"))
     _same(table, rows)
 
@@ -135,7 +131,7 @@ def test_what_an_add_records(tmp_path: Path) -> None:
     before = int(time.time() * 1000)
     rows = pa.table({"id": [3, 1, None], "s": [{"x": 1.5}, {"x": None}, None], "l": [[1], [2], [3]]})
     write_table(tmp_path / "t", rows)
-    (add,) = _actions(tmp_path / "t", "add", 0)
+    (add,) = named_actions(tmp_path / "t", 0, "add")
     file = tmp_path / "t" / add["path"]
     assert add["size"] == file.stat().st_size
     assert before <= add["modificationTime"] <= int(time.time() * 1000)
@@ -160,7 +156,7 @@ def test_what_an_add_records(tmp_path: Path) -> None:
 )
 def test_bounds_of_long_texts(tmp_path: Path, text: str, low: str, high: str) -> None:
     write_table(tmp_path / "t", pa.table({"t": [text]}))
-    stats = json.loads(_actions(tmp_path / "t", "add", 0)[0]["stats"])
+    stats = json.loads(named_actions(tmp_path / "t", 0, "add")[0]["stats"])
     assert (stats["minValues"]["t"], stats["maxValues"]["t"]) == (low, high)
     assert DeltaTable(tmp_path / "t").scan([("t", "=", text)]).count() == 1
 
@@ -172,7 +168,7 @@ def test_which_columns_have_statistics(tmp_path: Path) -> None:
 
     def recorded(name: str, **kwargs: Any) -> list[str]:
         create_table(tmp_path / name, columns, **kwargs).append(rows)
-        return list(json.loads(_actions(tmp_path / name, "add", 1)[0]["stats"])["minValues"])
+        return list(json.loads(named_actions(tmp_path / name, 1, "add")[0]["stats"])["minValues"])
 
     assert recorded("default") == [f"c{number}" for number in range(32)]
     assert recorded("clustered", cluster_by="c40") == [f"c{number}" for number in [*range(32), 40]]
@@ -353,7 +349,7 @@ def test_what_the_history_says(tmp_path: Path) -> None:
 def test_in_commit_timestamps(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID, properties={"delta.enableInCommitTimestamps": True})
     table.append(ids(1))
-    times = [_actions(tmp_path / "t", "commitInfo", version)[0]["inCommitTimestamp"] for version in (0, 1)]
+    times = [named_actions(tmp_path / "t", version, "commitInfo")[0]["inCommitTimestamp"] for version in (0, 1)]
     assert times[0] < times[1]
     first = json.loads((tmp_path / "t" / "_delta_log" / f"{1:020d}.json").read_text("utf-8").splitlines()[0])
     assert list(first) == ["commitInfo"]

@@ -21,18 +21,14 @@ from deltaberg.errors import (
 )
 from deltaberg.schema import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 
 _COLUMNS = pa.schema([("id", pa.int64()), ("region", pa.string()), ("score", pa.float64())])
 
 
-def _actions(root: Path, version: int = 0) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def _action(root: Path, name: str, version: int = 0) -> Any:
-    (found,) = (action[name] for action in _actions(root, version) if name in action)
+    (found,) = named_actions(root, version, name)
     return found
 
 

@@ -21,6 +21,7 @@ from deltaberg.errors import (
 )
 from tests.support.canon import digest
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 from tests.support.typed_rows import every_type
 
@@ -32,15 +33,6 @@ both_strategies = pytest.mark.parametrize(
     [({}, None), (_VECTORS, None), (_VECTORS, "copy-on-write"), (_VECTORS, "merge-on-read")],
     ids=["rewritten", "vectors", "rewritten-by-wish", "vectors-by-wish"],
 )
-
-
-def _actions(root: Path, version: int) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def _named(root: Path, version: int, name: str) -> list[dict[str, Any]]:
-    return [action[name] for action in _actions(root, version) if name in action]
 
 
 def _table(root: Path, properties: dict[str, str], *files: list[int]) -> DeltaTable:
@@ -67,7 +59,7 @@ def test_rows_of_a_filter(tmp_path: Path, properties: dict[str, str], strategy: 
     info = table.history()[0].info
     assert info["operationParameters"] == {"predicate": '["(id = 2 OR id > 5)"]'}
     assert info["isBlindAppend"] is False
-    vectors = [add.get("deletionVector") for add in _named(tmp_path / "t", 4, "add")]
+    vectors = [add.get("deletionVector") for add in named_actions(tmp_path / "t", 4, "add")]
     assert all(vectors) if by_vectors else not any(vectors)
     table.delete("id IN (1, 4)", strategy=strategy)
     assert ids_of(DeltaTable(table.location)) == [3, 5]
@@ -90,12 +82,12 @@ def test_the_property_decides(tmp_path: Path, builder: DeltaBuilder) -> None:
         table.delete("id = 2", strategy="merge-on-read")
     table.delete("id = 2")
     assert ids_of(table) == [1, 3]
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     assert "deletionVector" not in add
     allowed = _table(tmp_path / "t", _VECTORS, [1, 2, 3])
     before = sorted((tmp_path / "t").rglob("*.parquet"))
     allowed.delete("id = 2")
-    (add,) = _named(tmp_path / "t", 2, "add")
+    (add,) = named_actions(tmp_path / "t", 2, "add")
     assert add["deletionVector"]["cardinality"] == 1
     assert sorted((tmp_path / "t").rglob("*.parquet")) == before
     with pytest.raises(InvalidArgumentError, match="strategy"):
@@ -106,13 +98,13 @@ def test_the_property_decides(tmp_path: Path, builder: DeltaBuilder) -> None:
 def test_a_new_vector_contains_the_old_one(tmp_path: Path) -> None:
     table = _table(tmp_path / "t", _VECTORS, list(range(10)))
     table.delete("id IN (0, 9)")
-    (first,) = _named(tmp_path / "t", 2, "add")
-    (gone,) = _named(tmp_path / "t", 2, "remove")
+    (first,) = named_actions(tmp_path / "t", 2, "add")
+    (gone,) = named_actions(tmp_path / "t", 2, "remove")
     assert "deletionVector" not in gone
     assert first["deletionVector"]["cardinality"] == 2
     table.delete("id = 3")
-    (second,) = _named(tmp_path / "t", 3, "add")
-    (gone,) = _named(tmp_path / "t", 3, "remove")
+    (second,) = named_actions(tmp_path / "t", 3, "add")
+    (gone,) = named_actions(tmp_path / "t", 3, "remove")
     assert gone["deletionVector"] == first["deletionVector"]
     assert gone["path"] == second["path"] == first["path"]
     assert second["deletionVector"]["cardinality"] == 3
@@ -133,7 +125,7 @@ def test_statistics_stay_but_for_their_tightness(builder: DeltaBuilder) -> None:
         configuration=_VECTORS,
     )
     DeltaTable(builder.root).delete("id = 0")
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     assert add["stats"] == stats.replace("true", "false")
     assert (add["tags"], add["fresh"], add["dataChange"]) == ({"k": "v"}, {"a": 1.1}, True)
     assert DeltaTable(builder.root).scan().min("id") == 1
@@ -151,7 +143,7 @@ def test_counts_that_are_missing_or_wrong(builder: DeltaBuilder, stats: str) -> 
     table = DeltaTable(builder.root)
     table.delete("id IN (1, 2)")
     assert ids_of(DeltaTable(builder.root)) == [3]
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     if stats != '{"numRecords":1000}':
         assert json.loads(add["stats"])["numRecords"] == 3
     table.delete("id = 3")
@@ -164,7 +156,7 @@ def test_large_vectors_share_a_file(tmp_path: Path, seed: int) -> None:
     table = _table(tmp_path / "t", _VECTORS, *files)
     gone = {generator.choice(rows) for rows in files for _ in range(900)}
     table.delete(col("id").is_in(sorted(gone)))
-    vectors = [add["deletionVector"] for add in _named(tmp_path / "t", 4, "add")]
+    vectors = [add["deletionVector"] for add in named_actions(tmp_path / "t", 4, "add")]
     assert {vector["storageType"] for vector in vectors} == {"u"}
     assert len({vector["pathOrInlineDv"] for vector in vectors}) == 1
     offsets = sorted((vector["offset"], vector["sizeInBytes"]) for vector in vectors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,14 +15,10 @@ from deltaberg.delta.features import FEATURES, active_features, supported_featur
 from deltaberg.errors import CorruptLogError, InvalidArgumentError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.delta_schemas import field
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
-
-
-def _named(root: Path, version: int, name: str) -> list[Any]:
-    lines = (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
-    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
 def _data_file(table: DeltaTable) -> Path:
@@ -38,7 +33,7 @@ def _data_file(table: DeltaTable) -> Path:
 @pytest.mark.req("DL-FEAT-01", half="writer")
 def test_the_protocol_of_the_example(tmp_path: Path) -> None:
     create_table(tmp_path / "t", ID)
-    assert _named(tmp_path / "t", 0, "protocol") == [{"minReaderVersion": 1, "minWriterVersion": 2}]
+    assert named_actions(tmp_path / "t", 0, "protocol") == [{"minReaderVersion": 1, "minWriterVersion": 2}]
 
 
 _IMPLIED: dict[int, set[str]] = {
@@ -60,7 +55,7 @@ def test_what_a_writer_version_implies(builder: DeltaBuilder, writer: int) -> No
     table = DeltaTable(builder.root)
     assert supported_features(table.protocol) == (set() if writer == 7 else implied)
     table.alter().set({"delta.feature.vacuumProtocolCheck": "supported"}).commit()
-    listed = set(_named(builder.root, 1, "protocol")[0]["writerFeatures"])
+    listed = set(named_actions(builder.root, 1, "protocol")[0]["writerFeatures"])
     assert listed == {"vacuumProtocolCheck", *(() if writer == 7 else implied)}
 
 
@@ -116,7 +111,7 @@ def test_a_property_without_its_feature_is_not_obeyed(builder: DeltaBuilder) -> 
     table = DeltaTable(builder.root)
     table.overwrite(ids(2))
     assert ids_of(table) == [2]
-    assert "baseRowId" not in _named(builder.root, 1, "add")[0]
+    assert "baseRowId" not in named_actions(builder.root, 1, "add")[0]
     table.alter().set({"delta.appendOnly": True}).commit()
     assert "appendOnly" in table.active_features
 
@@ -179,7 +174,7 @@ def test_registered_previews_are_kept_as_they_are(builder: DeltaBuilder, name: s
     table = DeltaTable(builder.root)
     table.append(ids(1))
     table.alter().set({"delta.enableDeletionVectors": True}).commit()
-    (protocol,) = _named(builder.root, 2, "protocol")
+    (protocol,) = named_actions(builder.root, 2, "protocol")
     assert {name, "deletionVectors"} <= set(protocol["readerFeatures"]) & set(protocol["writerFeatures"])
 
 
@@ -199,7 +194,7 @@ def test_mapping_is_obeyed_where_the_protocol_has_it(
     table = DeltaTable(builder.root)
     table.append(ids(7))
     assert pq.read_schema(_data_file(table)).names == [name]
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     assert json.loads(add["stats"])["minValues"] == {name: 7}
     assert ids_of(DeltaTable(builder.root)) == [7]
 
@@ -241,7 +236,7 @@ def test_paths_of_physical_names_are_unique(tmp_path: Path) -> None:
 def test_the_clock_runs_backwards(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID)
     table.alter().set({"delta.enableInCommitTimestamps": True}).commit()
-    (first,) = _named(tmp_path / "t", 1, "commitInfo")
+    (first,) = named_actions(tmp_path / "t", 1, "commitInfo")
     properties = table.properties
     assert properties["delta.inCommitTimestampEnablementVersion"] == "1"
     assert properties["delta.inCommitTimestampEnablementTimestamp"] == str(first["inCommitTimestamp"])
@@ -261,15 +256,15 @@ def test_row_ids_are_suspended(tmp_path: Path) -> None:
     suspended = {"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": True}
     table = create_table(tmp_path / "t", ID, properties=suspended)
     table.append(ids(1, 2))
-    (add,) = _named(tmp_path / "t", 1, "add")
+    (add,) = named_actions(tmp_path / "t", 1, "add")
     assert "baseRowId" not in add
     assert "defaultRowCommitVersion" not in add
-    assert _named(tmp_path / "t", 1, "domainMetadata") == []
+    assert named_actions(tmp_path / "t", 1, "domainMetadata") == []
     with pytest.raises(InvalidArgumentError, match="suspended"):
         create_table(tmp_path / "u", ID, properties={**suspended, "delta.enableRowTracking": True})
     table.alter().unset("delta.rowTrackingSuspended").commit()
     table.append(ids(3))
-    assert _named(tmp_path / "t", 3, "add")[0]["baseRowId"] == 0
+    assert named_actions(tmp_path / "t", 3, "add")[0]["baseRowId"] == 0
     enabled = create_table(tmp_path / "v", ID, properties={"delta.enableRowTracking": True})
     with pytest.raises(InvalidArgumentError, match="suspended"):
         enabled.alter().set({"delta.rowTrackingSuspended": True}).commit()
@@ -283,10 +278,10 @@ def test_collations_survive_changes_of_the_schema(builder: DeltaBuilder) -> None
     builder.create([column], builder.add(pa.table({"s": ["a", "B"]}), stats="full"))
     table = DeltaTable(builder.root)
     table.alter().add("id", pa.int64()).commit()
-    (metadata,) = _named(builder.root, 1, "metaData")
+    (metadata,) = named_actions(builder.root, 1, "metaData")
     assert json.loads(metadata["schemaString"])["fields"][0] == column
     table.append(pa.table({"s": ["b", "A"], "id": [1, 2]}))
-    (add,) = _named(builder.root, 2, "add")
+    (add,) = named_actions(builder.root, 2, "add")
     stats = json.loads(add["stats"])
     # Bounds are those of the bytes, and named for no collation.
     assert (stats["minValues"]["s"], stats["maxValues"]["s"], "statsWithCollation" in stats) == ("A", "b", False)
@@ -320,7 +315,7 @@ def test_properties_that_drive_what_is_written(tmp_path: Path) -> None:
     assert {"deletionVectors", "v2Checkpoint"} <= table.features
     for number in range(3):
         table.append(pa.table({"a": [number], "b": [1], "c": [2], "p": ["x"]}))
-    (add,) = _named(tmp_path / "t", 1, "add")
+    (add,) = named_actions(tmp_path / "t", 1, "add")
     assert set(json.loads(add["stats"])["minValues"]) == {"a", "b"}
     metadata = pq.read_metadata(tmp_path / "t" / add["path"])
     assert metadata.row_group(0).column(0).compression == "ZSTD"
@@ -329,7 +324,7 @@ def test_properties_that_drive_what_is_written(tmp_path: Path) -> None:
     assert len(checkpoints[0].split(".")) == 4
     table.alter().set({"delta.dataSkippingStatsColumns": "c"}).commit()
     table.append(pa.table({"a": [1], "b": [1], "c": [2], "p": ["x"]}))
-    assert set(json.loads(_named(tmp_path / "t", 5, "add")[0]["stats"])["minValues"]) == {"c"}
+    assert set(json.loads(named_actions(tmp_path / "t", 5, "add")[0]["stats"])["minValues"]) == {"c"}
 
 
 @pytest.mark.req("BEY-16")
@@ -342,7 +337,7 @@ def test_random_prefixes_take_the_place_of_directories(tmp_path: Path, length: i
     table = create_table(tmp_path / "t", columns, partition_by="p", properties=properties)
     rows = pa.table({"id": list(range(8)), "p": [str(number) for number in range(8)]})
     table.append(rows)
-    paths = [add["path"].split("/") for add in _named(tmp_path / "t", 1, "add")]
+    paths = [add["path"].split("/") for add in named_actions(tmp_path / "t", 1, "add")]
     assert {len(path) for path in paths} == {2}
     assert all(len(path[0]) == wanted and path[0].isalnum() for path in paths)
     assert len({path[0] for path in paths}) > 1
@@ -359,7 +354,7 @@ def test_files_need_not_be_clustered(tmp_path: Path) -> None:
     with table.transaction() as transaction:
         transaction.set_domain("com.example.order", "kept")
     table.append(ids(3, 1, 2))
-    (add,) = _named(tmp_path / "t", 2, "add")
+    (add,) = named_actions(tmp_path / "t", 2, "add")
     assert "clusteringProvider" not in add
     assert table.scan().to_arrow()["id"].to_pylist() == [3, 1, 2]
     assert DeltaTable(tmp_path / "t").domain_metadata["com.example.order"] == "kept"

@@ -14,7 +14,8 @@ from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import Field, Primitive, Struct
-from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -23,11 +24,6 @@ _V1 = {"delta.enableIcebergCompatV1": "true", "delta.columnMapping.mode": "name"
 _V2 = {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"}
 _both = pytest.mark.parametrize("properties", [_V1, _V2], ids=["v1", "v2"])
 _AP = pa.schema([("p", pa.string()), ("a", pa.int64())])
-
-
-def _named(root: Path, version: int, name: str) -> list[Any]:
-    lines = (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
-    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
 def _data_file(table: DeltaTable) -> Path:
@@ -41,7 +37,7 @@ def test_enabling_it_raises_the_protocol_in_the_same_commit(builder: DeltaBuilde
     builder.create(ID, builder.add(ids(1), stats="full"))
     table = DeltaTable(builder.root)
     table.alter().set(properties).commit()
-    (protocol,) = _named(builder.root, 1, "protocol")
+    (protocol,) = named_actions(builder.root, 1, "protocol")
     feature = next(iter(properties)).removeprefix("delta.enable")
     feature = feature[0].lower() + feature[1:]
     assert (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (3, 7)
@@ -131,7 +127,7 @@ def test_files_without_a_row_count(tmp_path: Path, properties: dict[str, str]) -
         _add_and_commit(transaction, add)
     assert DeltaTable(tmp_path / "t").version == 0
     table.append(ids(1))
-    assert json.loads(_named(tmp_path / "t", 1, "add")[0]["stats"])["numRecords"] == 1
+    assert json.loads(named_actions(tmp_path / "t", 1, "add")[0]["stats"])["numRecords"] == 1
 
 
 @pytest.mark.req("DL-ICOMP-07")
@@ -185,7 +181,7 @@ def test_ids_of_elements_keys_and_values(tmp_path: Path, mode: str) -> None:
         ]
     )
     table = create_table(tmp_path / "t", columns, properties={**_V2, "delta.columnMapping.mode": mode})
-    (metadata,) = _named(tmp_path / "t", 0, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 0, "metaData")
     first, second, third = json.loads(metadata["schemaString"])["fields"]
     nested = "delta.columnMapping.nested.ids"
     sub = third["type"]["valueType"]["fields"][0]
@@ -219,7 +215,7 @@ def test_ids_of_elements_keys_and_values(tmp_path: Path, mode: str) -> None:
         assert field.metadata[b"PARQUET:field_id"] == str(ids[key]).encode()
     # A column that comes later gets further ids, and the others keep theirs.
     table.alter().add("col4", pa.list_(pa.int8())).commit()
-    (metadata,) = _named(tmp_path / "t", 2, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 2, "metaData")
     fields = json.loads(metadata["schemaString"])["fields"]
     assert [field["metadata"][nested] for field in fields[:3]] == found[:3]
     assert min(fields[3]["metadata"][nested].values()) > max(every)

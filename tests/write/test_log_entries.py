@@ -33,6 +33,7 @@ from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import StoreSpec, open_store, parse_location
 from deltaberg.table.write import WriteSpec, places, write, write_files
 from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of, live_files, tombstones
 from tests.support.written_checkpoints import forget_before
 
@@ -43,10 +44,6 @@ _SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true
 
 def _lines(root: Path, version: int) -> list[str]:
     return (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
-
-
-def _named(root: Path, version: int, name: str) -> list[Any]:
-    return [json.loads(line)[name] for line in _lines(root, version) if name in json.loads(line)]
 
 
 @pytest.mark.req("DL-GEN-02", half="writer")
@@ -98,14 +95,14 @@ def test_directories_mean_nothing(tmp_path: Path) -> None:
     }
     with table.transaction() as transaction:
         transaction.add_actions([LogAction("add", add)])
-    assert _named(tmp_path / "t", 1, "add") == [add]
+    assert named_actions(tmp_path / "t", 1, "add") == [add]
     # What rewrites the action, a checkpoint and a removal, keeps the value and the path.
     table.checkpoint()
     forget_before(tmp_path / "t" / "_delta_log", 1)
     copied = DeltaTable(tmp_path / "t")
     with copied.transaction() as transaction:
         transaction.remove_files(transaction.snapshot.live.table)
-    (remove,) = _named(tmp_path / "t", 2, "remove")
+    (remove,) = named_actions(tmp_path / "t", 2, "remove")
     assert (remove["path"], remove["partitionValues"]) == (add["path"], add["partitionValues"])
 
 
@@ -126,7 +123,7 @@ def test_a_thousand_files_have_a_thousand_names(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.req("DL-FILE-09", "DL-ACT-02", half="writer")
 def test_the_format_is_parquet(tmp_path: Path, builder: DeltaBuilder) -> None:
     create_table(tmp_path / "t", ID)
-    (metadata,) = _named(tmp_path / "t", 0, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 0, "metaData")
     assert metadata["format"] == {"provider": "parquet", "options": {}}
     assert '"format":{"provider":"parquet","options":{}}' in "\n".join(_lines(tmp_path / "t", 0))
     builder.commit(builder.protocol(), builder.metadata(ID, format={"provider": "csv", "options": {}}))
@@ -181,14 +178,14 @@ def test_members_of_metadata(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID)
     with table.transaction() as transaction:
         transaction.set_metadata(table.metadata.with_members(members))
-    assert _named(tmp_path / "t", 1, "metaData") == [members]
+    assert named_actions(tmp_path / "t", 1, "metaData") == [members]
     (line,) = [line for line in _lines(tmp_path / "t", 1) if "metaData" in line]
     assert '"schemaString":"{\\"type\\":\\"struct\\",' in line
     assert json.loads(json.loads(line)["metaData"]["schemaString"])["type"] == "struct"
     optional = ("name", "description", "createdTime")
     with table.transaction() as transaction:
         transaction.set_metadata(table.metadata.with_members(dict.fromkeys(optional)))
-    assert _named(tmp_path / "t", 2, "metaData") == [{k: v for k, v in members.items() if k not in optional}]
+    assert named_actions(tmp_path / "t", 2, "metaData") == [{k: v for k, v in members.items() if k not in optional}]
     found = DeltaTable(tmp_path / "t").metadata
     assert (found.name, found.description, found.created_time) == (None, None, None)
 
@@ -207,11 +204,11 @@ def test_properties_are_texts(tmp_path: Path) -> None:
     properties = {"delta.appendOnly": True, "delta.checkpointInterval": 7, "delta.columnMapping.mode": "name"}
     columns = pa.schema([(name, pa.int64()) for name in "abcd"])
     table = create_table(tmp_path / "t", columns, properties=properties)
-    (metadata,) = _named(tmp_path / "t", 0, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 0, "metaData")
     wanted = {"delta.appendOnly": "true", "delta.checkpointInterval": "7", "delta.columnMapping.maxColumnId": "4"}
     assert {**metadata["configuration"], **wanted} == metadata["configuration"]
     table.alter().set({"delta.appendOnly": False}).add("e", pa.int64()).commit()
-    (metadata,) = _named(tmp_path / "t", 1, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 1, "metaData")
     assert metadata["configuration"]["delta.appendOnly"] == "false"
     assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == "5"
 
@@ -223,11 +220,11 @@ def test_metadata_replaces_all_of_it(tmp_path: Path) -> None:
         transaction.set_metadata(table.metadata.with_members({"name": None, "configuration": {}}))
     for found in (table, DeltaTable(tmp_path / "t")):
         assert (found.properties, found.metadata.name) == ({}, None)
-    (metadata,) = _named(tmp_path / "t", 1, "metaData")
+    (metadata,) = named_actions(tmp_path / "t", 1, "metaData")
     assert (metadata["configuration"], metadata.get("name")) == ({}, None)
     table.alter().set({"b": "2"}).commit()
     # What stays is repeated.
-    assert _named(tmp_path / "t", 2, "metaData")[0]["schemaString"] == metadata["schemaString"]
+    assert named_actions(tmp_path / "t", 2, "metaData")[0]["schemaString"] == metadata["schemaString"]
 
 
 @pytest.mark.req("DL-ACT-06", half="writer")
@@ -257,7 +254,7 @@ def test_an_add_of_a_live_file_replaces_what_is_known_of_it(builder: DeltaBuilde
         transaction.add_actions([add.with_members({"dataChange": False, "stats": '{"numRecords":6}'})])
     for found in (table, DeltaTable(builder.root)):
         assert found.scan().files()["record_count"].to_pylist() == [6]
-    (line,) = _named(builder.root, 1, "add")
+    (line,) = named_actions(builder.root, 1, "add")
     assert (line["stats"], line["dataChange"]) == ('{"numRecords":6}', False)
     table.checkpoint()
     forget_before(builder.log, 1)
@@ -286,9 +283,9 @@ def test_progress_and_infos_of_any_shape(builder: DeltaBuilder) -> None:
     )
     identity = "3ba13872-2d47-4e17-86a0-21afd2a22395"
     assert table.append(ids(5), txn=(identity, 364475)).version == 4
-    (txn,) = _named(builder.root, 4, "txn")
+    (txn,) = named_actions(builder.root, 4, "txn")
     assert (txn["appId"], txn["version"], type(txn["lastUpdated"])) == (identity, 364475, int)
-    (info,) = _named(builder.root, 4, "commitInfo")
+    (info,) = named_actions(builder.root, 4, "commitInfo")
     assert (info["operation"], info["readVersion"]) == ("WRITE", 0)
     builder.commit({"txn": {"appId": "other", "version": 1}}, version=5)
     table.refresh().checkpoint()
@@ -322,7 +319,7 @@ def test_domains(tmp_path: Path, rng: random.Random) -> None:
     unknown = {"domain": "delta.deltaTableFeatureX", "configuration": text, "removed": False}
     with table.transaction() as transaction:
         transaction.set_domain("delta.deltaTableFeatureX", text, system=True)
-    assert _named(tmp_path / "t", 1, "domainMetadata") == [unknown]
+    assert named_actions(tmp_path / "t", 1, "domainMetadata") == [unknown]
     for _ in range(9):
         table.append(ids(rng.randrange(10)))
     assert (tmp_path / "t/_delta_log" / f"{10:020d}.checkpoint.parquet").exists()
@@ -333,7 +330,9 @@ def test_domains(tmp_path: Path, rng: random.Random) -> None:
     with opened.transaction() as transaction:
         transaction.set_domain("a.b", "1")
         transaction.set_domain("a.b", "2")
-    assert _named(tmp_path / "t", 11, "domainMetadata") == [{"domain": "a.b", "configuration": "2", "removed": False}]
+    assert named_actions(tmp_path / "t", 11, "domainMetadata") == [
+        {"domain": "a.b", "configuration": "2", "removed": False}
+    ]
     twice = [LogAction("domainMetadata", {"domain": "a.b", "configuration": str(n), "removed": False}) for n in (1, 2)]
     with pytest.raises(InvalidArgumentError, match=r"at most one action domainMetadata of a\.b"):
         check_unique(twice)
@@ -348,7 +347,7 @@ def test_removals_with_statistics_and_without(builder: DeltaBuilder) -> None:
     table = DeltaTable(builder.root)
     with table.transaction() as transaction:
         transaction.remove_files(transaction.snapshot.live.table.slice(0, 1))
-    (remove,) = _named(builder.root, 2, "remove")
+    (remove,) = named_actions(builder.root, 2, "remove")
     assert "stats" not in remove
     table.checkpoint()
     forget_before(builder.log, 2)

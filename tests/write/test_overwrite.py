@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     SchemaError,
 )
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 from tests.support.typed_rows import HOSTILE_TEXTS
 
@@ -41,8 +41,7 @@ def test_all_rows(root: Path) -> None:
     assert (result.version, result.added_files, result.removed_files) == (1, 1, 3)
     assert ids_of(table) == ids_of(DeltaTable(root)) == [7]
     assert ids_of(DeltaTable(root, version=0)) == [1, 2, 3, 4, 5, 6]
-    text = (root / "_delta_log" / f"{1:020d}.json").read_text("utf-8")
-    removes = [action["remove"] for action in map(json.loads, text.splitlines()) if "remove" in action]
+    removes = named_actions(root, 1, "remove")
     assert len(removes) == 3
     for remove in removes:
         assert remove["dataChange"] is True

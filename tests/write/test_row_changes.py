@@ -12,6 +12,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 
 _VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -19,11 +20,6 @@ _FEED = {"delta.enableChangeDataFeed": "true"}
 _TRACKING = {"delta.enableRowTracking": "true"}
 
 both_ways = pytest.mark.parametrize("way", [{}, _VECTORS], ids=["rewritten", "vectors"])
-
-
-def _named(root: Path, version: int, name: str) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [action[name] for action in map(json.loads, text.splitlines()) if name in action]
 
 
 def _mark(highest: int) -> dict[str, Any]:
@@ -52,11 +48,11 @@ def test_deleted_rows_in_change_files(tmp_path: Path, way: dict[str, str]) -> No
     # Files that go as a whole need no change files, and nothing says more than their removal.
     whole = table.delete("id > 20")
     assert whole.metrics["numAddedChangeFiles"] == 0
-    assert _named(tmp_path / "t", 4, "cdc") == []
+    assert named_actions(tmp_path / "t", 4, "cdc") == []
     assert _changes(table, 4) == [("delete", 21), ("delete", 22), ("delete", 23)]
     # Once there are change files, readers look at nothing else.
     partial = table.delete("id = 1 OR id > 10")
-    cdc = _named(tmp_path / "t", 5, "cdc")
+    cdc = named_actions(tmp_path / "t", 5, "cdc")
     assert partial.metrics["numAddedChangeFiles"] == len(cdc) == 2
     assert _changes(table, 5) == [("delete", 1), ("delete", 11), ("delete", 12), ("delete", 13)]
     for action in cdc:
@@ -76,7 +72,7 @@ def test_change_files_are_not_files_of_the_table(tmp_path: Path, way: dict[str, 
     table.delete("id = 2")
     table.checkpoint()
     table.compact_log(0, 2)
-    (cdc,) = _named(tmp_path / "t", 2, "cdc")
+    (cdc,) = named_actions(tmp_path / "t", 2, "cdc")
     for opened in (table, DeltaTable(tmp_path / "t")):
         assert cdc["path"] not in opened.live_files.column("path").to_pylist()
     checkpoint = pq.read_table(tmp_path / "t" / "_delta_log" / f"{2:020d}.checkpoint.parquet")
@@ -100,7 +96,7 @@ def test_when_the_property_counts(builder: DeltaBuilder, protocol: tuple[Any, ..
         configuration=_FEED,
     )
     DeltaTable(builder.root).delete("id = 1")
-    assert bool(_named(builder.root, 1, "cdc")) == is_written
+    assert bool(named_actions(builder.root, 1, "cdc")) == is_written
 
 
 @pytest.mark.req("DL-RT-14", "DL-RT-16")
@@ -123,9 +119,9 @@ def test_a_file_keeps_its_ids_with_a_vector(builder: DeltaBuilder) -> None:
     before = _row_facts(table)
     table.delete("id = 1")
     for name in ("add", "remove"):
-        (action,) = _named(builder.root, 1, name)
+        (action,) = named_actions(builder.root, 1, name)
         assert (action["baseRowId"], action["defaultRowCommitVersion"]) == (100, 0)
-    assert _named(builder.root, 1, "domainMetadata") == []
+    assert named_actions(builder.root, 1, "domainMetadata") == []
     del before[1]
     assert _row_facts(DeltaTable(builder.root)) == before
     table.checkpoint()
@@ -181,6 +177,6 @@ def test_ids_are_lost_where_they_are_only_supported(builder: DeltaBuilder) -> No
     assert table.history()[0].info["tags"] == {"delta.rowTracking.preserved": "true"}
     table.delete("id = 1", strategy="copy-on-write")
     assert table.history()[0].info["tags"] == {"delta.rowTracking.preserved": "false"}
-    (add,) = _named(builder.root, 2, "add")
+    (add,) = named_actions(builder.root, 2, "add")
     assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (3, 2)
     assert pq.read_schema(builder.root / add["path"]).names == ["id"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ColumnNotFoundError, ConcurrentAppendError, InvalidArgumentError
-from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.delta_builder import DeltaBuilder
+from tests.support.log_entries import named_actions
 from tests.support.rows import ID, ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -19,11 +19,6 @@ pytestmark = pytest.mark.one_backend
 _ENABLE = {"delta.enableRowTracking": "true"}
 _VECTORS = {"delta.enableDeletionVectors": "true"}
 _ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
-
-
-def _named(root: Path, version: int, name: str) -> list[Any]:
-    lines = (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
-    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
 def _row_facts(table: DeltaTable) -> dict[int, tuple[int, int]]:
@@ -41,7 +36,7 @@ def test_old_files_get_ids(tmp_path: Path, checkpointed: bool) -> None:
     table.delete("id = 11")
     if checkpointed:
         table.checkpoint()
-    before = {add["path"]: add for version in (1, 2, 3, 4) for add in _named(root, version, "add")}
+    before = {add["path"]: add for version in (1, 2, 3, 4) for add in named_actions(root, version, "add")}
     named = {_ID_COLUMN: "_a", "delta.rowTracking.materializedRowCommitVersionColumnName": "_b"}
     for properties, message in (_ENABLE, "materializedRow"), (_ENABLE | named, "a file has no row ids"):
         transaction = table.transaction()
@@ -51,14 +46,14 @@ def test_old_files_get_ids(tmp_path: Path, checkpointed: bool) -> None:
             transaction.commit()
     done = table.alter().set(_ENABLE).commit()
     assert (done.version, done.added_files, done.removed_files) == (5, 0, 0)
-    adds = _named(root, 5, "add")
+    adds = named_actions(root, 5, "add")
     assert {add["path"] for add in adds} == before.keys()
     assert sorted(add["baseRowId"] for add in adds) == [0, 2, 4]
     for add in adds:
         assert (add["defaultRowCommitVersion"], add["dataChange"]) == (5, False)
         same = {"baseRowId": None, "defaultRowCommitVersion": None, "dataChange": None}
         assert {**add, **same} == {**before[add["path"]], **same}
-    (domain,) = _named(root, 5, "domainMetadata")
+    (domain,) = named_actions(root, 5, "domainMetadata")
     assert json.loads(domain["configuration"]) == {"rowIdHighWaterMark": 5}
     assert set(table.features) >= {"rowTracking", "domainMetadata"}
     facts = _row_facts(DeltaTable(root, validate=True))
@@ -89,7 +84,7 @@ def test_only_files_without_ids_are_added_again(builder: DeltaBuilder) -> None:
     )
     table = DeltaTable(builder.root)
     table.alter().set(_ENABLE).commit()
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     assert (add["path"], add["baseRowId"], json.loads(add["stats"])) == (
         bare["add"]["path"],
         10,
@@ -150,14 +145,14 @@ def test_row_tracking_is_dropped(tmp_path: Path) -> None:
         table.alter().drop_feature("domainMetadata")
     done = table.alter().unset("delta.enableRowTracking").drop_feature("rowTracking").commit()
     assert (done.added_files, done.removed_files) == (0, 0)
-    for add in _named(root, 4, "add"):
+    for add in named_actions(root, 4, "add"):
         assert "baseRowId" not in add
         assert "defaultRowCommitVersion" not in add
     table = DeltaTable(root, validate=True)
     assert (table.domain_metadata, ids_of(table)) == ({}, [2, 3])
     assert [key for key in table.properties if "rowTracking" in key] == []
     table.append(ids(4))
-    assert "baseRowId" not in _named(root, 5, "add")[0]
+    assert "baseRowId" not in named_actions(root, 5, "add")[0]
     # What is enabled again begins at 0, since no file has an id of before.
     table.alter().set(_ENABLE).commit()
     numbers = {number for number, _ in _row_facts(table).values()}

@@ -21,6 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.storage.local import LocalStorage
+from tests.support.log_entries import actions_at
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -38,11 +39,6 @@ def _data_files(root: Path) -> set[str]:
 
 def _live(table: DeltaTable) -> set[str]:
     return set(table.live_files.column("path").to_pylist())
-
-
-def _entry(root: Path, version: int) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.fixture
@@ -77,7 +73,7 @@ def test_later_operations_see_earlier_ones(tmp_path: Path, table: DeltaTable) ->
             {"id": 5, "p": "a", "y": 1.5},
         ]
         assert found.properties["owner"] == "ada"
-    actions = _entry(tmp_path / "t", 2)
+    actions = actions_at(tmp_path / "t", 2)
     assert sorted(name for action in actions for name in action) == [
         *("add", "add", "commitInfo", "metaData", "remove"),
     ]
@@ -92,7 +88,7 @@ def test_later_operations_see_earlier_ones(tmp_path: Path, table: DeltaTable) ->
 def test_one_operation_is_recorded_as_itself(tmp_path: Path, table: DeltaTable) -> None:
     with table.transaction() as transaction:
         transaction.append(_rows(3))
-    info = _entry(tmp_path / "t", 2)[0]["commitInfo"]
+    info = actions_at(tmp_path / "t", 2)[0]["commitInfo"]
     assert (info["operation"], info["operationParameters"]) == ("WRITE", {"mode": "Append", "partitionBy": '["p"]'})
     assert info["isBlindAppend"] is True
 
@@ -139,7 +135,7 @@ def test_an_operation_that_fails_has_changed_nothing(tmp_path: Path, table: Delt
         assert transaction.snapshot.live.table == before.live.table
         assert _data_files(tmp_path / "t") == files
     assert (ids_of(table), table.schema.names) == ([1, 2, 3], ["id", "p"])
-    assert sorted(name for action in _entry(tmp_path / "t", 2) for name in action) == ["add", "commitInfo"]
+    assert sorted(name for action in actions_at(tmp_path / "t", 2) for name in action) == ["add", "commitInfo"]
 
 
 def test_a_lost_race_leaves_no_files(tmp_path: Path, table: DeltaTable) -> None:
@@ -245,7 +241,7 @@ def test_rows_are_deleted_twice(tmp_path: Path, strategy: str) -> None:
     assert ids_of(table) == [0, 3, 4, 5, 6, 7, 8, 9, 20, 22]
     assert ids_of(DeltaTable(tmp_path / "t", validate=True)) == ids_of(table)
     for kind in ("add", "remove"):
-        paths = [action[kind]["path"] for action in _entry(tmp_path / "t", 2) if kind in action]
+        paths = [action[kind]["path"] for action in actions_at(tmp_path / "t", 2) if kind in action]
         assert len(paths) == len(set(paths)) > 0
     assert _data_files(tmp_path / "t") >= _live(table)
     assert len(_data_files(tmp_path / "t") - _live(table)) == (strategy == "copy-on-write")

@@ -13,16 +13,12 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.schema.variant import variant_to_json
-from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
+from tests.support.log_entries import named_actions
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
-
-
-def _named(root: Path, version: int, name: str) -> list[Any]:
-    lines = (root / "_delta_log" / commit_name(version)).read_text("utf-8").splitlines()
-    return [json.loads(line)[name] for line in lines if name in json.loads(line)]
 
 
 def _data_file(table: DeltaTable) -> Path:
@@ -85,7 +81,7 @@ def test_variants(builder: DeltaBuilder, feature: str) -> None:
     rows = table.scan().to_arrow()["v"].to_pylist()
     assert rows == values
     assert [row and variant_to_json(row["metadata"], row["value"]) for row in rows] == ["5", None, "null"]
-    (add,) = _named(builder.root, 1, "add")
+    (add,) = named_actions(builder.root, 1, "add")
     stats = json.loads(add["stats"])
     assert "v" not in stats["minValues"]
     assert "v" not in stats["maxValues"]
@@ -156,7 +152,7 @@ def test_texts_of_timestamps(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", columns, partition_by=["at", "local"])
     micros = [0, 123456, 100000]
     table.append(pa.table([[1, 2, 3], micros, micros], names=columns.names).cast(columns))
-    adds = _named(tmp_path / "t", 1, "add")
+    adds = named_actions(tmp_path / "t", 1, "add")
     texts = {add["partitionValues"]["local"]: add["partitionValues"]["at"] for add in adds}
     assert {text.rstrip("0").rstrip(".") if "." in text else text for text in texts} == {
         "1970-01-01 00:00:00",

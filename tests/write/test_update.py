@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     SchemaError,
 )
+from tests.support.log_entries import named_actions
 
 _VECTORS = {"delta.enableDeletionVectors": "true"}
 _FEED = {"delta.enableChangeDataFeed": "true"}
@@ -27,11 +27,6 @@ _TRACKING = {"delta.enableRowTracking": "true"}
 _SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.int32()), ("p", pa.string())])
 
 both_ways = pytest.mark.parametrize("way", [{}, _VECTORS], ids=["rewritten", "vectors"])
-
-
-def _named(root: Path, version: int, name: str) -> list[dict[str, Any]]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text("utf-8")
-    return [action[name] for action in map(json.loads, text.splitlines()) if name in action]
 
 
 def _rows(*ids: int) -> pa.Table:
@@ -107,7 +102,7 @@ def test_images_before_and_after(tmp_path: Path, way: dict[str, str]) -> None:
     table = create_table(tmp_path / "t", pa.schema([("x", pa.int64())]), properties={**_FEED, **way})
     table.append(pa.table({"x": [1, 5, 7]}))
     table.update({"x": 2}, "x = 1")
-    (cdc,) = _named(tmp_path / "t", 2, "cdc")
+    (cdc,) = named_actions(tmp_path / "t", 2, "cdc")
     assert cdc["dataChange"] is False
     changes = table.changes(2, 2, columns=["x", "_change_type"]).to_arrow().to_pylist()
     assert sorted(changes, key=lambda row: row["x"]) == [

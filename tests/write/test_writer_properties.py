@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from deltalake import ColumnProperties, CommitProperties, PostCommitHookProperti
 from deltaberg import DeltaTable, ParquetOptions, create_table, write_table
 from deltaberg import write_table as write_deltalake
 from deltaberg.errors import ColumnNotFoundError, DeltabergError, InvalidArgumentError, UnsupportedFeatureError
+from tests.support.log_entries import named_actions
 
 _ROWS = pa.table(
     {"id": list(range(1000)), "name": [f"n{number % 7}" for number in range(1000)], "s": [{"x": 1, "y": "a"}] * 1000}
@@ -100,12 +100,6 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, error: typ
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def _info(root: Path, version: int) -> dict[str, Any]:
-    text = (root / "_delta_log" / f"{version:020d}.json").read_text()
-    found: dict[str, Any] = json.loads(text.splitlines()[0])["commitInfo"]
-    return found
-
-
 def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
     properties = CommitProperties(
         custom_metadata={"job": {"id": 7}, "userMetadata": "nightly"},
@@ -115,7 +109,7 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
     modes: list[Any] = ["error", "append", "overwrite"]
     for version, mode in enumerate(modes):
         write_deltalake(tmp_path, _ROWS, mode=mode, commit_properties=properties)
-        info = _info(tmp_path, version)
+        info = named_actions(tmp_path, version, "commitInfo")[0]
         assert (info["job"], info["userMetadata"]) == ({"id": 7}, "nightly")
         assert info["operation"] == "WRITE"
         peer = deltalake.DeltaTable(tmp_path)
