@@ -65,6 +65,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"writable_table"},
+        {"keyed_table"},
         {"changing_table"},
         {"table"},
         {"create"},

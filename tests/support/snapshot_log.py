@@ -13,6 +13,7 @@ import posixpath
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-__all__ = ["Replay", "check_snapshots", "newest_metadata"]
+__all__ = ["Replay", "check_snapshots", "faults_of_directory", "newest_metadata"]
 
 _EXISTING, _ADDED, _DELETED = 0, 1, 2
 _COUNTS = {_EXISTING: "existing", _ADDED: "added", _DELETED: "deleted"}
@@ -34,6 +35,8 @@ class Replay:
     ----------
     live
         The data files of each snapshot that is kept, as their entries by path.
+    deletes
+        The delete files of each snapshot that is kept, by path, and by the offset of the blob for a deletion vector.
     parents
         The parent of each snapshot.
     faults
@@ -41,6 +44,7 @@ class Replay:
     """
 
     live: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    deletes: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     parents: dict[int, int | None] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
@@ -54,6 +58,14 @@ def newest_metadata(files: Mapping[str, Callable[[], bytes]], name: str) -> dict
     data = next(read() for path, read in files.items() if posixpath.basename(path) == name)
     found: dict[str, Any] = json.loads(zlib.decompress(data, 31) if data[:2] == b"\x1f\x8b" else data)
     return found
+
+
+def faults_of_directory(root: Path) -> list[str]:
+    """Return what is wrong with a table in a local directory without catalog."""
+    files = {path.relative_to(root).as_posix(): path.read_bytes for path in root.rglob("*") if path.is_file()}
+    names = [posixpath.basename(path) for path in files if path.endswith(".metadata.json")]
+    newest = max(names, key=lambda name: int(name.lstrip("v").partition(".")[0]))
+    return check_snapshots(newest_metadata(files, newest), files).faults
 
 
 def check_snapshots(metadata: Mapping[str, Any], files: Mapping[str, Callable[[], bytes]]) -> Replay:
@@ -153,22 +165,52 @@ def _check_snapshot(
     known: tuple[dict[str, int], int | None],
 ) -> None:
     number = snapshot["snapshot-id"]
-    before = replay.live.get(snapshot.get("parent-snapshot-id") or -1, {})
-    found = _Held(replay, number, before, metadata["format-version"])
+    parent = snapshot.get("parent-snapshot-id") or -1
+    found = _Held(replay, number, replay.live.get(parent, {}), metadata["format-version"])
+    deletes = _Held(replay, number, replay.deletes.get(parent, {}), metadata["format-version"])
     for manifest in reader.records(snapshot["manifest-list"]):
-        # Delete files are not made yet.
-        if not manifest.get("content"):
-            found.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
+        held = deletes if manifest.get("content") else found
+        held.take(manifest, reader.records(manifest["manifest_path"], manifest["manifest_length"]))
     found.check(*known)
+    deletes.check(*known)
     replay.live[number] = live = found.live
+    replay.deletes[number] = deletes.live
+    _check_deletes(replay, number, live, deletes.live, reader)
     for path, file in live.items():
         if reader.rows(path) != file["record_count"]:
             replay.say(f"snapshot {number} counts {file['record_count']} rows in {path}")
-    totals = {"total-data-files": len(live), "total-records": sum(file["record_count"] for file in live.values())}
+    totals = {
+        "total-data-files": len(live),
+        "total-records": sum(file["record_count"] for file in live.values()),
+        "total-delete-files": len(deletes.live),
+        "total-position-deletes": sum(f["record_count"] for f in deletes.live.values() if f["content"] == 1),
+        "total-equality-deletes": sum(f["record_count"] for f in deletes.live.values() if f["content"] == 2),
+    }
     for name, expected in totals.items():
         told = snapshot.get("summary", {}).get(name)
         if told is not None and int(told) != expected:
             replay.say(f"snapshot {number} says {name} {told}, not {expected}")
+
+
+def _check_deletes(
+    replay: Replay, number: int, live: Mapping[str, Any], deletes: Mapping[str, Mapping[str, Any]], reader: _Reader
+) -> None:
+    """Check that a data file has one vector, and that the delete files are there."""
+    vectors = [file["referenced_data_file"] for file in deletes.values() if file["file_format"].lower() == "puffin"]
+    for path in sorted(set(vectors)):
+        if vectors.count(path) > 1:
+            replay.say(f"snapshot {number} has {vectors.count(path)} deletion vectors for {path}")
+        if path not in live:
+            replay.say(f"snapshot {number} has a deletion vector for {path}, which it does not hold")
+    for file in deletes.values():
+        if len(reader.read(file["file_path"])) != file["file_size_in_bytes"]:
+            replay.say(f"snapshot {number} has another size for {file['file_path']}")
+
+
+def _name(file: Mapping[str, Any]) -> str:
+    """Return what tells a file from all others: deletion vectors share their paths."""
+    offset = file.get("content_offset")
+    return str(file["file_path"]) if offset is None else f"{file['file_path']}@{offset}"
 
 
 class _Held:
@@ -191,16 +233,17 @@ class _Held:
         counts = dict.fromkeys(_COUNTS, 0)
         for entry in entries:
             file, status = entry["data_file"], entry["status"]
+            name = _name(file)
             counts[status] += 1
             if self._version > 1 and status != _ADDED and entry["sequence_number"] is None:
-                self._say(f"holds {file['file_path']} as {_COUNTS[status]} without a sequence number")
+                self._say(f"holds {name} as {_COUNTS[status]} without a sequence number")
             if status == _DELETED:
-                self._removed |= {file["file_path"]} if is_own else set()
+                self._removed |= {name} if is_own else set()
                 continue
-            if file["file_path"] in self.live:
-                self._say(f"holds {file['file_path']} twice")
-            self.live[file["file_path"]] = file
-            self._added |= {file["file_path"]} if status == _ADDED and is_own else set()
+            if name in self.live:
+                self._say(f"holds {name} twice")
+            self.live[name] = file
+            self._added |= {name} if status == _ADDED and is_own else set()
             first = file.get("first_row_id")
             if first is None and next_row is not None:
                 first, next_row = next_row, next_row + file["record_count"]

@@ -30,6 +30,7 @@ from deltaberg.table import Scan, scan_options
 from deltaberg.table.read.sharing import bound_scan
 from deltaberg.table.rewrite import find_rows
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder
+from tests.support.snapshot_log import faults_of_directory
 
 pytestmark = pytest.mark.one_backend
 
@@ -134,6 +135,7 @@ def test_rows_are_deleted_in_turns(tmp_path: Path, version: str, properties: dic
     assert _ids(table) == sorted(left)
     table.compact()
     assert (table.scan().count(), _deletes(table)) == (len(left), [])
+    assert faults_of_directory(Path(table.location)) == []
 
 
 @pytest.mark.req("ICE-DEL-02", half="writer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltaberg.iceberg.writable_table import WritableTable
+from deltaberg.iceberg.keyed_table import KeyedTable
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
@@ -14,7 +14,7 @@ from deltaberg.table.write import RowOptions
 __all__ = ["ChangingTable"]
 
 
-class ChangingTable(WritableTable):
+class ChangingTable(KeyedTable):
     """A table whose rows can be changed."""
 
     def delete(

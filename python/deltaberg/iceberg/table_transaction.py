@@ -8,6 +8,7 @@ from typing import Any
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.change_rows import delete_rows, merge_rows, update_rows, upsert_rows
+from deltaberg.iceberg.operations.delete_by_keys import delete_by_keys
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
@@ -95,6 +96,14 @@ class TableTransaction(RowVerbs, Transaction):
         rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         options = MergeOptions(rows, strategy=strategy, memory=memory)
         upsert_rows(self, data, keys, options, when_matched=when_matched, when_not_matched=when_not_matched)
+
+    def delete_by_keys(self, keys: Any, columns: ColumnName | Sequence[ColumnName] | None = None) -> None:
+        """Delete rows by keys. The parameters and exceptions are those of the table's verb.
+
+        Rows that the transaction has added before are not found, so that this is refused then; and so are changes of
+        rows after it.
+        """
+        delete_by_keys(self, keys, (columns,) if isinstance(columns, str) else columns)
 
     def alter(self) -> Alteration:
         """Change columns, properties and partitioning as a part of the transaction. See `Alteration`."""

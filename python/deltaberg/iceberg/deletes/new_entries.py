@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ __all__ = ["equality_delete_entries", "position_delete_entries", "vector_entries
 
 _COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
-#: Metrics of delete files are about all of their columns, and their bounds are whole.
+#: The metrics of position delete files are about both columns, and their bounds are whole.
 _WHOLE = MetricsMode()
 _NO_PARTITION = Struct(())
 
@@ -73,7 +73,10 @@ def position_delete_entries(files: pa.Table, columns: Struct, location: str, val
     values
         The partition values of the data files that each file is about.
     """
-    entries = _entries(files, columns, location, values, POSITION_DELETES)
+    modes = {child.id: _WHOLE for child in columns if child.id is not None}
+    # The values in `files` say how the rows were divided, which is not the partitioning of the table.
+    entries = added_entries(files, location, columns, _NO_PARTITION, modes)
+    entries = _with(_with(entries, "content", _contents(entries, POSITION_DELETES)), "partition", values)
     lower, upper = (pc.struct_field(as_array(files.column(side)), 0) for side in ("lower", "upper"))
     only = pc.if_else(pc.equal(lower, upper), lower, pa.scalar(None, pa.string()))
     entries = _with(entries, "referenced_data_file", only)
@@ -86,28 +89,37 @@ def position_delete_entries(files: pa.Table, columns: Struct, location: str, val
 
 
 def equality_delete_entries(
-    files: pa.Table, columns: Struct, location: str, values: pa.StructArray, equality_ids: Sequence[int]
+    files: pa.Table,
+    columns: Struct,
+    location: str,
+    partition: Struct,
+    modes: Mapping[int, MetricsMode],
+    equality_ids: Sequence[int],
 ) -> pa.Table:
     """Return entries that add equality delete files of one spec.
 
     Parameters
     ----------
-    files, columns, location, values
-        As for `position_delete_entries`.
+    files
+        The rows that describe the files, with their partition values.
+    columns
+        The columns that the files hold.
+    location
+        The recorded location that the paths of the files are relative to.
+    partition
+        The partition struct of their spec.
+    modes
+        Which metrics are recorded.
     equality_ids
         The ids of the columns that are compared.
     """
-    entries = _entries(files, columns, location, values, EQUALITY_DELETES)
+    entries = added_entries(files, location, columns, partition, modes)
     ids = pa.array([sorted(equality_ids)] * len(entries), pa.list_(pa.int32()))
-    return _with(entries, "equality_ids", ids)
+    return _with(_with(entries, "content", _contents(entries, EQUALITY_DELETES)), "equality_ids", ids)
 
 
-def _entries(files: pa.Table, columns: Struct, location: str, values: pa.StructArray, content: int) -> pa.Table:
-    modes = {child.id: _WHOLE for child in columns if child.id is not None}
-    # The values in `files` say how the rows were divided, which is not the partitioning of the table.
-    entries = added_entries(files, location, columns, _NO_PARTITION, modes)
-    entries = _with(entries, "content", pa.repeat(pa.scalar(content, pa.int32()), len(entries)))
-    return _with(entries, "partition", values)
+def _contents(entries: pa.Table, content: int) -> pa.Int32Array:
+    return pa.repeat(pa.scalar(content, pa.int32()), len(entries))
 
 
 def _with(entries: pa.Table, name: str, values: pa.Array) -> pa.Table:

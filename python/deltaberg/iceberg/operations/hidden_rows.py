@@ -112,6 +112,7 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
         done = _hide_by_delete_files(transaction, targets, rows)
     transaction.claims.hidden.update(zip(targets.paths, targets.manifest_paths, strict=True))
     if replaces:
+        transaction.check_moves()
         transaction.claims.moved.update(targets.paths)
     return done
 

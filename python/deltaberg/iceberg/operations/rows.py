@@ -31,6 +31,7 @@ from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Ro
 
 __all__ = [
     "DeleteFileOptions",
+    "FilePlaces",
     "check_types",
     "delete_file_options",
     "entries_of",
@@ -166,13 +167,14 @@ def _file_options(form: str, properties: Mapping[str, str], options: RowOptions)
 
 
 @dataclass(frozen=True)
-class _Place:
+class FilePlaces:
     """Makes the paths of data files; it pickles."""
 
     partitions: PartitionPaths
     paths: DataPaths
 
     def __call__(self, values: Sequence[pa.Scalar], number: int) -> str:
+        """Return the path of a file from its partition values and its number in the write."""
         return self.paths.path(self.partitions.of(values), number)
 
 
@@ -203,7 +205,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         required=True,
         footers=True,
         sort=row_sorter(_order(metadata), schema),
-        place=_Place(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
+        place=FilePlaces(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.iceberg.manifests.fields import DATA
+from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import Struct
 
@@ -77,6 +77,12 @@ class PendingFiles:
         """The recorded paths of the new data files."""
         data = [files.entries for files in self.added if files.content == DATA]
         return frozenset(path for entries in data for path in entries.column("file_path").to_pylist())
+
+    @property
+    def deletes_by_keys(self) -> bool:
+        """Whether there are new equality delete files."""
+        contents = (files.entries.column("content") for files in self.added)
+        return any(pc.any(pc.equal(content, EQUALITY_DELETES), min_count=0).as_py() for content in contents)
 
     def copy(self) -> PendingFiles:
         """Return a copy that does not change with this one."""

@@ -110,7 +110,7 @@ class Production:
             If the store fails.
         """
         metadata, parent = source.metadata, source.snapshot
-        self._check_version(source)
+        self._check_files(source)
         self.tally = Tally(keeps_rows=self.pending.keeps_rows)
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
@@ -146,14 +146,22 @@ class Production:
             added_rows=None if first is None or complete.next_row_id is None else complete.next_row_id - first,
         )
 
-    def _check_version(self, source: IcebergSource) -> None:
-        """Refuse position delete files that were written before the table got version 3, which has vectors instead."""
+    def _check_files(self, source: IcebergSource) -> None:
+        """Refuse new files that the table does not take any more.
+
+        Their spec may have become another one, and version 3 has no new position delete files.
+        """
+        metadata = source.metadata
         for files in self.pending.added:
             content, kind = (files.entries.column(name) for name in ("content", "file_format"))
             is_old = pc.and_(pc.equal(content, POSITION_DELETES), pc.not_equal(kind, "PUFFIN"))
-            if source.metadata.format_version >= VECTORS_SINCE and pc.any(is_old, min_count=0).as_py():
+            has_old = metadata.format_version >= VECTORS_SINCE and pc.any(is_old, min_count=0).as_py()
+            known = metadata.specs.get(files.spec.spec_id)
+            if has_old or known is None or known.fields != files.spec.fields:
                 raise CommitConflictError(
-                    "the table was upgraded meanwhile, and has no new position delete files any more",
+                    "the table was upgraded meanwhile, and has no new position delete files any more"
+                    if has_old
+                    else "another commit changed the partitioning that the new files have",
                     hint="refresh the table, and repeat the operation",
                     table=source.table,
                 )
@@ -240,7 +248,8 @@ class Production:
         Parameters
         ----------
         least
-            The least sequence number of the data files that stay: older delete files apply to nothing more.
+            The least sequence number of the data files that stay; None if none stay. Where data files are removed,
+            older delete files leave with them, since they apply to nothing more.
         """
         path = row["manifest_path"]
         least = None if row["content"] == DATA else least
@@ -272,8 +281,10 @@ class Production:
         is_of_removed = pc.is_in(as_array(entries.column("referenced_data_file")), value_set=gone, skip_nulls=True)
         is_named = pa.array([key in pending.removed_deletes for key in _delete_keys(entries)], pa.bool_())
         is_removed = pc.or_(is_of_removed, is_named)
-        if not pending.removed or least is None:
+        if not pending.removed:
             return is_removed
+        if least is None:
+            return pa.repeat(True, len(entries))
         return pc.or_(is_removed, pc.less(as_array(entries.column("sequence_number")), least))
 
     def _write(self, metadata: TableMetadata, header: ManifestHeader, entries: pa.Table) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     StorageError,
     TableExistsError,
+    UnsupportedFeatureError,
 )
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -236,10 +237,27 @@ class Transaction:
             The manifests that hold them, of all manifests of the snapshot.
         """
         self._check_open()
+        self.check_moves()
         self.pending.removed.update(paths)
         self.pending.drop_deletes_of(paths)
         self.claims.forget(paths)
         self._look_in(manifests)
+
+    def check_moves(self) -> None:
+        """Refuse to write rows anew: rows that the transaction has deleted by keys would come back.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The transaction has deleted rows by keys.
+        """
+        if self.pending.deletes_by_keys:
+            raise UnsupportedFeatureError(
+                "the transaction has deleted rows by keys, which later operations do not see",
+                hint="commit the deletes first",
+                table=str(self.root),
+                feature="equality deletes",
+            )
 
     def _look_in(self, manifests: pa.Table) -> None:
         """Note which manifests hold what is removed, and that all others of the planned snapshot do not."""
