@@ -106,6 +106,16 @@ def _merge(at: Target) -> None:
     merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
 
 
+_HIDING = "merge-on-read"
+
+
+def _merge_hiding(at: Target) -> None:
+    """Update, delete and insert rows by one merge that hides the old ones."""
+    source = pa.table({"id": [1, 4, 7], "value": [11, 0, 70]}, COLUMNS)
+    merge = at.table.merge(source, "target.id = source.id", strategy=_HIDING).when_matched_delete("source.value = 0")
+    merge.when_matched_update({"value": "source.value"}).when_not_matched_insert_all().execute()
+
+
 _MERGED = {1: 11, 2: 20, 3: 30, 5: 50, 6: 60, 7: 70}
 _FAR = dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)
 _APPENDED = _values(*range(1, 9))
@@ -239,6 +249,16 @@ _ALTERED = Operation(
     "alter", lambda at: at.table.alter().add("more", pa.string()).set({"owner": "ada"}).commit(), start="iceberg"
 )
 _SEVERAL = Operation("transaction", _all_at_once, _values(8, 9), "iceberg")
+_MERGED_HIDING = Operation("merge by delete files", _merge_hiding, _MERGED, "iceberg")
+
+
+def _hide_twice(at: Target) -> None:
+    """Hide rows of one file by two operations of a transaction, and rows that an earlier commit has hidden in part."""
+    at.table.delete("id = 1", strategy=_HIDING)
+    with at.table.transaction() as transaction:
+        transaction.update({"value": "value + 1"}, "id IN (2, 3)", strategy=_HIDING)
+        transaction.delete("id IN (4, 6)", strategy=_HIDING)
+
 
 _ICEBERG = [
     Operation("create", lambda at: at.create(COLUMNS), {}, "iceberg nothing"),
@@ -283,6 +303,40 @@ _ICEBERG = [
     Operation("delete a file", lambda at: at.table.delete("id < 3"), _values(3, 4, 5, 6), "iceberg of version 3"),
     Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), _values(1, 3, 5), "iceberg parts"),
     Operation("delete everything", lambda at: at.table.delete(None), {}, "iceberg of version 1"),
+    Operation(
+        "delete rows by writing anew",
+        lambda at: at.table.delete("id IN (1, 5)"),
+        _values(2, 3, 4, 6),
+        "iceberg of version 1",
+    ),
+    Operation(
+        "delete rows by vectors",
+        lambda at: at.table.delete("id IN (1, 5)", strategy=_HIDING),
+        _values(2, 3, 4, 6),
+        "iceberg of version 3",
+    ),
+    Operation(
+        "delete rows by delete files",
+        lambda at: at.table.delete("id IN (1, 5)", strategy=_HIDING),
+        _values(2, 3, 4, 6),
+        "iceberg parts",
+    ),
+    Operation(
+        "hide rows of a file twice",
+        _hide_twice,
+        {2: 21, 3: 31, 5: 50},
+        "iceberg of version 3",
+        versions=2,
+    ),
+    Operation(
+        "update by writing anew",
+        lambda at: at.table.update({"part": "'c'", "value": "-value"}, "id % 2 = 0"),
+        {one: -value if one % 2 == 0 else value for one, value in BEFORE.items()},
+        "iceberg parts",
+    ),
+    _MERGED_HIDING,
+    Operation("merge with row ids", _merge, _MERGED, "iceberg of version 3"),
+    Operation("upsert", lambda at: at.table.upsert(_rows(5, 7, part="a"), "id"), {**BEFORE, 7: 70}, "iceberg parts"),
     Operation("compact", lambda at: at.table.compact(), start="tidy iceberg"),
     Operation("compact with row ids", lambda at: at.table.compact(), start="iceberg of version 3"),
     _ALTERED,
@@ -300,7 +354,7 @@ _ICEBERG = [
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
 ]
-_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL]
+_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL, _MERGED_HIDING]
 _ALL += [replace(one, name=f"iceberg: {one.name}", kind="iceberg") for one in _ICEBERG]
 _ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("sqlite", "rest") for one in _IN_CATALOGS]
 #: Each operation by its name.

@@ -302,6 +302,13 @@ def _set_own(racer: Racer) -> Any:
 
 _ALL_OF_ICEBERG = [
     Kind("append", 40, _append),
+    Kind("delete rows", 10, _delete_ids),
+    Kind("delete where", 6, _delete_where),
+    Kind("update a part", 6, _raise_part),
+    Kind("update", 8, _update),
+    Kind("merge", 8, _merge),
+    Kind("overwrite by a condition", 5, _overwrite_rows),
+    Kind("append and delete", 4, _several),
     Kind("overwrite where", 10, _overwrite_part),
     Kind("overwrite partitions", 10, _overwrite_parts),
     Kind("overwrite all", 2, _overwrite_all),

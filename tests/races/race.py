@@ -72,7 +72,7 @@ def _create(root: Path) -> None:
 
 
 def _create_iceberg(at: Target) -> None:
-    """Make an empty table, whose manifests are merged soon, and of whose metadata files few stay."""
+    """Make an empty table that hides rows, whose manifests are merged soon, and of whose metadata files few stay."""
     properties = {
         "commit.retry.num-retries": "1000",
         "commit.retry.min-wait-ms": "1",
@@ -81,6 +81,7 @@ def _create_iceberg(at: Target) -> None:
         "write.metadata.previous-versions-max": "50",
         "write.metadata.delete-after-commit.enabled": "true",
         "format-version": "2" if at.kind == "sqlite" else "3",
+        **{f"write.{kind}.mode": "merge-on-read" for kind in ("delete", "update", "merge")},
     }
     at.prepare()
     at.create(COLUMNS, partition_by="part", properties=properties)

@@ -178,7 +178,10 @@ def _replay_snapshots(
             if path not in known:
                 table = pq.ParquetFile(io.BytesIO(read[posixpath.basename(path)]())).read(["id", "value", "part"])
                 known[path] = [tuple(row.values()) for row in table.to_pylist()]
-            for one, value, part in known[path]:
+            deleted = replay.deleted[number][path]
+            for position, (one, value, part) in enumerate(known[path]):
+                if position in deleted:
+                    continue
                 if one in after:
                     tally.doubled.append(f"snapshot {number} holds the row {one} twice")
                 after[one] = (value, part)

@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from tests.support.snapshot_deletes import deleted_positions
+
 __all__ = ["Replay", "check_snapshots", "faults_of_directory", "newest_metadata"]
 
 _EXISTING, _ADDED, _DELETED = 0, 1, 2
@@ -37,6 +39,8 @@ class Replay:
         The data files of each snapshot that is kept, as their entries by path.
     deletes
         The delete files of each snapshot that is kept, by path, and by the offset of the blob for a deletion vector.
+    deleted
+        The positions of deleted rows in each data file of each snapshot.
     parents
         The parent of each snapshot.
     faults
@@ -45,6 +49,7 @@ class Replay:
 
     live: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     deletes: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    deleted: dict[int, dict[str, set[int]]] = field(default_factory=dict)
     parents: dict[int, int | None] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
@@ -176,6 +181,9 @@ def _check_snapshot(
     replay.live[number] = live = found.live
     replay.deletes[number] = deletes.live
     _check_deletes(replay, number, live, deletes.live, reader)
+    replay.deleted[number] = deleted_positions(
+        found.numbered, deletes.numbered, reader.read, lambda sentence: replay.say(f"snapshot {number} {sentence}")
+    )
     for path, file in live.items():
         if reader.rows(path) != file["record_count"]:
             replay.say(f"snapshot {number} counts {file['record_count']} rows in {path}")
@@ -219,6 +227,8 @@ class _Held:
     def __init__(self, replay: Replay, number: int, before: Mapping[str, Mapping[str, Any]], version: int) -> None:
         self._replay, self._number, self._before, self._version = replay, number, before, version
         self.live: dict[str, Mapping[str, Any]] = {}
+        #: The same files, each with its sequence number.
+        self.numbered: dict[str, tuple[Mapping[str, Any], int]] = {}
         self._added: set[str] = set()
         self._removed: set[str] = set()
         self._row_ids: list[tuple[int, int]] = []
@@ -243,6 +253,8 @@ class _Held:
             if name in self.live:
                 self._say(f"holds {name} twice")
             self.live[name] = file
+            own = entry.get("sequence_number")
+            self.numbered[name] = (file, manifest.get("sequence_number", 0) if own is None else own)
             self._added |= {name} if status == _ADDED and is_own else set()
             first = file.get("first_row_id")
             if first is None and next_row is not None:
