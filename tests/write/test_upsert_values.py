@@ -102,16 +102,17 @@ def test_columns_that_must_not_be_null_may_be_null_in_rows_that_are_not_written(
     assert table.scan().to_arrow().to_pylist() == [{"k": 1, "v": 1}]
 
 
-def test_structs_are_matched_by_name_and_must_be_whole(tmp_path: Path) -> None:
+def test_structs_are_matched_by_name_and_keep_the_fields_that_rows_lack(tmp_path: Path) -> None:
     inner = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     table = create_table(tmp_path / "t", pa.schema([("k", pa.int64()), ("s", inner), ("l", pa.list_(inner))]))
     table.append(pa.table({"k": [1], "s": [{"x": 1, "y": 2}], "l": [[{"x": 1, "y": 2}]]}))
-    for rows in (pa.table({"k": [1], "s": [{"x": 5}]}), pa.table({"k": [1], "l": [[{"x": 5}]]})):
-        with pytest.raises(SchemaError, match=r"lack the field (element\.)?y"):
-            table.upsert(rows, "k")
+    with pytest.raises(SchemaError, match=r"lack the field element\.y"):
+        table.upsert(pa.table({"k": [1], "l": [[{"x": 5}]]}), "k")
     table.upsert(pa.table({"k": [1], "s": [{"y": 5, "x": 6}]}), "k")
+    table.upsert(pa.table({"k": [1, 3], "s": [{"X": 8}, {"X": 9}]}), "k")
     table.upsert(pa.table({"k": [2], "s": [{"x": 7}]}), "k", when_matched="ignore")
-    assert table.scan().to_arrow().sort_by("k").select(["k", "s"]).to_pylist() == [
-        {"k": 1, "s": {"x": 6, "y": 5}},
-        {"k": 2, "s": {"x": 7, "y": None}},
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == [
+        {"k": 1, "s": {"x": 8, "y": 5}, "l": [{"x": 1, "y": 2}]},
+        {"k": 2, "s": {"x": 7, "y": None}, "l": None},
+        {"k": 3, "s": {"x": 9, "y": None}, "l": None},
     ]

@@ -101,6 +101,7 @@ def bind_value(
     *,
     target: DataType | None = None,
     by_name: bool = False,
+    completes: bool = False,
     timezone: str = "UTC",
     now: dt.datetime | None = None,
     column: str | None = None,
@@ -118,6 +119,8 @@ def bind_value(
     by_name
         Whether this conversion matches the fields of structs by name, exactly or else without regard to case, as for
         rows that are appended, but no field may be missing. Otherwise they are taken in order, as by CAST.
+    completes
+        Whether fields may be missing after all, and become null.
     timezone
         The zone in which dates and the parts of timestamps are computed.
     now
@@ -158,7 +161,7 @@ def bind_value(
         node = binder.bind(tree)
         if target is not None:
             path = () if column is None else split_name(column)
-            node = context.assign(node, target, path) if by_name else context.cast(node, target)
+            node = context.assign(node, target, path, completes) if by_name else context.cast(node, target)
         if isinstance(node.type, IntervalType):
             raise UnsupportedExpressionError("an interval cannot be the value of a column")
     except RecursionError:

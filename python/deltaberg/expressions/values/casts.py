@@ -52,12 +52,15 @@ class _Way:
         The zone of timestamps.
     by_name
         Whether fields of structs are matched by name, as those of rows that are appended. CAST takes them in order.
+    completes
+        Whether fields that a struct lacks become null.
     path
         The names that lead to the value, for messages.
     """
 
     zone: dt.tzinfo
     by_name: bool
+    completes: bool = False
     path: tuple[str, ...] = ()
 
     def inside(self, name: str) -> _Way:
@@ -65,13 +68,23 @@ class _Way:
         return replace(self, path=(*self.path, name))
 
 
-def cast_node(node: Node, to: DataType, zone: dt.tzinfo, *, by_name: bool = False, path: tuple[str, ...] = ()) -> Node:
+def cast_node(
+    node: Node,
+    to: DataType,
+    zone: dt.tzinfo,
+    *,
+    by_name: bool = False,
+    completes: bool = False,
+    path: tuple[str, ...] = (),
+) -> Node:
     """Return a node converted to a type. Ids and nullability of fields make no difference between types.
 
     Parameters
     ----------
     by_name
         Whether fields of structs are matched by name, exactly or else without regard to case. CAST takes them in order.
+    completes
+        Whether fields that a struct lacks become null, if they are matched by name and may be null.
     path
         The column to which the value is assigned, for messages.
 
@@ -91,7 +104,7 @@ def cast_node(node: Node, to: DataType, zone: dt.tzinfo, *, by_name: bool = Fals
         return replace(node, type=to)
     if given == VOID and not isinstance(to, IntervalType):
         return LiteralNode(to, pa.scalar(None, arrow_type(to)))
-    return CallNode(to, "cast", (node,), _kernel(given, to, _Way(zone, by_name, path)))
+    return CallNode(to, "cast", (node,), _kernel(given, to, _Way(zone, by_name, completes, path)))
 
 
 def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:
@@ -212,6 +225,8 @@ def _of_rows(parts: Outcome, lists: pa.Array) -> tuple[Failure, ...]:
 def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
     inner = [
         _field(source, _inner(given.fields[source].type, child.type, way.inside(child.name)))
+        if source is not None
+        else _missing(child.type)
         for source, child in zip(_sources(given, to, way), to, strict=True)
     ]
 
@@ -223,13 +238,13 @@ def _of_structs(given: Struct, to: Struct, way: _Way) -> Kernel:
     return convert
 
 
-def _sources(given: Struct, to: Struct, way: _Way) -> list[int]:
-    """Return the place of the given field that each field comes from."""
+def _sources(given: Struct, to: Struct, way: _Way) -> list[int | None]:
+    """Return the place of the given field that each field comes from; None for a field that becomes null."""
     if not way.by_name:
         return list(range(len(given)))
-    found: list[int] = []
+    found: list[int | None] = []
     for child, place in zip(to, match_fields(to, given.names, way.path), strict=True):
-        if place is None:
+        if place is None and not way.completes:
             raise SchemaError(
                 f"the value lacks the field {child.name}, which would lose what it holds",
                 hint="give all fields of the struct, or set single fields of it",
@@ -241,6 +256,10 @@ def _sources(given: Struct, to: Struct, way: _Way) -> list[int]:
 
 def _field(place: int, kernel: Callable[[pa.Array], Outcome]) -> Callable[[pa.Array], Outcome]:
     return lambda structs: kernel(pc.struct_field(structs, [place]))
+
+
+def _missing(kind: DataType) -> Callable[[pa.Array], Outcome]:
+    return lambda structs: Outcome(pa.nulls(len(structs), arrow_type(kind)))
 
 
 def _is_number(kind: DataType) -> bool:

@@ -74,6 +74,7 @@ def bind_assignments(
     values: Mapping[ColumnName, Any],
     relations: Sequence[Relation] | Struct,
     *,
+    completes: bool = False,
     timezone: str = "UTC",
     now: dt.datetime | None = None,
 ) -> Assignments:
@@ -87,6 +88,8 @@ def bind_assignments(
         SQL text, an expression or a Python literal for each column, by its name. Dots lead into structs.
     relations
         The columns that the values may use, as `bind_value` takes them.
+    completes
+        Whether structs may lack fields, which become null.
     timezone
         The zone of dates and of timestamps without one.
     now
@@ -115,6 +118,7 @@ def bind_assignments(
             relations,
             target=fields[-1].type,
             by_name=True,
+            completes=completes,
             timezone=timezone,
             now=now,
             column=join_name(path),

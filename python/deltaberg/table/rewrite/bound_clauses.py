@@ -19,7 +19,7 @@ from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.write import RowRules
 
-__all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses", "clause_values"]
+__all__ = ["BoundClause", "MergeScope", "bind_clause", "choose_clauses", "clause_values", "completed_value"]
 
 _STRING = Primitive("string")
 _NULL = Literal(None, Primitive("void"))
@@ -130,13 +130,17 @@ def clause_values(
     return _by_column(clause.values, scope.target)
 
 
-def bind_clause(clause: MergeClause, scope: MergeScope, values: Mapping[ColumnName, Any] | None) -> BoundClause:
+def bind_clause(
+    clause: MergeClause, scope: MergeScope, values: Mapping[ColumnName, Any] | None, *, completes: bool = False
+) -> BoundClause:
     """Bind a clause.
 
     Parameters
     ----------
     values
         The new values, by columns of the table; None for a clause that deletes.
+    completes
+        Whether structs inside lists and maps may lack fields, which become null.
 
     Raises
     ------
@@ -155,7 +159,9 @@ def bind_clause(clause: MergeClause, scope: MergeScope, values: Mapping[ColumnNa
     condition = None if clause.condition is None else scope.condition(clause.condition, relations)
     if values is None:
         return BoundClause(clause, condition)
-    assignments = bind_assignments(scope.target.columns, values, relations, timezone=scope.timezone, now=scope.now)
+    assignments = bind_assignments(
+        scope.target.columns, values, relations, completes=completes, timezone=scope.timezone, now=scope.now
+    )
     return BoundClause(clause, condition, assignments)
 
 
@@ -172,11 +178,11 @@ def _all_values(
             continue
         found = known.get(child.name.lower())
         if found is not None:
-            value: Value = ColumnValue((*alias, found.name))
-            if completes and _lacks_fields(found.type, child.type):
-                kept = None if own is None else (*own, child.name)
-                value = _completed(found.type, child.type, (*alias, found.name), kept)
-            values[(child.name,)] = value
+            kept = None if own is None else (*own, child.name)
+            source = (*alias, found.name)
+            values[(child.name,)] = (
+                completed_value(found.type, child.type, source, kept) if completes else ColumnValue(source)
+            )
         elif child.name not in optional:
             raise ColumnNotFoundError(
                 f"the source lacks the column {child.name}",
@@ -196,26 +202,26 @@ def _lacks_fields(found: DataType, wanted: DataType) -> bool:
     return (bool(lacking) or any(inside)) and all(child.nullable for child in lacking)
 
 
-def _completed(found: DataType, wanted: DataType, source: tuple[str, ...], kept: tuple[str, ...] | None) -> Value:
-    """Return a struct of the source with the fields that it lacks.
+def completed_value(found: DataType, wanted: DataType, source: tuple[str, ...], kept: tuple[str, ...] | None) -> Value:
+    """Return a column of the source; if it is a struct, with the fields that it lacks.
 
     Parameters
     ----------
     source
-        The path of the struct.
+        The path of the column.
     kept
         The path of the column in the row of the table, whose fields stay; None for a new row, in which they are null.
     """
+    if not _lacks_fields(found, wanted):
+        return ColumnValue(source)
     known = {child.name.lower(): child for child in found} if isinstance(found, Struct) else {}
     parts: list[Value] = []
     for child in wanted if isinstance(wanted, Struct) else ():
         own, old = known.get(child.name.lower()), None if kept is None else (*kept, child.name)
         if own is None:
             value: Value = _NULL if old is None else ColumnValue(old)
-        elif _lacks_fields(own.type, child.type):
-            value = _completed(own.type, child.type, (*source, own.name), old)
         else:
-            value = ColumnValue((*source, own.name))
+            value = completed_value(own.type, child.type, (*source, own.name), old)
         parts += [Literal(child.name, _STRING), value]
     is_null: Value = Call("isnull", (ColumnValue(source),))
     if kept is not None:

@@ -19,7 +19,7 @@ from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite.bound_clauses import MergeScope
+from deltaberg.table.rewrite.bound_clauses import MergeScope, completed_value
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
 from deltaberg.table.rewrite.key_test import key_test
 from deltaberg.table.rewrite.match import RowSearch
@@ -128,8 +128,8 @@ def upsert_into(
     Parameters
     ----------
     data
-        The new rows. Columns of the table that they lack keep their values. In inserted rows they are filled as in rows
-        that are appended.
+        The new rows. Columns of the table that they lack, and fields of structs, keep their values. In inserted rows
+        they are filled as in rows that are appended.
     keys
         The columns whose values identify a row.
     when_matched
@@ -164,15 +164,26 @@ def upsert_into(
     on = equal[0]
     for other in equal[1:]:
         on = Call("and", (on, other))
-    values = {name: ColumnValue((options.source_alias, name)) for name in known.names}
+
+    def values(*kept: str) -> dict[ColumnName, Any]:
+        return {
+            (child.name,): completed_value(
+                child.type,
+                find_column(schema, (child.name,))[0].type,
+                (options.source_alias, child.name),
+                (*kept, child.name) if kept else None,
+            )
+            for child in known
+        }
+
     clauses = []
     if when_matched == "update":
         # Integers that match are equal, so that these keys need not be set, which the table may refuse.
         kept = target.fixed.intersection(found)
-        new: dict[ColumnName, Any] = {(name,): value for name, value in values.items() if name not in kept}
+        new = {name: value for name, value in values(options.target_alias).items() if name[0] not in kept}
         clauses.append(MergeClause(MATCHED, "update", None, new))
     if when_not_matched == "insert":
-        clauses.append(MergeClause(NOT_MATCHED, "insert", None, {(name,): value for name, value in values.items()}))
+        clauses.append(MergeClause(NOT_MATCHED, "insert", None, values()))
     return _run(target, source, on, clauses, options, begun, found)
 
 

@@ -36,7 +36,8 @@ def bind_with_rules(clause: MergeClause, scope: MergeScope, rules: TableRules, o
     optional = rules.rows.filled if is_insert else rules.computed
     values = clause_values(clause, scope, lenient=options.evolves, optional=optional)
     defaulted = rules.defaulted(values, scope.source.columns)
-    bound = bind_clause(clause, scope, rules.with_defaults(values, scope.source.columns))
+    completes = options.evolves and clause.values is None
+    bound = bind_clause(clause, scope, rules.with_defaults(values, scope.source.columns), completes=completes)
     if bound.assignments is None:
         raise AssertionError("a clause that does not delete has values")
     if options.rows.timezone is None:
@@ -86,14 +87,16 @@ def _lacks_zone(found: DataType, wanted: DataType) -> bool:
 
 
 def check_fields(found: DataType, column: Field) -> None:
-    """Refuse structs without all fields of the column: an update would make the others null.
+    """Refuse structs that cannot be updated by the fields that they have.
+
+    Those inside lists and maps replace what is there, and must be whole. Others may lack fields that may be null.
 
     Raises
     ------
     SchemaError
         A field is missing.
     """
-    lacking = _lacking_field(found, column.type)
+    lacking = _lacking_field(found, column.type, inside=False)
     if lacking is not None:
         raise SchemaError(
             f"the structs of the rows lack the field {join_name(lacking)}, whose value an update would lose",
@@ -102,17 +105,19 @@ def check_fields(found: DataType, column: Field) -> None:
         )
 
 
-def _lacking_field(found: DataType, wanted: DataType) -> tuple[str, ...] | None:
+def _lacking_field(found: DataType, wanted: DataType, inside: bool) -> tuple[str, ...] | None:
     pairs: list[tuple[str, DataType | None, DataType]] = []
     if isinstance(found, Struct) and isinstance(wanted, Struct):
         known = {child.name.lower(): child.type for child in found}
-        pairs = [(child.name, known.get(child.name.lower()), child.type) for child in wanted]
+        needed = [child for child in wanted if inside or not child.nullable or child.name.lower() in known]
+        pairs = [(child.name, known.get(child.name.lower()), child.type) for child in needed]
     elif isinstance(found, List) and isinstance(wanted, List):
-        pairs = [("element", found.element.type, wanted.element.type)]
+        inside, pairs = True, [("element", found.element.type, wanted.element.type)]
     elif isinstance(found, Map) and isinstance(wanted, Map):
-        pairs = [("key", found.key.type, wanted.key.type), ("value", found.value.type, wanted.value.type)]
+        keys, values = (found.key.type, wanted.key.type), (found.value.type, wanted.value.type)
+        inside, pairs = True, [("key", *keys), ("value", *values)]
     for name, given, kind in pairs:
-        rest = () if given is None else _lacking_field(given, kind)
+        rest = () if given is None else _lacking_field(given, kind, inside)
         if rest is not None:
             return (name, *rest)
     return None

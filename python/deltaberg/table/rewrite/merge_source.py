@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import FALSE, TRUE, Expression, all_of, col
-from deltaberg.schema import Struct, arrow_schema, as_array, find_column
+from deltaberg.schema import DataType, Struct, arrow_schema, as_array, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.storage import Location, StoreSpec
@@ -58,7 +58,7 @@ class MergeSource:
         Parameters
         ----------
         columns
-            The columns of the table, of which the rows may lack some.
+            The columns of the table, of which the rows may lack some, and some fields of structs.
         empty_as_null
             The names of columns whose empty values become null.
 
@@ -69,9 +69,15 @@ class MergeSource:
         SchemaError
             A column has a type that cannot be stored exactly in that of the table.
         """
-        names = {find_column(columns, (name,))[0].name for name in self._rows.schema.names}
+        given = {find_column(columns, (child.name,))[0].name: child.type for child in self.columns}
         # Whether a column takes nulls is asked of the rows that are written, which need not be all rows.
-        known = Struct(tuple(replace(child, nullable=True) for child in columns if child.name in names))
+        known = Struct(
+            tuple(
+                replace(child, type=_without_fields(child.type, given[child.name]), nullable=True)
+                for child in columns
+                if child.name in given
+            )
+        )
         self.columns = known
         self._check()
         self._empty_as_null = empty_as_null
@@ -123,6 +129,19 @@ class MergeSource:
             for number, child in enumerate(rows.schema)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _without_fields(kind: DataType, given: DataType) -> DataType:
+    """Return the type of a column without the fields of structs that given rows lack, if these may be null."""
+    if not isinstance(kind, Struct) or not isinstance(given, Struct):
+        return kind
+    known = {child.name.lower(): child.type for child in given}
+    kept = [
+        replace(child, type=_without_fields(child.type, known.get(child.name.lower(), child.type)))
+        for child in kind
+        if child.name.lower() in known or not child.nullable
+    ]
+    return Struct(tuple(kept))
 
 
 def _check_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> None:

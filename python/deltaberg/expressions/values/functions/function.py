@@ -37,9 +37,9 @@ class Context:
         """Return a node converted to a type, as CAST does."""
         return folded(cast_node(node, to, self.zone))
 
-    def assign(self, node: Node, to: DataType, path: tuple[str, ...]) -> Node:
+    def assign(self, node: Node, to: DataType, path: tuple[str, ...], completes: bool) -> Node:
         """Return a node converted to the type of a column, with the fields of structs by their names."""
-        return folded(cast_node(node, to, self.zone, by_name=True, path=path))
+        return folded(cast_node(node, to, self.zone, by_name=True, completes=completes, path=path))
 
     def convert(self, node: Node, to: DataType, function: str) -> Node:
         """Return an argument converted to the type that a function takes, if Spark does so on its own.
