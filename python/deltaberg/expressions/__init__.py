@@ -114,12 +114,7 @@ def as_filter(condition: Filter | None) -> Expression:
     """
     try:
         return as_expression(condition)
-    except ExpressionError as error:
+    except UnsupportedExpressionError:
         if not isinstance(condition, str):
             raise
-        try:
-            return ComputedFilter(parse_value(condition))
-        except UnsupportedExpressionError:
-            raise
-        except ExpressionError:
-            raise error from None
+        return ComputedFilter(parse_value(condition))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.errors import ExpressionError
+from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
 from deltaberg.expressions.sql_text import parse_text
@@ -30,7 +30,9 @@ def parse_sql(text: str) -> Expression:
     Raises
     ------
     ExpressionError
-        If the text is not a condition, or is one that this library cannot evaluate.
+        If the text is not a condition.
+    UnsupportedExpressionError
+        If it is one that is not decided by comparisons.
     MissingDependencyError
         If sqlglot is not installed.
 
@@ -226,7 +228,7 @@ def _cast(node: exp.Cast) -> Any:
     raise _unsupported(node)
 
 
-def _unsupported(node: exp.Expr) -> ExpressionError:
-    return ExpressionError(
+def _unsupported(node: exp.Expr) -> UnsupportedExpressionError:
+    return UnsupportedExpressionError(
         f"{node.sql(dialect='spark')!r} cannot be used in a filter", hint=f"filters can contain {_SUPPORTED}"
     )
