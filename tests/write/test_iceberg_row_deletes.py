@@ -247,6 +247,26 @@ def _broken(transaction: Transaction) -> None:
         raise ZeroDivisionError
 
 
+def test_delete_files_of_one_data_file_do_not_add_up(tmp_path: Path) -> None:
+    """One that is about a single data file is replaced by the next; a shared one stays."""
+    table = _new(tmp_path, "2", _BY_PARTITION)
+    table.append(_rows(*range(10)))
+    table.append(_rows(*range(10, 20)))
+    assert _hide(table, 0, 10).delete_files_added == 1
+    table.alter().set({"write.delete.granularity": "file"}).commit()
+    assert _hide(table, 1, 11) == HiddenRows(2, 2, 0, 0, 2, 0)
+    stale: IcebergTable = open_table(table.location, "iceberg")
+    assert _hide(table, 3, 2) == HiddenRows(2, 1, 0, 0, 1, 1)
+    # Another writer replaces the same file.
+    assert _hide(stale, 5) == HiddenRows(1, 1, 0, 0, 1, 1)
+    assert _ids(table.refresh()) == sorted({*range(20)} - {0, 1, 2, 3, 5, 10, 11})
+    assert sorted(file["record_count"] for file in _deletes(table)) == [1, 2, 2, 3]
+    assert _summary(table, "total-delete-files", "total-position-deletes") == ["4", "8"]
+    assert _hide(table, 6) == HiddenRows(1, 1, 0, 0, 1, 2)
+    assert sorted(len(_content(file)) for file in _deletes(table)) == [1, 2, 5]
+    assert faults_of_directory(Path(table.location)) == []
+
+
 @_KINDS
 def test_two_operations_of_one_transaction(tmp_path: Path, version: str, properties: dict[str, str]) -> None:
     """They become one vector of a file, and what a removed file had is dropped; a failed one leaves nothing."""

@@ -81,7 +81,7 @@ class DeleteFiles:
         place = table.schema.get_field_index("is_global")
         table = table.set_column(place, "is_global", pc.and_not(as_array(table.column("is_global")), idle))
         groups = pc.if_else(idle, pa.scalar(_NO_GROUP, pa.int64()), both.slice(len(files)))
-        table = table.append_column("only_path", _only_paths(table))
+        table = table.append_column("only_path", self.only_paths)
         applied = apply_deletes(mine, table.append_column("group", groups))
         vectors = table.take(applied.vector.fill_null(0))
         parts = {
@@ -124,6 +124,11 @@ class DeleteFiles:
             is_global = pa.repeat(not found.spec.is_partitioned, len(found.table))
             parts.append(found.table.drop_columns(["partition"]).append_column("is_global", is_global))
         return pa.concat_tables(parts).combine_chunks()
+
+    @cached_property
+    def only_paths(self) -> pa.StringArray:
+        """The path of each delete file that names a single one in its bounds, else null; they may be cut."""
+        return _only_paths(self.table)
 
     def locate(self, files: pa.Table) -> dict[str, pa.Array]:
         """Return ``deletion_vector``, ``only_in_vector`` and ``delete_files`` for rows of a file table."""

@@ -129,7 +129,7 @@ class _Targets:
         for part in self.entries:
             _check_transforms(part, source.table)
         files = source.file_table(self.entries)
-        self.plan = Plan(source, TRUE, files, pa.repeat(False, len(files)))
+        self.files = files
         self.numbers: list[int] = file_numbers(files).to_pylist()
         self.paths: list[str] = files.column("path").to_pylist()
         names = dict(zip(held.column("number").to_pylist(), held.column("manifest_path").to_pylist(), strict=True))
@@ -140,8 +140,7 @@ class _Targets:
     @cached_property
     def earlier(self) -> list[list[bytes]]:
         """The bitmaps of the rows of each file that vectors and position delete files delete already."""
-        tasks = tasks_of(split_files(self.plan, _WHOLE_FILE, Struct(())))
-        return [deletion_bitmaps(task, self.source.store, self.source.resolver) for task in tasks]
+        return _positions_in(self.source, self.files, _position_lists(self.source, self.files))
 
     def by_spec(self) -> Iterable[tuple[Entries, range]]:
         """Return the files of each spec that there are, with their places among all."""
@@ -191,15 +190,20 @@ def _hide_by_vectors(transaction: Transaction, targets: _Targets, rows: RowPosit
         pending.hidden[path] = new.bitmap(number)
     for part, places in targets.by_spec():
         _write_vectors(transaction, part, [(targets.numbers[at], targets.paths[at]) for at in places], whole)
-    if removed:
-        deletes = targets.source.deletes.table
-        chosen = deletes.filter(pc.is_in(deletes.column("file_path"), value_set=pa.array([key[0] for key in removed])))
-        held = manifests_of(targets.source.manifests, entry_numbers(chosen))
-        transaction.remove_deletes(removed, held)
+    _remove(transaction, targets, removed)
     vectors = sum(offset is not None for _, offset in removed)
     count = sum(whole.count(number) for number in targets.numbers)
     before = sum(len(_union(bitmaps)) for bitmaps in targets.earlier)
     return HiddenRows(count - before, len(targets.paths), len(targets.paths), vectors, 0, len(removed) - vectors)
+
+
+def _remove(transaction: Transaction, targets: _Targets, keys: Sequence[DeleteKey]) -> None:
+    """Remove delete files of the planned snapshot."""
+    if keys:
+        deletes = targets.source.deletes.table
+        paths = pa.array(sorted({path for path, _ in keys}), pa.string())
+        chosen = deletes.filter(pc.is_in(deletes.column("file_path"), value_set=paths))
+        transaction.remove_deletes(keys, manifests_of(targets.source.manifests, entry_numbers(chosen)))
 
 
 def _own_rows(hidden: dict[str, bytes], path: str) -> list[pa.UInt64Array]:
@@ -233,7 +237,7 @@ def _write_vectors(
 
 def _superseded(targets: _Targets) -> list[DeleteKey]:
     """Return the vectors and the position delete files that nothing needs once the files have new vectors."""
-    files = targets.plan.files
+    files = targets.files
     vectors = as_array(files.column("deletion_vector"))
     found: list[DeleteKey] = [(vector["location"], vector["offset"]) for vector in vectors.drop_null().to_pylist()]
     lists = _position_lists(targets.source, files)
@@ -260,29 +264,29 @@ def _other_users(targets: _Targets, numbers: set[int]) -> set[int]:
     source, mine = targets.source, set(targets.paths)
     files = source.select_files(TRUE).files
     needed: set[int] = set()
+    lists = _position_lists(source, files)
     for number in sorted(numbers):
-        lists = files.column("delete_files").to_pylist()
         rows = [
             row
             for row, path in enumerate(files.column("path").to_pylist())
-            if path not in mine and number in (lists[row] or ())
+            if path not in mine and number in lists[row]
         ]
-        if not rows:
-            continue
         # A file of the partition may not be named in it at all.
         chosen = files.take(pa.array(rows, pa.int64()))
-        only = chosen.set_column(
-            chosen.schema.get_field_index("delete_files"),
-            "delete_files",
-            pa.array([[number]] * len(rows), pa.list_(pa.int32())),
-        )
-        plan = Plan(source, TRUE, only, pa.repeat(False, len(rows)))
-        if any(
-            deletion_bitmaps(task, source.store, source.resolver)
-            for task in tasks_of(split_files(plan, _WHOLE_FILE, Struct(())))
-        ):
+        if any(_positions_in(source, chosen, [[number]] * len(rows))):
             needed.add(number)
     return needed
+
+
+def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequence[int]]) -> list[list[bytes]]:
+    """Return the bitmaps of the rows of each file that certain position delete files delete, by their numbers."""
+    if "delete_files" not in files.column_names:
+        return [[] for _ in range(len(files))]
+    place = files.schema.get_field_index("delete_files")
+    chosen = files.set_column(place, "delete_files", pa.array(lists, pa.list_(pa.int32())))
+    plan = Plan(source, TRUE, chosen, pa.repeat(False, len(files)))
+    tasks = tasks_of(split_files(plan, _WHOLE_FILE, Struct(())))
+    return [deletion_bitmaps(task, source.store, source.resolver) for task in tasks]
 
 
 # Position delete files
@@ -303,8 +307,11 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
     place = transaction.resolver.resolve(location)
     paths = DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")
     count = 0
+    is_by_file = granularity == _BY_FILE
+    own = _own_lists(targets) if is_by_file else [[] for _ in targets.paths]
+    whole = _with_earlier(targets, rows, own) if is_by_file else rows
     for part, places in targets.by_spec():
-        deleted, firsts = _grouped(part, places, targets, rows, by_file=granularity == _BY_FILE)
+        deleted, firsts = _grouped(part, places, targets, whole, by_file=is_by_file)
         values = _partition_values(part)
         directories = PartitionPaths(part.spec, schema)
         names = {group: _directory(directories, values, first) for group, first in enumerate(firsts)}
@@ -318,11 +325,42 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
             target_size=chosen.target_size,
         )
         transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), "local")
-        own = _partition_values(part, [firsts[group] for group in groups])
-        entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, own)
+        values_of_files = _partition_values(part, [firsts[group] for group in groups])
+        entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, values_of_files)
         transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))
         count += len(files)
-    return HiddenRows(rows.total, len(targets.paths), delete_files_added=count)
+    table = targets.source.deletes.table if any(own) else None
+    numbers = sorted({number for numbers in own for number in numbers})
+    removed = [] if table is None else table.column("file_path").take(pa.array(numbers, pa.int64())).to_pylist()
+    _remove(transaction, targets, [(path, None) for path in removed])
+    return HiddenRows(rows.total, len(targets.paths), delete_files_added=count, delete_files_removed=len(removed))
+
+
+def _own_lists(targets: _Targets) -> list[list[int]]:
+    """Return the numbers of the position delete files that are about each file alone.
+
+    They are replaced by the new ones, as by iceberg-spark, so that the delete files of a data file do not add up.
+    """
+    lists = _position_lists(targets.source, targets.files)
+    if not any(lists):
+        return lists
+    deletes = targets.source.deletes
+    named = pc.coalesce(as_array(deletes.table.column("referenced_data_file")), deletes.only_paths).to_pylist()
+    return [
+        [number for number in numbers if named[number] == path]
+        for path, numbers in zip(targets.paths, lists, strict=True)
+    ]
+
+
+def _with_earlier(targets: _Targets, rows: RowPositions, lists: Sequence[Sequence[int]]) -> RowPositions:
+    """Return rows with those that earlier delete files delete."""
+    if not any(lists):
+        return rows
+    whole = RowPositions()
+    for number, bitmaps in zip(targets.numbers, _positions_in(targets.source, targets.files, lists), strict=True):
+        for positions in (rows.positions(number), *map(positions_of, bitmaps)):
+            _add(whole, number, positions)
+    return whole
 
 
 def _grouped(

@@ -190,7 +190,9 @@ class Production:
             if row["added_files_count"] != 0 or row["existing_files_count"] != 0
         ]
         found: dict[str, _Manifest] = {}
-        missing, missing_deletes = set(self.pending.removed), set(self.pending.removed_deletes)
+        missing = set(self.pending.removed)
+        # What position delete files delete is in those that replace them, so that it does not matter who removes them.
+        missing_deletes = {key for key in self.pending.removed_deletes if key[1] is not None}
         least: int | None = None
         for row in sorted(rows, key=lambda row: bool(row["content"] != DATA)):
             made = self._without_removed(source, row, least) if self._may_hold_removed(row) else None
