@@ -65,6 +65,15 @@ def test_sql_text_loads_its_parser_alone(place: Path) -> None:
     assert _loaded(_scan(place, "'id > 0'")) & _OPTIONAL == {"sqlglot"}
 
 
+def test_spark_says_what_it_needs() -> None:
+    code = (
+        "import sys\nsys.modules['pyspark'] = None\nimport deltaberg\n"
+        "try:\n    deltaberg.spark.register(None)\n"
+        "except deltaberg.errors.MissingDependencyError as error:\n    assert 'deltaberg[spark]' in error.hint"
+    )
+    assert "deltaberg.spark" not in _loaded(code)
+
+
 def test_the_help_of_the_command_loads_no_pyarrow() -> None:
     code = (
         "import sys\nsys.argv = ['deltaberg', '--help']\nfrom deltaberg.cli import main\n"

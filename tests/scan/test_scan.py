@@ -87,6 +87,27 @@ def test_results_of_every_kind_are_the_same(table: Any) -> None:
     assert pa.table(scan) == arrow
 
 
+def test_a_scan_is_a_stream_of_batches_and_shows_its_columns(table: Any) -> None:
+    scan = table.scan(col("id") < 3, ["id"])
+    assert pa.Table.from_batches(scan) == scan.to_arrow()
+    shown = scan._repr_html_()
+    assert "<td>id</td><td>int64</td>" in shown
+    assert "id &lt; 3" in shown
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (col("id").between(1, 3), "id BETWEEN 1 AND 3"),
+        (col("id").isin(1, 3), "id IN (1, 3)"),
+        (col("id").isin([1, 3]), "id IN (1, 3)"),
+        (col("id").isin(), "id IN (1, 3) AND id = 2"),
+    ],
+)
+def test_the_words_of_pyspark(table: Any, condition: Any, text: str) -> None:
+    assert ids_of(table, filter=condition) == ids_of(table, filter=text)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("batch_size", [1, 10, 1000])
 def test_the_order_is_that_of_the_files(table: Any, threads: int, batch_size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -86,12 +87,28 @@ def test_keys_in_recorded_locations_are_no_part_of_the_bucket() -> None:
     assert str(azure.resolve(file)) == file
 
 
-@pytest.mark.parametrize("value", ["hush", "nan", "inf", "-1", "1e300", [1], None])
-@pytest.mark.parametrize("name", ["s3.connect-timeout", "max_retries", "retry_timeout"])
+@pytest.mark.parametrize("value", ["hush", "nan", "inf", "-1", "1e300", [1]])
+@pytest.mark.parametrize("name", ["s3.connect-timeout", "max_retries", "retry_timeout", "timeout"])
 def test_numbers_of_options_are_checked_and_not_shown(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"'{name}' is not a number from 0") as caught:
         store_config("s3", {name: value})
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(5, 5), (2.5, 2.5), ("30", 30), ("30s", 30), ("1m 30s", 90), ("250ms", 0.25), (dt.timedelta(minutes=1), 60)],
+)
+@pytest.mark.parametrize("name", ["timeout", "connect_timeout", "s3.request-timeout"])
+def test_times_of_options(name: str, value: Any, seconds: float) -> None:
+    (found,) = store_config("s3", {name: value}).client.values()
+    assert found == dt.timedelta(seconds=seconds)
+
+
+def test_an_option_that_is_none_is_absent() -> None:
+    nothing = store_config("s3", {})
+    names = ("timeout", "max_retries", "AWS_REGION", "allow_http", "profile", "s3.path-style-access")
+    assert store_config("s3", dict.fromkeys(names)) == nothing
 
 
 @pytest.mark.parametrize("name", ["AWS_ALLOW_HTTP", "s3.path-style-access", "anon"])

@@ -32,6 +32,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.table import CommitPolicy
+from tests.support.rows import ID, ids
 
 pytestmark = pytest.mark.one_backend
 
@@ -420,3 +421,17 @@ def test_many_new_files_are_split_among_manifests(tmp_path: Path, monkeypatch: p
     assert [row["added_files_count"] for row in rows] == [2, 2, 2, 1]
     assert [row["first_row_id"] for row in rows] == [0, 2, 4, 6]
     assert _as_pyiceberg_reads(tmp_path) == list(range(7))
+
+
+def test_the_history_is_that_of_the_branch(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", ID, format="iceberg")
+    assert table.history() == []
+    ids_on_main = [table.append(ids(1)).snapshot_id]
+    table.alter().create_branch("side").commit()
+    table.append(ids(2), branch="side")
+    ids_on_main.append(table.append(ids(3)).snapshot_id)
+    assert [one.snapshot_id for one in table.history()] == ids_on_main[::-1]
+    assert [one.snapshot_id for one in table.history(1)] == ids_on_main[1:]
+    side = open_table(tmp_path / "t", ref="side").history()
+    assert [one.parent_snapshot_id for one in side] == [ids_on_main[0], None]
+    assert len(table.snapshots) == 3

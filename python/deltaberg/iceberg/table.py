@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from deltaberg.table import (
     ScanOptions,
     ScanSource,
     checked_integer,
+    checked_limit,
     scan_options,
 )
 
@@ -158,6 +160,15 @@ class IcebergTable(ChangingTable):
     def snapshots(self) -> list[Snapshot]:
         """The snapshots that the table still has, the oldest first."""
         return sorted(self.metadata.snapshots.values(), key=lambda found: (found.timestamp_ms, found.sequence_number))
+
+    def history(self, limit: int | None = None) -> list[Snapshot]:
+        """Return the snapshots that led to this one, newest first, as far as the table still has them.
+
+        `snapshots` has all of them, those of other branches included.
+        """
+        if self.snapshot is None:
+            return []
+        return list(islice(self.metadata.ancestors(self.snapshot), checked_limit(limit)))
 
     @property
     def refs(self) -> dict[str, SnapshotRef]:

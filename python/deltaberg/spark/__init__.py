@@ -9,6 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltaberg.errors import MissingDependencyError
+
+try:
+    import pyspark  # noqa: F401 - what is missing is said here, not by the first module that needs it
+except ModuleNotFoundError as error:
+    raise MissingDependencyError(
+        "deltaberg.spark needs pyspark, which is not installed", hint="pip install 'deltaberg[spark]'"
+    ) from error
+
 from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
 from deltaberg.spark.source.register import register
 from deltaberg.spark.write.frame_rows import FrameRows

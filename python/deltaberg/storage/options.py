@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -59,20 +60,21 @@ _AZURE = {
     "azure_storage_use_emulator": "use_emulator",
 }
 _BY_SCHEME = {"s3": (_S3, "aws_"), "gs": (_GCS, "google_"), "az": (_AZURE, "azure_"), "abfs": (_AZURE, "azure_")}
-_SECONDS = {"s3.connect-timeout": "connect_timeout", "s3.request-timeout": "timeout"}
+#: Options in seconds, by the names that pyiceberg and obstore give them.
+_SECONDS = {
+    "s3.connect-timeout": "connect_timeout",
+    "s3.request-timeout": "timeout",
+    **{name: name for name in ("connect_timeout", "pool_idle_timeout", "read_timeout", "timeout")},
+}
 _CLIENT = frozenset(
     {
         "allow_http",
         "allow_invalid_certificates",
-        "connect_timeout",
         "default_headers",
-        "pool_idle_timeout",
         "pool_max_idle_per_host",
         "proxy_url",
         "proxy_ca_certificate",
         "proxy_excludes",
-        "read_timeout",
-        "timeout",
         "user_agent",
     }
 )
@@ -106,6 +108,9 @@ _CREDENTIALS = frozenset(
 )
 #: The prefixes of pyiceberg's options, by scheme. Options of other stores than the one that is opened are ignored.
 _PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
+_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
+_TIME = re.compile(rf"(\d{{1,12}})\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b")
+_TIMES = re.compile(rf"(?:{_TIME.pattern}\s*)+")
 #: The largest number of seconds or of attempts.
 _LARGEST_NUMBER = 1_000_000_000
 _FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
@@ -164,14 +169,14 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     profile = None
     for original, value in options.items():
         name = original.lower()
-        if _is_foreign(scheme, name):
+        if value is None or _is_foreign(scheme, name):
             continue
         if name in _PROFILE:
             profile = str(value)
         elif name in _PATH_STYLE:
             found.config["virtual_hosted_style_request"] = not _boolean(original, value)
         elif name in _SECONDS:
-            found.client[_SECONDS[name]] = timedelta(seconds=_number(original, value))
+            found.client[_SECONDS[name]] = _seconds(original, value)
         else:
             _sort(found, option_name(scheme, name), original, value)
     endpoint = found.config.get("endpoint") or found.config.get("base_url")
@@ -185,9 +190,7 @@ def _sort(found: StoreConfig, name: str, original: str, value: Any) -> None:
     if name in _CLIENT:
         found.client[name] = _boolean(original, value) if name.startswith("allow_") else value
     elif name in _RETRY:
-        found.retry[name] = (
-            int(_number(original, value)) if name == "max_retries" else timedelta(seconds=_number(original, value))
-        )
+        found.retry[name] = int(_number(original, value)) if name == "max_retries" else _seconds(original, value)
     elif name in ("skip_signature", "virtual_hosted_style_request", "use_emulator"):
         found.config[name] = _boolean(original, value)
     else:
@@ -203,6 +206,16 @@ def _boolean(name: str, value: Any) -> bool:
     if text in ("false", "0", "no", "off", ""):
         return False
     raise InvalidArgumentError(f"the storage option {name!r} is neither true nor false", hint="use true or false")
+
+
+def _seconds(name: str, value: Any) -> timedelta:
+    """Return a time that is given as a number of seconds, or as text such as ``1m 30s``."""
+    if isinstance(value, timedelta):
+        return value
+    text = str(value).strip().lower()
+    if _TIMES.fullmatch(text):
+        value = sum(int(number) * _UNITS[unit] for number, unit in _TIME.findall(text))
+    return timedelta(seconds=_number(name, value))
 
 
 def _number(name: str, value: Any) -> float:

@@ -247,6 +247,15 @@ class Column:
         """Keep the rows in which the column equals one of the values."""
         return Predicate("in", self, tuple(values))
 
+    def isin(self, *values: Any) -> Expression:
+        """Keep the rows in which the column equals one of the values, as in PySpark. See `is_in`."""
+        given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
+        return self.is_in(given)
+
+    def between(self, low: Any, high: Any) -> Expression:
+        """Keep the rows in which the column is at least ``low``, and at most ``high``."""
+        return And(self >= low, self <= high)
+
     def equals_or_both_null(self, value: Any) -> Expression:
         """Compare like SQL's ``<=>``, for which null equals null and nothing is unknown."""
         return Predicate("<=>", self, (value,))

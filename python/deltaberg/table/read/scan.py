@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -95,6 +96,17 @@ class Scan:
         shown = ", ".join(bound.output.names)
         source = bound.source
         return f"Scan({source.table!r}, {source.description}, columns=[{shown}], filter={bound.condition})"
+
+    def _repr_html_(self) -> str:
+        """Return the columns and the filter, for notebooks. Nothing is read."""
+        names = ((escape(one.name), escape(str(one.type))) for one in self.schema)
+        columns = "".join(f"<tr><td>{name}</td><td>{kind}</td></tr>" for name, kind in names)
+        facts = (self.source.table, self.source.description, str(self._bound.condition))
+        return f"<p>{escape(', '.join(facts))}</p><table><tr><th>column</th><th>type</th></tr>{columns}</table>"
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Return the rows in batches. See `to_batches`."""
+        return self.to_batches()
 
     @property
     def schema(self) -> pa.Schema:
