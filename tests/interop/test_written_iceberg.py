@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.table import StaticTable
 
 from deltaberg import IcebergTable, create_table, open_table
 from tests.interop.judged import few, same
+from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
@@ -62,33 +62,9 @@ def _rows(first: int, count: int = 8, columns: pa.Schema = _COLUMNS) -> pa.Table
     return pa.Table.from_pylist(rows, columns)
 
 
-class _Judged:
-    """A table in the warehouse of iceberg-spark, which is a directory to us."""
-
-    def __init__(self, judge: Judge, name: str) -> None:
-        self.judge = judge
-        self.name = f"ice.db.{name}"
-        self.root = judge.folder / "ice" / "db" / name
-
-    def sql(self, text: str) -> pa.Table:
-        """Run a statement on the newest state of the table."""
-        self.judge.run("spark.catalog.refreshTable(name)", name=self.name)
-        return self.judge.sql(text.replace("{t}", self.name))
-
-    def check(self, by_pyiceberg: bool = True) -> IcebergTable:
-        """Compare the rows of all readers, and return the table."""
-        table = open_table(self.root, "iceberg", validate=True)
-        ours = table.scan().to_arrow()
-        same(ours, self.sql("SELECT * FROM {t}"))
-        if by_pyiceberg:
-            theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow()
-            assert sorted(theirs["id"].to_pylist()) == sorted(ours["id"].to_pylist())
-        return table
-
-
 @pytest.mark.parametrize("version", few({"v1": 1, "v2": 2, "v3": 3}, "v3"))
 def test_every_operation(judge: Judge, version: int) -> None:
-    judged = _Judged(judge, f"ours_{version}")
+    judged = JudgedTable(judge, f"ours_{version}")
     table = create_table(
         judged.root,
         _COLUMNS,
@@ -128,7 +104,7 @@ def test_every_operation(judge: Judge, version: int) -> None:
     _in_turns(judged, table)
 
 
-def _in_turns(judged: _Judged, table: IcebergTable) -> None:
+def _in_turns(judged: JudgedTable, table: IcebergTable) -> None:
     judged.sql("INSERT INTO {t} (id, part, last) VALUES (90, 'a', 'spark')")
     judged.sql("DELETE FROM {t} WHERE id = 80")
     judged.sql("UPDATE {t} SET last = 'new' WHERE id = 82")
@@ -163,7 +139,7 @@ _THEIRS = [
 
 @pytest.mark.parametrize("version", few({"v2": 2, "v3": 3}, "v2"))
 def test_tables_of_iceberg_spark_are_written_to(judge: Judge, version: int) -> None:
-    judged = _Judged(judge, f"theirs_{version}")
+    judged = JudgedTable(judge, f"theirs_{version}")
     for statement in _THEIRS:
         judge.sql(statement.replace("{t}", judged.name).replace("{version}", str(version)))
     table = judged.check(by_pyiceberg=version < 3)

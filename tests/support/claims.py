@@ -95,6 +95,8 @@ CLAIMS = Claims(
             # Rows of Iceberg tables that are deleted.
             *(f"ICE-DEL-{number:02}" for number in (1, 2, 3, 4, 5, 8, 14, 15)),
             *("BEY-33", "BEY-34", "BEY-55"),
+            # Rows of Iceberg tables that are updated and merged.
+            *("ICE-COM-07", "ICE-GEN-09"),
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
             # Manifests and manifest lists.
             *(f"ICE-AVRO-{number:02}" for number in (*range(1, 11), 12)),

@@ -216,6 +216,7 @@ _CHANGES: dict[str, _Change] = {
 }
 
 
+@pytest.mark.req("ICE-COM-07", half="writer")
 @pytest.mark.one_backend
 @pytest.mark.parametrize("name", list(_CHANGES))
 def test_rows_that_others_add_meanwhile(tmp_path: Path, name: str) -> None:
@@ -271,6 +272,7 @@ def test_files_that_others_replace_meanwhile(tmp_path: Path, name: str, other: _
     assert _content(table.refresh()) == before
 
 
+@pytest.mark.req("ICE-GEN-09", half="writer")
 @pytest.mark.one_backend
 def test_what_is_refused(tmp_path: Path) -> None:
     table = _new(tmp_path, "1")
@@ -285,13 +287,17 @@ def test_what_is_refused(tmp_path: Path) -> None:
         table.upsert(_rows(1))
     with pytest.raises(ConstraintViolationError, match="key"):
         table.upsert(pa.concat_tables([_rows(1), _rows(1)]), "id")
+    table.alter().set({"write.delete.mode": "merge-on-read"}).commit()
+    assert table.delete("id = 2").operation == "overwrite"
+    assert table.inspect("delete_files").num_rows == 0
+    table.append(_rows(2))
     table.alter().set({"format-version": "2", "write.delete.mode": "sideways"}).commit()
     with pytest.raises(InvalidArgumentError, match=r"write\.delete\.mode is 'sideways'"):
         table.delete("id = 1")
     table.alter().set({"write.update.isolation-level": "none"}).commit()
     with pytest.raises(InvalidArgumentError, match=r"write\.update\.isolation-level is 'none'"):
         table.update({"x": 1})
-    assert len(table.snapshots) == 1
+    assert len(table.snapshots) == 3
     table.alter().identify_by("id").commit()
     assert table.upsert(_rows(2, 3, x=9)).metrics["numTargetRowsInserted"] == 1
     assert {number: row["x"] for number, row in _content(table).items()} == {1: 10, 2: 9, 3: 9}
