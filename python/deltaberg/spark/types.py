@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,9 +12,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, Fixed, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
 
-__all__ = ["arrow_types", "output_schema", "quoted_name", "rows_schema", "spark_schema", "spark_type", "spark_width"]
+__all__ = [
+    "arrow_types",
+    "output_schema",
+    "physical_columns",
+    "physical_type",
+    "quoted_name",
+    "rows_schema",
+    "spark_schema",
+    "spark_type",
+    "spark_width",
+]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
     "boolean": st.BooleanType,
@@ -78,6 +90,27 @@ def spark_type(table_type: DataType) -> st.DataType:
     if isinstance(table_type, Map):
         return st.MapType(spark_type(table_type.key.type), spark_type(table_type.value.type), True)
     raise SchemaError(f"the type {table_type} has no Spark type")
+
+
+def physical_columns(fields: Iterable[Field]) -> Struct:
+    """Return columns with the names that they have in files, at any depth."""
+    return Struct(tuple(map(_physical, fields)))
+
+
+def physical_type(kind: DataType) -> DataType:
+    """Return a type with the names that its fields have in files, at any depth."""
+    if isinstance(kind, Struct):
+        return physical_columns(kind)
+    if isinstance(kind, List):
+        return List(replace(kind.element, type=physical_type(kind.element.type)))
+    if isinstance(kind, Map):
+        key, value = (replace(part, type=physical_type(part.type)) for part in (kind.key, kind.value))
+        return Map(key, value)
+    return kind
+
+
+def _physical(field: Field) -> Field:
+    return replace(field, name=field.physical_name, type=physical_type(field.type))
 
 
 def _variant_type() -> st.DataType:

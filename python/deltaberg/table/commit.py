@@ -127,8 +127,10 @@ class CommitResult:
     snapshot_id
         The snapshot of the Iceberg table that was committed, or is current; None if it has none, and for Delta tables.
     road
-        How rows came into data files: ``local``, ``arrow`` or ``fused``; the latter two by Spark. Empty if the commit
+        How rows came into data files: ``local``, or by Spark ``native``, ``arrow`` or ``fused``. Empty if the commit
         wrote no rows.
+    why_not_native
+        Why Spark's own writer did not write the rows of a DataFrame. Empty if it did, or if there was none.
     """
 
     version: int
@@ -145,6 +147,7 @@ class CommitResult:
     warnings: tuple[str, ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict)
     road: str = ""
+    why_not_native: str = ""
     snapshot_id: int | None = None
 
     @property

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,17 +18,16 @@ from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError, SchemaError, TableNotFoundError
-from deltaberg.files.read.footers import Footer, read_footer
-from deltaberg.files.write import CutBounds, WrittenFile, leaf_paths, written_rows
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.files.read.footers import Footer, read_footers
+from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
+from deltaberg.schema import DataType, Field, List, Map, Struct, arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.storage import ObjectMeta
 from deltaberg.table import CommitResult
+from deltaberg.table.write.footers import footer_statistics
 
 __all__ = ["Conversion", "convert_directory"]
 
-#: Footers that are read at a time.
-_THREADS = 16
 #: What Hive calls the directory of null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -106,8 +104,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
         unsafe_single_writer=conversion.unsafe_single_writer,
     ) as transaction:
         found = _data_files(log, conversion)
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
-            footers = list(pool.map(lambda file: read_footer(log.storage, file.meta.path, file.meta.size), found))
+        footers = read_footers((log.storage, file.meta) for file in found)
         schema = _columns(found, footers, conversion.partition)
         names = conversion.partition.names
         define_table(transaction, replace(conversion.table, schema=schema, partition_by=names), None)
@@ -261,7 +258,7 @@ def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Foote
     """Return a row for each file, with the statistics that its footer tells."""
     spec = row_spec(table, RowOptions())
     leaves = {
-        number: tuple(part.name for part in path)
+        number: (tuple(part.name for part in path), arrow_type(path[-1].type))
         for number, path in leaf_paths(table.schema).items()
         if conversion.collects_statistics and (spec.statistics is None or number in spec.statistics)
     }
@@ -280,31 +277,8 @@ def _described(table: Snapshot, found: Sequence[_Found], footers: Sequence[Foote
             footer.rows,
             file.meta.modified,
             {field.name: array[number] for field, array in zip(fields, values, strict=True)},
-            *_statistics(footer, leaves, spec.cut),
+            *footer_statistics(footer, leaves, spec.cut),
         )
         for number, (file, footer) in enumerate(zip(found, footers, strict=True))
     ]
     return written_rows(files, table.schema, fields)
-
-
-def _statistics(
-    footer: Footer, leaves: dict[int, tuple[str, ...]], cut: CutBounds | None
-) -> tuple[dict[int, Any], dict[int, Any], dict[int, int]]:
-    """Return lower bounds, upper bounds and null counts by the number of the leaf in the table."""
-    lower: dict[int, pa.Scalar] = {}
-    upper: dict[int, pa.Scalar] = {}
-    nulls: dict[int, int] = {}
-    for number, names in leaves.items():
-        known = footer.leaves.get(names)
-        if known is None:
-            continue
-        if known.null_count is not None:
-            nulls[number] = known.null_count
-        if known.lower is None or known.upper is None:
-            continue
-        kind = known.lower.type
-        low, high = known.lower, known.upper
-        if cut is not None and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
-            low, high = (pa.scalar(bound, kind) for bound in cut(low.as_py(), high.as_py()))
-        lower[number], upper[number] = low, high
-    return lower, upper, nulls

@@ -1,10 +1,8 @@
-"""Writing rows to the data files of a Delta table: what the table asks of them."""
+"""What a Delta table asks of the data files that rows are written to."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-
-import pyarrow as pa
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.data.bound_prefixes import cut_bounds
@@ -17,37 +15,12 @@ from deltaberg.errors import SchemaError
 from deltaberg.files.write import leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table.write import RowOptions, RowRules, Rows, WriteSpec, partition_columns
+from deltaberg.table.write import RowOptions, WriteSpec, partition_columns
 
-__all__ = ["RowOptions", "row_spec", "write_rows"]
+__all__ = ["RowOptions", "row_spec"]
 
 _TARGET = "delta.targetFileSize"
 _RANDOM_PREFIXES, _PREFIX_LENGTH = "delta.randomizeFilePrefixes", "delta.randomPrefixLength"
-
-
-def write_rows(table: Snapshot, rows: Rows, options: RowOptions, rules: RowRules | None = None) -> pa.Table:
-    """Write rows to new data files that no commit names yet, and return a row for each file.
-
-    Parameters
-    ----------
-    table
-        The table as the commit will leave it, with the columns that the rows need.
-    rows
-        The rows, from `open_rows`.
-    rules
-        What fills columns that the rows lack, and is checked for every row.
-
-    Raises
-    ------
-    SchemaError
-        The rows do not fit the columns.
-    ConstraintViolationError
-        A row violates a rule.
-    StorageError
-        The store fails. After any exception the files that were written are deleted as far as the store allows it.
-    """
-    log = table.log
-    return rows.write(replace(row_spec(table, options), rules=rules), log.store, log.root)
 
 
 def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:

@@ -23,7 +23,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
-from deltaberg.table.write import WriteSpec
+from deltaberg.table.write import WriteRoad, WriteSpec
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
 
@@ -186,9 +186,9 @@ class _PlannedRows:
         self.spec = spec
         return spec.no_files()
 
-    def road(self, is_partitioned: bool) -> str:
+    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
         """Return that there is no road yet."""
-        return ""
+        return WriteRoad("")
 
 
 class _WrittenRows:
@@ -203,6 +203,6 @@ class _WrittenRows:
         """Return the files."""
         return self._files
 
-    def road(self, is_partitioned: bool) -> str:
+    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
         """Return the road that the rows took."""
-        return self._road
+        return WriteRoad(self._road)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from deltaberg.delta.operations.alter_columns import WIDENING, widen_field
 from deltaberg.delta.operations.alter_rules import refuse_referenced
 from deltaberg.delta.operations.protocols import features_of_schema, raised_protocol
 from deltaberg.delta.operations.replace import replace_rows
-from deltaberg.delta.operations.rows import RowOptions, write_rows
+from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.operations.rules import record_marks, rules_of
 from deltaberg.delta.schema.evolve import merged_schema, wider_columns
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
@@ -170,16 +171,17 @@ def _write(transaction: Transaction, rows: Rows, options: RowOptions) -> pa.Tabl
     table = transaction.snapshot
     rules = rules_of(table, options.timezone or transaction.timezone)
     rules.check_given(rows.schema.names)
-    road = rows.road(bool(table.partition_fields))
+    spec = replace(row_spec(table, options), rules=rules.rows)
+    road = rows.road(spec, table.log.root)
     counted = rules.counted(rows.schema.names)
-    if counted and road != "local":
+    if counted and road.name != "local":
         raise UnsupportedFeatureError(
             f"several tasks of Spark cannot count the values of the identity column {counted[0]}",
             hint="write the rows from this process: pass frame.toArrow()",
             table=str(table.log.root),
             feature="identityColumns",
         )
-    written = write_rows(table, rows, options, rules.rows)
+    written = rows.write(spec, table.log.store, table.log.root)
     transaction.note_written(written.column("path").to_pylist(), road)
     record_marks(transaction, rules)
     return written

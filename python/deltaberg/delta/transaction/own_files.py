@@ -9,6 +9,7 @@ from typing import NamedTuple
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.transaction.file_changes import encode_path
 from deltaberg.errors import StorageError
+from deltaberg.table.write import WriteRoad, roads_together
 
 __all__ = ["OwnFiles"]
 
@@ -31,14 +32,14 @@ class OwnFiles:
         self._log = log
         self._written: list[str] = []
         self._dropped: set[str] = set()
-        self._roads: set[str] = set()
+        self._roads: set[WriteRoad] = set()
 
     @property
-    def road(self) -> str:
-        """The road that the rows took to the files; several are separated by commas."""
-        return ", ".join(sorted(self._roads))
+    def road(self) -> WriteRoad:
+        """The road that the rows took to the files."""
+        return roads_together(self._roads)
 
-    def note(self, paths: Iterable[str], road: str) -> None:
+    def note(self, paths: Iterable[str], road: WriteRoad) -> None:
         """Add files, by their decoded paths relative to the table."""
         self._written.extend(paths)
         self._roads.add(road)

@@ -35,7 +35,7 @@ from deltaberg.errors import (
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, commit_change
 from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import Progress
+from deltaberg.table.write import LOCAL_ROAD, Progress, WriteRoad
 
 __all__ = ["Transaction"]
 
@@ -213,7 +213,7 @@ class Transaction(PendingChanges):
                 feature="changeDataFeed",
             )
 
-    def note_written(self, paths: Iterable[str], road: str = "local") -> None:
+    def note_written(self, paths: Iterable[str], road: WriteRoad = LOCAL_ROAD) -> None:
         """Take charge of files that were written for the transaction: they are deleted if it surely does not commit.
 
         Parameters
@@ -221,7 +221,7 @@ class Transaction(PendingChanges):
         paths
             Decoded paths, relative to the table. Never name files that were there before.
         road
-            The road that the rows took to them, as `CommitResult` names it.
+            The road that the rows took to them.
         """
         self._files.note(paths, road)
 
@@ -336,6 +336,7 @@ class Transaction(PendingChanges):
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
         changes, entry, state = self._changes, change.entry, change.state
+        road = self._files.road
         if entry is None:
             # The loop had nothing to send: the progress is recorded in a version that exists.
             if state is None:
@@ -343,9 +344,7 @@ class Transaction(PendingChanges):
             self._files.delete_all()
             self._tell(state)
             operation = change.provenance.operation
-            return CommitResult(
-                state.version, self.token, operation, committed=False, retries=retries, road=self._files.road
-            )
+            return CommitResult(state.version, self.token, operation, committed=False, retries=retries, road=road.name)
         self._files.delete_dropped(changes.adds.keys())
         after = Snapshot.first(self._log, entry.data) if state is None else state.after(entry.version, entry.data)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
@@ -364,7 +363,8 @@ class Transaction(PendingChanges):
             seconds=time.monotonic() - begun,
             warnings=tuple(warnings),
             metrics=change.provenance.metrics,
-            road=self._files.road,
+            road=road.name,
+            why_not_native=road.why_not_native,
         )
 
     def _tell(self, state: Snapshot) -> None:

@@ -10,7 +10,9 @@ Footers are read of files that other libraries wrote. What they say of a column 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -24,14 +26,19 @@ from deltaberg.schema import Field, List, Map, Primitive, Struct
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.schema.name_mapping import field_id
-from deltaberg.storage import Storage
+from deltaberg.storage import ObjectMeta, Storage
 
-__all__ = ["Footer", "LeafBounds", "read_footer"]
+__all__ = ["Footer", "LeafBounds", "read_footer", "read_footers"]
+
+#: Footers that are read at a time.
+_THREADS = 16
 
 #: Keys in the metadata of a file whose writer may have counted days by the hybrid Julian calendar.
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_VERSION = b"org.apache.spark.version"
 _FIRST_PROLEPTIC = b"3.0.0"
+#: The version of parquet-java of which a test has seen NaN in the bounds of every column that holds one.
+_SHOWS_NAN = re.compile(r"parquet-mr version 1\.16\.")
 _TEMPORAL = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
 _INSTANT = pa.timestamp("us", "UTC")
 
@@ -72,12 +79,16 @@ class Footer:
         Statistics by the names from the root to a column, for those outside of lists and maps.
     has_ids
         Whether a column has a field id.
+    shows_nan
+        Whether a floating point number that is NaN would show in the bounds. The version of parquet-java that is
+        named here takes NaN for the greatest number, so that bounds without NaN are those of a column without NaN.
     """
 
     rows: int
     columns: Struct
     leaves: Mapping[_Names, LeafBounds] = field(default_factory=dict)
     has_ids: bool = False
+    shows_nan: bool = False
 
 
 def read_footer(storage: Storage, path: str, size: int) -> Footer:
@@ -106,6 +117,12 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
         ) from error
 
 
+def read_footers(files: Iterable[tuple[Storage, ObjectMeta]]) -> list[Footer]:
+    """Read the footers of several files, some at a time; see `read_footer`."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
+        return list(pool.map(lambda file: read_footer(file[0], file[1].path, file[1].size), files))
+
+
 def _footer(source: ParquetSource) -> Footer:
     groups = source.row_groups(0, (1 << 63) - 1)
     counts = [group.rows for group in groups]
@@ -121,7 +138,8 @@ def _footer(source: ParquetSource) -> Footer:
         stats = source.group_statistics(groups, path)
         hides_bounds = is_legacy and path[-1].type in _TEMPORAL
         found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
-    return Footer(rows, columns, found, any(field_id(child) is not None for child in _all_fields(source.schema)))
+    has_ids = any(field_id(child) is not None for child in _all_fields(source.schema))
+    return Footer(rows, columns, found, has_ids, _SHOWS_NAN.match(source.metadata.created_by or "") is not None)
 
 
 def _all_fields(within: pa.Schema | pa.DataType) -> Iterator[pa.Field]:

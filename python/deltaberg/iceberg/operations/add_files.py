@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE
-from deltaberg.files.read.footers import Footer, LeafBounds, read_footer
+from deltaberg.files.read.footers import Footer, LeafBounds, read_footers
 from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
 from deltaberg.iceberg.manifests.entries import added_entries
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -28,11 +27,9 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, List, Map, NameMapping, Struct, arrow_type, join_name
 from deltaberg.schema.name_mapping import mapping_of
 from deltaberg.storage import Location, ObjectMeta, parse_location
+from deltaberg.table.write.footers import footer_statistics
 
 __all__ = ["add_existing_files"]
-
-#: Footers that are read at a time.
-_THREADS = 16
 
 
 class _Found(NamedTuple):
@@ -68,12 +65,7 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
             raise InvalidArgumentError("there are no files to add", hint="check the paths")
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
-
-        def read(one: _Found) -> Footer:
-            return read_footer(transaction.store.open(one.place), one.place.path, one.meta.size)
-
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
-            footers = list(pool.map(read, found))
+        footers = read_footers((transaction.store.open(one.place), one.meta) for one in found)
         names = _name_mapping(transaction)
         for one, footer in zip(found, footers, strict=True):
             try:
@@ -220,14 +212,6 @@ def _entries(metadata: TableMetadata, found: Sequence[_Found], footers: Sequence
     }
     files = []
     for one, footer in zip(found, footers, strict=True):
-        known = {
-            number: (footer.leaves[names], kind) for number, (names, kind) in leaves.items() if names in footer.leaves
-        }
-        bounded = {
-            number: (stats.lower.cast(kind), stats.upper.cast(kind))
-            for number, (stats, kind) in known.items()
-            if stats.lower is not None and stats.upper is not None
-        }
         values = {
             part.name: _partition_value(part, schema, footer, one.path).cast(arrow_type(target.type))
             for part, target in zip(spec.fields, partition, strict=True)
@@ -239,9 +223,7 @@ def _entries(metadata: TableMetadata, found: Sequence[_Found], footers: Sequence
                 footer.rows,
                 one.meta.modified,
                 values,
-                {number: bounds[0] for number, bounds in bounded.items()},
-                {number: bounds[1] for number, bounds in bounded.items()},
-                {number: stats.null_count for number, (stats, _) in known.items() if stats.null_count is not None},
+                *footer_statistics(footer, leaves),
             )
         )
     rows = written_rows(files, schema, list(partition), footers=True)

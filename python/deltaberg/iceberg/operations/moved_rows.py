@@ -103,7 +103,7 @@ class MovedRows:
     def note(self, transaction: Transaction, files: pa.Table) -> None:
         """Leave new files to a transaction, which deletes them if it does not commit."""
         place = self._resolver.resolve(self.location)
-        transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), "local")
+        transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
 
     def entries(self, files: pa.Table) -> AddedFiles:
         """Return the entries of new files."""

@@ -84,13 +84,12 @@ def write_rows(
     """
     metadata = transaction.metadata
     schema, properties = metadata.current_schema.struct, metadata.properties
-    spec = metadata.specs[metadata.default_spec_id]
     wanted = row_spec(metadata, options)
     checks = () if where is None else (_check(where, condition, schema),)
     wanted = replace(wanted, rules=RowRules(schema, _fills(schema), checks))
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
-    road = rows.road(spec.is_partitioned)
+    road = rows.road(wanted, place)
     files = rows.write(wanted, transaction.store, place)
     transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
     return entries_of(metadata, files, schema)

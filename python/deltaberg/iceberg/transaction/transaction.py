@@ -39,7 +39,7 @@ from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult
 from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import Progress
+from deltaberg.table.write import LOCAL_ROAD, Progress, WriteRoad, roads_together
 
 __all__ = ["Transaction"]
 
@@ -116,7 +116,7 @@ class Transaction:
         self.pending = PendingFiles()
         self.claims = Claims()
         self._data_files: list[Location] = []
-        self._roads: set[str] = set()
+        self._roads: set[WriteRoad] = set()
         self._operations: list[str] = []
         #: What reads the files of the table to find rows; None for this machine.
         self.search: RowSearch | None = None
@@ -197,7 +197,7 @@ class Transaction:
         self._view = metadata_of_json(raw)
         self._updates.extend(updates)
 
-    def note_written(self, files: Iterable[Location], road: str) -> None:
+    def note_written(self, files: Iterable[Location], road: WriteRoad = LOCAL_ROAD) -> None:
         """Take charge of files that were written for the transaction: they are deleted if it surely does not commit."""
         self._data_files.extend(files)
         self._roads.add(road)
@@ -317,7 +317,7 @@ class Transaction:
 
     def _finish(self, found: Committed | None) -> CommitResult:
         loaded = self._loaded if found is None else found.loaded
-        tally = self._production.tally
+        tally, road = self._production.tally, roads_together(self._roads)
         has_snapshot = found is not None and not self.pending.is_empty
         snapshot_id = int(self.token) if has_snapshot else self._target.newest(loaded.metadata)
         operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
@@ -334,7 +334,8 @@ class Transaction:
             retries=0 if found is None else found.retries,
             seconds=0.0 if found is None else found.seconds,
             warnings=() if found is None else tuple(found.warnings),
-            road=", ".join(sorted(self._roads)),
+            road=road.name,
+            why_not_native=road.why_not_native,
             snapshot_id=snapshot_id,
             metrics=dict(self.metrics),
         )

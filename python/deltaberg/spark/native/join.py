@@ -21,9 +21,8 @@ from deltaberg.schema import Field, List, Primitive, Struct
 from deltaberg.spark.arrays import for_spark
 from deltaberg.spark.native.computed import computed_parts, file_values
 from deltaberg.spark.native.deleted_words import is_kept
-from deltaberg.spark.native.opening import physical_type
 from deltaberg.spark.native.to_spark_filters import spark_condition
-from deltaberg.spark.types import quoted_name, spark_schema, spark_type
+from deltaberg.spark.types import physical_type, quoted_name, spark_schema, spark_type
 from deltaberg.table.read.sharing import BoundScan
 
 __all__ = ["NativeFiles", "native_frame"]

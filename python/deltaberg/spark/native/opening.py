@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import Field
 from deltaberg.spark.native.file_keys import spelled
 from deltaberg.spark.native.verdicts import FEW_FILES, Verdicts
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.types import spark_schema
+from deltaberg.spark.types import physical_columns, spark_schema
 from deltaberg.storage import parse_location
 
-__all__ = ["judge_stores", "open_files", "physical_type", "why_not_opened"]
+__all__ = ["judge_stores", "open_files", "why_not_opened"]
 
 #: Settings of the session on which the rows of a file must not depend; they are overridden for this read alone.
 _OPTIONS = {
@@ -90,26 +89,10 @@ def why_not_opened(facts: SessionFacts, scheme: str) -> str:
 
 def _read(session: SparkSession, paths: Sequence[str], fields: Sequence[Field]) -> DataFrame:
     """Open files with the physical names and the types of fields; Spark looks for each file now."""
-    reader = session.read.schema(spark_schema(Struct(tuple(map(_physical, fields)))))
+    reader = session.read.schema(spark_schema(physical_columns(fields)))
     for name, value in _OPTIONS.items():
         reader = reader.option(name, value)
     frame = reader.parquet(*paths)
     # A session of Spark Connect looks for the files only when it is asked for something.
     _ = frame.schema
     return frame
-
-
-def physical_type(kind: DataType) -> DataType:
-    """Return a type with the names that its fields have in files, at any depth."""
-    if isinstance(kind, Struct):
-        return Struct(tuple(map(_physical, kind)))
-    if isinstance(kind, List):
-        return List(replace(kind.element, type=physical_type(kind.element.type)))
-    if isinstance(kind, Map):
-        key, value = (replace(part, type=physical_type(part.type)) for part in (kind.key, kind.value))
-        return Map(key, value)
-    return kind
-
-
-def _physical(field: Field) -> Field:
-    return replace(field, name=field.physical_name, type=physical_type(field.type))

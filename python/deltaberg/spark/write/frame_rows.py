@@ -1,4 +1,6 @@
-"""The rows of a Spark DataFrame, written by Spark's Python workers: the *arrow* and the *fused* road.
+"""The rows of a Spark DataFrame, written by Spark: the *native*, the *arrow* and the *fused* road.
+
+*Native*: Spark's own Parquet writer writes them where that is exact; see `native_rows`.
 
 *Arrow*: rows leave the JVM in `mapInArrow`, which writes them. *Fused*: the rows of a frame that `Scan.map_in_arrow`
 returned are written in the very task that reads the files and runs the function, so that no row enters the JVM.
@@ -20,10 +22,11 @@ from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
+from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
 from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
 from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, delete_written, written_of_replies
 from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.write import WriteSpec
+from deltaberg.table.write import WriteRoad, WriteSpec
 
 __all__ = ["FrameRows"]
 
@@ -49,15 +52,18 @@ class FrameRows:
         """The columns of the rows, of which all may be null."""
         return self._schema
 
-    def road(self, is_partitioned: bool) -> str:
-        """Return ``fused`` or ``arrow``."""
-        return "arrow" if self._fused(is_partitioned) is None else "fused"
+    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
+        """Return ``native``, ``fused`` or ``arrow``."""
+        if self._fused(spec) is not None:
+            return WriteRoad("fused")
+        why = why_not_native(self._frame, self._schema, spec, root, self._facts)
+        return WriteRoad("native") if why is None else WriteRoad("arrow", why)
 
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Write the rows in Spark's tasks, and return a row for each file.
 
-        Rows of partitioned tables are brought together by partition first. Otherwise, each task of the frame writes
-        its own files.
+        By the other roads than the native one, rows of partitioned tables are brought together by partition first.
+        Otherwise, each task of the frame writes its own files.
 
         Raises
         ------
@@ -72,7 +78,9 @@ class FrameRows:
         # What does not fit at all is known before Spark starts.
         spec.conformer(self._schema)
         task = WriteTask(spec, store, root, tuple(self._schema.names))
-        fused = self._fused(bool(spec.partition))
+        if self.road(spec, root).name == "native":
+            return NativeWrite(self._plain(), self._schema, spec).write(store, root)
+        fused = self._fused(spec)
         if fused is None:
             replies = self._distributed(spec).mapInArrow(task, REPLY_SCHEMA)
         else:
@@ -114,9 +122,9 @@ class FrameRows:
         finally:
             delete_staged(task)
 
-    def _fused(self, is_partitioned: bool) -> FusedFrame | None:
+    def _fused(self, spec: WriteSpec) -> FusedFrame | None:
         """Return how the frame was made, unless its rows must be brought together by partition first."""
-        return None if is_partitioned else fused_frame(self._frame)
+        return None if spec.partition else fused_frame(self._frame)
 
     def _distributed(self, spec: WriteSpec) -> DataFrame:
         """Bring the rows of a partition together, so that few tasks write files of it."""

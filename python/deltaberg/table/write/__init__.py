@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
-from deltaberg.table.write.rows import Rows, open_rows
+from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.stream import can_be_read_again, open_stream
 from deltaberg.table.write.table_rules import CountedValues, TableRules
 from deltaberg.table.write.write import Progress, WriteProgress, write_files
 
 __all__ = [
+    "LOCAL_ROAD",
     "ColumnFill",
     "CountedValues",
     "PartitionField",
@@ -21,11 +22,13 @@ __all__ = [
     "Rows",
     "TableRules",
     "WriteProgress",
+    "WriteRoad",
     "WriteSpec",
     "can_be_read_again",
     "empty_to_null",
     "open_rows",
     "open_stream",
     "partition_columns",
+    "roads_together",
     "write_files",
 ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -15,7 +15,38 @@ from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.stream import open_stream
 from deltaberg.table.write.write import Progress, write_files
 
-__all__ = ["Rows", "SourceRows", "open_rows", "open_source"]
+__all__ = ["LOCAL_ROAD", "Rows", "SourceRows", "WriteRoad", "open_rows", "open_source", "roads_together"]
+
+
+class WriteRoad(NamedTuple):
+    """How rows come into data files, as `CommitResult` names it.
+
+    Parameters
+    ----------
+    name
+        ``local``, or on Spark ``native``, ``arrow`` or ``fused``.
+    why_not_native
+        Why Spark's own writer does not write the rows of a DataFrame; empty if it does.
+    """
+
+    name: str
+    why_not_native: str = ""
+
+
+#: The road of rows that this process writes.
+LOCAL_ROAD = WriteRoad("local")
+
+
+def roads_together(roads: Collection[WriteRoad]) -> WriteRoad:
+    """Return the roads of several writes as one, with their names separated by commas, and reasons by semicolons.
+
+    Examples
+    --------
+    >>> roads_together([WriteRoad("local"), WriteRoad("arrow", "the table is partitioned")])
+    WriteRoad(name='arrow, local', why_not_native='the table is partitioned')
+    """
+    names, reasons = {road.name for road in roads}, {road.why_not_native for road in roads}
+    return WriteRoad(", ".join(sorted(names)), "; ".join(sorted(reasons - {""})))
 
 
 @runtime_checkable
@@ -41,8 +72,8 @@ class Rows(Protocol):
         """
         ...
 
-    def road(self, is_partitioned: bool) -> str:
-        """Return the name of the road that the rows take to the files of a table."""
+    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
+        """Return the road that the rows take to the files of a table; the parameters are those of `write`."""
         ...
 
 
@@ -98,9 +129,9 @@ class _LocalRows:
         """Return the stream as it is."""
         yield self._reader
 
-    def road(self, is_partitioned: bool) -> str:
+    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
         """Return ``local``."""
-        return "local"
+        return LOCAL_ROAD
 
 
 def open_rows(data: Any, progress: Progress | None = None) -> Rows:
