@@ -14,7 +14,7 @@ import pytest
 
 from deltaberg import DeltaTable, ParquetOptions, create_table, open_table, write_table
 from deltaberg.errors import StorageError
-from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema import DataType, Field, Primitive, Struct
 from deltaberg.spark import FrameRows
 from deltaberg.spark.write.spark_parquet import SparkParquet
 from tests.spark.doors import needs_native
@@ -105,12 +105,11 @@ def test_both_roads_write_the_same(mode: str, spark: Any, tmp_path: Path) -> Non
 def _named(stats: dict[str, Any], schema: Struct) -> dict[str, Any]:
     """Return statistics by the names of columns instead of those in files."""
 
-    def named(values: Any, struct: Struct) -> Any:
-        names = {field.physical_name: field for field in struct}
-        return {
-            names[name].name: named(value, names[name].type) if isinstance(names[name].type, Struct) else value
-            for name, value in values.items()
-        }
+    def named(values: Any, kind: DataType) -> Any:
+        if not isinstance(kind, Struct):
+            return values
+        fields = {field.physical_name: field for field in kind}
+        return {fields[name].name: named(value, fields[name].type) for name, value in values.items()}
 
     return {name: named(value, schema) if isinstance(value, dict) else value for name, value in stats.items()}
 

@@ -163,7 +163,7 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
     files = write_files(rows, wanted, transaction.store.open(place), place.path)
-    transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), "local")
+    transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
     older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
     partition = partition_struct(spec, [schema, *older])
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)
