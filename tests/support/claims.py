@@ -94,7 +94,7 @@ CLAIMS = Claims(
             *("BEY-01", "BEY-10", "DL-FILE-05", "DL-GEN-01", "DL-GEN-02", "DL-GEN-04", "DL-GEN-06"),
             # Rows of Iceberg tables that are deleted.
             *(f"ICE-DEL-{number:02}" for number in (1, 2, 3, 4, 5, 8, 14, 15)),
-            *("BEY-33", "BEY-34", "BEY-55"),
+            *("BEY-33", "BEY-34", "BEY-43", "BEY-55"),
             # Rows of Iceberg tables that are updated and merged.
             *("ICE-COM-07", "ICE-GEN-09"),
             # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.

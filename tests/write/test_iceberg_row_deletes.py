@@ -344,6 +344,23 @@ def test_what_is_refused(tmp_path: Path) -> None:
         isolation_level({"write.delete.isolation-level": "none"}, "delete")
 
 
+@pytest.mark.req("BEY-43", half="writer")
+@pytest.mark.parametrize("version", [2, 3])
+def test_partitions_that_are_not_understood(tmp_path: Path, version: int) -> None:
+    """Files of an unknown transform are read, and nothing is written for them."""
+    spec = [{"source-id": 1, "name": "z", "transform": "zorder"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=version, specs=[spec])
+    builder.commit(builder.data([{"id": number} for number in range(4)], partition={"z": 7}))
+    table: IcebergTable = open_table(tmp_path / "t", "iceberg")
+    assert table.scan().count() == 4
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UnsupportedFeatureError, match="zorder"):
+        _hide(table, 1)
+    with pytest.raises(UnsupportedFeatureError, match="zorder"):
+        table.append(pa.table({"id": [9]}))
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == [path for path in before if path.is_file()]
+
+
 def test_many_positions_of_many_files(tmp_path: Path, seed: int) -> None:
     """The vectors of a commit are in one file, each at its own place."""
     table = _new(tmp_path, "3")

@@ -6,6 +6,7 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -40,6 +41,8 @@ __all__ = ["HiddenRows", "hide_rows"]
 _GRANULARITY = "write.delete.granularity"
 _BY_FILE, _BY_PARTITION = "file", "partition"
 _WHOLE_FILE = 1 << 62
+#: Concurrent requests to a remote store.
+_REQUESTS = 16
 
 
 @dataclass(frozen=True)
@@ -285,8 +288,11 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
     place = files.schema.get_field_index("delete_files")
     chosen = files.set_column(place, "delete_files", pa.array(lists, pa.list_(pa.int32())))
     plan = Plan(source, TRUE, chosen, pa.repeat(False, len(files)))
-    tasks = tasks_of(split_files(plan, _WHOLE_FILE, Struct(())))
-    return [deletion_bitmaps(task, source.store, source.resolver) for task in tasks]
+    batch = split_files(plan, _WHOLE_FILE, Struct(()))
+    # Each vector is a request of its own.
+    workers = 1 if source.resolver.root.scheme == "file" else _REQUESTS
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda task: deletion_bitmaps(task, source.store, source.resolver), tasks_of(batch)))
 
 
 # Position delete files
