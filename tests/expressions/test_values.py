@@ -81,7 +81,7 @@ def test_a_result_is_assigned_to_a_column_of_another_type() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["soundex(name)", "rand()", "CAST(1.5D AS STRING)", "try_cast(name AS INT)", "x + 1 || 'a'"]
+    "text", ["soundex(name)", "rand()", "CAST(1.5D AS STRING)", "try_cast(array(name) AS ARRAY<INT>)", "x + 1 || 'a'"]
 )
 def test_what_cannot_be_evaluated_is_refused_by_name(text: str) -> None:
     with pytest.raises(UnsupportedExpressionError):
@@ -107,6 +107,25 @@ def test_valid_sql_of_moments_is_refused_by_name(text: str, hint: str) -> None:
     with pytest.raises(UnsupportedExpressionError) as caught:
         bind_value(text, columns)
     assert hint in (caught.value.hint or "")
+
+
+def test_a_text_of_a_time_alone_is_not_forgiven() -> None:
+    """Spark adds the date of today."""
+    schema, rows = _table_of(_STRING, "2020-01-01", "12:30", "x")
+    bound = bind_value("try_cast(v AS TIMESTAMP)", schema)
+    assert bound.evaluate(rows.slice(2)).to_pylist() == [None]
+    with pytest.raises(EvaluationError, match="not a value of the type timestamp") as caught:
+        bound.evaluate(rows)
+    assert caught.value.context["row"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["to_date(v, v)", "to_date(v, 'yyyyM')", "to_date(v, 'yy')", "date_format(d, 'D')", "date_format(d, '[')"]
+)
+def test_patterns_that_are_not_known_are_refused(text: str) -> None:
+    columns = Struct((Field("v", _STRING), Field("d", Primitive("date"))))
+    with pytest.raises(UnsupportedExpressionError, match="the pattern"):
+        bind_value(text, columns)
 
 
 @pytest.mark.parametrize("text", ["d * 2", "t + 1", "1 - d", "d + 1L", "CAST(d AS INT)"])

@@ -394,6 +394,7 @@ class Expressions:
         mark = self._quoted(rng.choice([" ", "a", ",", "X", "ab", "😀", "1"]))
         time = self.of(rng.choice(["timestamp", "timestamp_ntz", "date"]), depth)
         whole = self.of(rng.choice([*_INTEGERS, "decimal", "boolean", *_TIMES]), depth)
+        pattern = rng.choice(["yyyy-MM-dd HH:mm:ss", "E d MMM yy", "h:m a", "HHmmssSSS"])
         digest = rng.choice(["md5({})", "sha1({})", "sha2({}, 256)", "hex({})", "base64({})"])
         return rng.choice(
             [
@@ -408,7 +409,7 @@ class Expressions:
                 f"lpad({one}, {rng.randrange(-1, 8)}, {mark})",
                 f"rpad({one}, {rng.randrange(-1, 8)}, {other})", f"split_part({one}, {mark}, {rng.choice([1, 2, -1])})",
                 f"repeat({one}, {rng.randrange(-1, 4)})", f"reverse({one})", f"translate({one}, 'ab1', 'xy')", "st.y",
-                f"date_format({time}, 'yyyy-MM-dd HH:mm:ss')", f"regexp_replace({one}, '[a-c]', '#')",
+                f"date_format({time}, '{pattern}')", f"regexp_replace({one}, '[a-c]', '#')",
                 f"regexp_extract({one}, '([a-z])(.)', 2)", f"split({one}, {mark})[0]", digest.format(one),
                 f"CAST({whole} AS string)",
             ]
@@ -431,6 +432,8 @@ class Expressions:
                 f"trunc({one}, '{unit}')", f"to_date({self.of('timestamp', depth)})",
                 f"make_date({self.of('short', 0)}, by, 1)",
                 f"({one} {rng.choice('+-')} INTERVAL {self._interval()})", f"date({self.of('string', depth)})",
+                f"to_date({self.of('string', depth)}, 'yyyy-MM-dd')", f"try_cast({self.of('string', depth)} AS DATE)",
+                f"to_date(date_format({one}, 'd/M/yyyy'), 'd/M/yyyy')",
             ]
         )  # fmt: skip
 

@@ -16,8 +16,17 @@ from deltaberg.errors import (
     ExpressionError,
     UnsupportedExpressionError,
 )
+from deltaberg.expressions.values.casts import forgiving_cast
 from deltaberg.expressions.values.functions import FUNCTIONS, Context
-from deltaberg.expressions.values.nodes import ColumnNode, Frame, LiteralNode, Node, Outcome, folded, spread
+from deltaberg.expressions.values.nodes import (
+    ColumnNode,
+    Frame,
+    LiteralNode,
+    Node,
+    Outcome,
+    folded,
+    spread,
+)
 from deltaberg.expressions.values.parse import as_value
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
 from deltaberg.expressions.values.zones import find_zone
@@ -221,7 +230,9 @@ class _Binder:
         if isinstance(value, Literal):
             return _literal(value)
         if isinstance(value, Cast):
-            return self._context.cast(self.bind(value.value), value.type)
+            inner = self.bind(value.value)
+            found = self._context.cast(inner, value.type)
+            return forgiving_cast(found, inner, "try_cast") if value.forgiving else found
         if isinstance(value, GetField):
             return self._call(Call("get_field", (value.value, Literal(value.name, Primitive("string")))))
         if isinstance(value, Call):

@@ -29,13 +29,23 @@ from deltaberg.expressions.values.kinds import (
 from deltaberg.expressions.values.lists import entries_of, list_offsets
 from deltaberg.expressions.values.moment_text import moments_as_text
 from deltaberg.expressions.values.moments import parse_moment
-from deltaberg.expressions.values.nodes import CallNode, Failure, Kernel, LiteralNode, Node, Outcome, failed_where, then
+from deltaberg.expressions.values.nodes import (
+    CallNode,
+    Failure,
+    Kernel,
+    LiteralNode,
+    Node,
+    Outcome,
+    failed_where,
+    null_where_failed,
+    then,
+)
 from deltaberg.expressions.values.tree import IntervalType, type_text
 from deltaberg.expressions.values.zones import to_instant, to_local
 from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, join_name, match_fields
 from deltaberg.schema.convert import struct_of
 
-__all__ = ["cast_node", "midnight"]
+__all__ = ["cast_node", "forgiving_cast", "midnight"]
 
 _TIMES = (DATE, NTZ, TIMESTAMP)
 #: Dates whose midnights are timestamps.
@@ -105,6 +115,29 @@ def cast_node(
     if given == VOID and not isinstance(to, IntervalType):
         return LiteralNode(to, pa.scalar(None, arrow_type(to)))
     return CallNode(to, "cast", (node,), _kernel(given, to, _Way(zone, by_name, completes, path)))
+
+
+#: Texts of a time alone, to which Spark adds the date of today. They are not read here.
+_TIME_ALONE = r"^[\x00-\x20]*(T|[0-9]{1,2}:)"
+
+
+def forgiving_cast(cast: Node, of: Node, name: str) -> Node:
+    """Return a cast of a node that is null for values that do not fit; a node that needs no cast stays as it is.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        If the values are arrays, maps or structs.
+    """
+    if not isinstance(cast, CallNode) or cast.name != "cast" or cast.arguments != (of,):
+        return cast
+    if isinstance(cast.type, (List, Map, Struct)):
+        raise UnsupportedExpressionError(
+            f"{name} to {type_text(cast.type)} cannot be evaluated", hint="use CAST, or try_cast the parts"
+        )
+    if of.type != STRING or cast.type not in (TIMESTAMP, NTZ):
+        return null_where_failed(cast, name)
+    return null_where_failed(cast, name, lambda texts: pc.match_substring_regex(texts, _TIME_ALONE))
 
 
 def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:

@@ -1,4 +1,4 @@
-"""Readings of a clock as text, by the parts of a pattern of Spark: yyyy, MM, dd, HH, mm and ss."""
+"""Readings of a clock as text, by the parts of a pattern of Spark, with the names of days and months in English."""
 
 from __future__ import annotations
 
@@ -10,27 +10,68 @@ import pyarrow.compute as pc
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.date_parts import floor_divide, time_of_day
 from deltaberg.expressions.values.intervals import DAY_MICROS
-from deltaberg.expressions.values.moments import format_date
+from deltaberg.expressions.values.moments import format_date, year_month_day
 
-__all__ = ["FRACTION", "moment_text", "moments_as_text"]
+__all__ = ["FRACTION", "is_written", "moment_text", "moments_as_text"]
 
 #: The part that writes the fraction of the second with its point, without zeros at the end; nothing if it is zero.
 FRACTION = "fraction"
-_DATES: dict[str, Callable[[str], str]] = {
-    "yyyy": lambda date: date[:-6],
-    "MM": lambda date: date[-5:-3],
-    "dd": lambda date: date[-2:],
+_MONTHS = [
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+def _month(days: int) -> str:
+    return _MONTHS[year_month_day(days)[1] - 1]
+
+
+def _day(days: int) -> str:
+    return _DAYS[(days + 3) % 7]
+
+
+_DATES: dict[str, Callable[[int], str]] = {
+    "yyyy": lambda days: format_date(days)[:-6],
+    "yy": lambda days: f"{abs(year_month_day(days)[0]) % 100:02}",
+    "MMMM": _month,
+    "MMM": lambda days: _month(days)[:3],
+    "MM": lambda days: format_date(days)[-5:-3],
+    "M": lambda days: str(year_month_day(days)[1]),
+    "dd": lambda days: format_date(days)[-2:],
+    "d": lambda days: str(year_month_day(days)[2]),
+    "EEEE": _day,
+    **dict.fromkeys(("E", "EE", "EEE"), lambda days: _day(days)[:3]),
 }
-_TIMES = {"HH": (3_600_000_000, 24), "mm": (60_000_000, 60), "ss": (1_000_000, 60)}
+_UNITS = {"H": (3_600_000_000, 24), "m": (60_000_000, 60), "s": (1_000_000, 60)}
+_ONE_DIGIT = pa.array([str(number) for number in range(60)])
 _TWO_DIGITS = pa.array([f"{number:02}" for number in range(60)])
+#: Text for each hour of the day.
+_HOURS = {
+    "a": pa.array(["AM"] * 12 + ["PM"] * 12),
+    "h": pa.array([str((hour - 1) % 12 + 1) for hour in range(24)]),
+    "hh": pa.array([f"{(hour - 1) % 12 + 1:02}" for hour in range(24)]),
+}
 _PLAIN = ("yyyy", "-", "MM", "-", "dd", " ", "HH", ":", "mm", ":", "ss", FRACTION)
 
 
 def moment_text(readings: pa.Array, parts: Sequence[str]) -> pa.Array:
-    """Return readings as text. Text that is not part of the pattern is written as it is."""
+    """Return readings as text.
+
+    Parameters
+    ----------
+    parts
+        Letters as `is_written` knows them, marks, and other text after a quote.
+    """
     micros = readings.cast(pa.int64())
     days, time = floor_divide(micros, DAY_MICROS), time_of_day(readings)
     return pc.binary_join_element_wise(*(_written(part, days, time) for part in parts), "", null_handling="emit_null")
+
+
+def is_written(letters: str) -> bool:
+    """Return whether a run of a letter in a pattern can be written."""
+    is_clock = letters[0] in _UNITS and len(letters) <= 2
+    return letters in _DATES or letters in _HOURS or is_clock or (letters[0] == "S" and len(letters) <= 9)
 
 
 def moments_as_text(readings: pa.Array) -> pa.Array:
@@ -39,15 +80,19 @@ def moments_as_text(readings: pa.Array) -> pa.Array:
 
 
 def _written(part: str, days: pa.Array, time: pa.Array) -> pa.Array | pa.Scalar:
-    if part in _DATES:
-        cut = _DATES[part]
-        return each_distinct(lambda day: cut(format_date(day)), pa.string(), "", days).values
-    if part in _TIMES:
-        unit, count = _TIMES[part]
-        return _TWO_DIGITS.take(_rest(floor_divide(time, unit), count))
     if part == FRACTION:
         return _fraction(_rest(time, 1_000_000))
-    return pa.scalar(part)
+    if part[0] == "'" or not part.isalpha():
+        return pa.scalar(part.removeprefix("'"))
+    if part in _DATES:
+        return each_distinct(_DATES[part], pa.string(), "", days).values
+    if part in _HOURS:
+        return _HOURS[part].take(floor_divide(time, _UNITS["H"][0]))
+    if part[0] == "S":
+        digits = pc.utf8_rpad(pc.utf8_lpad(_rest(time, 1_000_000).cast(pa.string()), 6, "0"), 9, "0")
+        return pc.utf8_slice_codeunits(digits, 0, len(part))
+    unit, count = _UNITS[part[0]]
+    return (_TWO_DIGITS if len(part) == 2 else _ONE_DIGIT).take(_rest(floor_divide(time, unit), count))
 
 
 def _rest(values: pa.Array, divisor: int) -> pa.Array:

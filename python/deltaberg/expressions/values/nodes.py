@@ -8,7 +8,7 @@ being split.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ __all__ = [
     "Outcome",
     "failed_where",
     "folded",
+    "null_where_failed",
     "spread",
     "then",
 ]
@@ -72,6 +73,31 @@ def then(outcome: Outcome, kernel: Kernel) -> Outcome:
     found = kernel(outcome.values)
     last = found if isinstance(found, Outcome) else Outcome(found)
     return Outcome(last.values, (*outcome.failures, *last.failures))
+
+
+def null_where_failed(node: CallNode, name: str, keeps: Callable[[Datum], Datum] | None = None) -> CallNode:
+    """Return a call that is null where its kernel fails. What its arguments fail at stays a failure.
+
+    Parameters
+    ----------
+    keeps
+        For the values of a cast, the failures that stay; by default none.
+    """
+    kernel = node.kernel
+
+    def forgive(*values: Datum) -> Datum | Outcome:
+        found = kernel(*values)
+        if not isinstance(found, Outcome):
+            return found
+        results = found.values
+        for failure in found.failures:
+            results = pc.if_else(failure.rows, pa.scalar(None, results.type), results)
+        if keeps is None or not found.failures:
+            return results
+        stay = pc.fill_null(keeps(values[0]), fill_value=False)
+        return Outcome(results, tuple(failure.only(stay) for failure in found.failures))
+
+    return replace(node, name=name, kernel=forgive)
 
 
 def spread(values: Datum, rows: int) -> pa.Array:

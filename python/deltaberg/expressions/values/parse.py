@@ -226,7 +226,7 @@ def _handlers() -> dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]]:
         "Case": (("this", "ifs", "default"), _case),
         "If": (("this", "true", "false"), _if),
         "Cast": (("this", "to"), _cast),
-        "TryCast": (("this", "to"), _cast),
+        "TryCast": (("this", "to", "safe"), _cast),
         "Interval": (("this", "unit"), interval_of),
         "Trim": (("this", "expression", "position"), _trim),
         "Substring": (("this", "start", "length"), _substring),
@@ -387,10 +387,10 @@ def _if(node: exp.If) -> Value:
 def _cast(node: exp.Cast) -> Value:
     from sqlglot import exp
 
-    if node.args.get("safe"):
-        raise UnsupportedExpressionError("try_cast cannot be evaluated", hint="use CAST")
     kind = _type(node.to)
     inner = node.this
+    if node.args.get("safe"):
+        return Cast(_value(inner), kind, forgiving=True)
     if isinstance(inner, exp.Literal) and not inner.is_string and _is_suffixed(node):
         return _typed_number(inner.name, kind)
     return Cast(_value(inner), kind)

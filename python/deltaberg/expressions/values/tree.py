@@ -101,13 +101,14 @@ class Call(Value):
 
 @dataclass(frozen=True)
 class Cast(Value):
-    """A value converted to a type."""
+    """A value converted to a type; null if it does not fit, where that is ``forgiving``."""
 
     value: Value
     type: DataType
+    forgiving: bool = False
 
     def __str__(self) -> str:
-        return f"CAST({self.value} AS {type_text(self.type)})"
+        return f"{'TRY_CAST' if self.forgiving else 'CAST'}({self.value} AS {type_text(self.type)})"
 
 
 @dataclass(frozen=True)

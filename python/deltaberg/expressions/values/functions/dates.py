@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.arithmetic import fit_integer
 from deltaberg.expressions.values.by_row import each_distinct, each_row
-from deltaberg.expressions.values.casts import midnight
+from deltaberg.expressions.values.casts import forgiving_cast, midnight
 from deltaberg.expressions.values.date_parts import (
     DATE_PARTS,
     TIME_PARTS,
@@ -23,17 +22,15 @@ from deltaberg.expressions.values.date_parts import (
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
 from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
-from deltaberg.expressions.values.moment_text import FRACTION, moment_text
+from deltaberg.expressions.values.moment_patterns import moment_reader, pattern_parts, refused
+from deltaberg.expressions.values.moment_text import is_written, moment_text
 from deltaberg.expressions.values.moments import days_of, year_month_day
 from deltaberg.expressions.values.moves import add_days, days_earlier, month_length, months_later
-from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, then
+from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, null_where_failed, then
 from deltaberg.expressions.values.zones import move_readings, to_local
 from deltaberg.schema import DataType, Decimal
 
 __all__ = ["DATES"]
-
-_LETTERS = frozenset({"yyyy", "MM", "dd", "HH", "mm", "ss", FRACTION})
-_PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|[^A-Za-z'\[\]{}#]|'[^']+'")
 
 
 def _readings(context: Context, node: Node, function: str) -> Node:
@@ -172,13 +169,28 @@ def _date_trunc(context: Context, nodes: Sequence[Node]) -> Node:
     return CallNode(TIMESTAMP, "date_trunc", (moment,), cut)
 
 
-def _cast_to(kind: DataType, name: str) -> Callable[[Context, Sequence[Node]], Node]:
+def _read_as(kind: DataType, name: str, forgives: bool = False) -> Callable[[Context, Sequence[Node]], Node]:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        if len(nodes) > 1:
-            raise UnsupportedExpressionError(f"{name} with a format cannot be evaluated", hint="use CAST")
-        return context.cast(nodes[0], kind)
+        if len(nodes) == 1:
+            found = context.cast(nodes[0], kind)
+            found = forgiving_cast(found, nodes[0], name) if forgives else found
+        elif nodes[0].type in (STRING, VOID):
+            read = moment_reader(_literal_text(nodes[1]), name, context.zone)
+            text = context.cast(nodes[0], STRING)
+            read_all = CallNode(TIMESTAMP, name, (text,), lambda values: _moments(read, values, name))
+            found = null_where_failed(read_all, name) if forgives else read_all
+        else:
+            raise UnsupportedExpressionError(
+                f"{name} of a value of type {nodes[0].type} with a pattern cannot be evaluated", hint="use CAST"
+            )
+        return context.cast(found, kind)
 
     return bind
+
+
+def _moments(read: Callable[[str], int], values: pa.Array, name: str) -> Outcome:
+    found = each_distinct(read, pa.int64(), f"a text does not fit the pattern of {name}", values)
+    return Outcome(found.values.cast(pa.timestamp("us", "UTC")), found.failures)
 
 
 def _make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
@@ -187,17 +199,18 @@ def _make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
 
 
 def _date_format(context: Context, nodes: Sequence[Node]) -> Node:
-    moment = _readings(context, nodes[0], "date_format")
-    pattern = nodes[1].scalar.as_py() if isinstance(nodes[1], LiteralNode) and nodes[1].type == STRING else None
-    if pattern is None or "".join(_PATTERN.findall(pattern)) != pattern:
-        raise UnsupportedExpressionError(
-            f"date_format with the pattern {pattern!r} cannot be evaluated",
-            hint="a pattern can have yyyy, MM, dd, HH, mm, ss, marks, and text in single quotes",
-        )
-    parts = [part.strip("'") if len(part) > 1 else part for part in _PATTERN.findall(pattern)]
-    if any(part in _LETTERS for part, given in zip(parts, _PATTERN.findall(pattern), strict=True) if part != given):
-        raise UnsupportedExpressionError("date_format with a part of a pattern in quotes cannot be evaluated")
-    return CallNode(STRING, "date_format", (moment,), lambda values: moment_text(values, parts))
+    moment, pattern = _readings(context, nodes[0], "date_format"), _literal_text(nodes[1])
+    parts = pattern_parts(pattern, "date_format")
+    if not all(is_written(part) for part in parts if part.isascii() and part.isalpha()):
+        raise refused(pattern, "date_format")
+    shown = [part.removesuffix("'") for part in parts]
+    return CallNode(STRING, "date_format", (moment,), lambda values: moment_text(values, shown))
+
+
+def _literal_text(node: Node) -> str | None:
+    """Return the text of a literal; None for any other node."""
+    found = node.scalar.as_py() if isinstance(node, LiteralNode) and node.type == STRING else None
+    return found if isinstance(found, str) else None
 
 
 def _current(name: str) -> Function:
@@ -208,6 +221,13 @@ def _current(name: str) -> Function:
 
     what = {"current_date": "date", "curdate": "date", "localtimestamp": "reading of the clock"}.get(name, "time")
     return Function(name, "", f"the {what} at which the value was bound", (0, 0), bind)
+
+
+def _unix_date(context: Context, nodes: Sequence[Node]) -> Node:
+    if nodes[0].type not in (DATE, VOID):
+        raise wrong_types("unix_date", nodes)
+    date = context.cast(nodes[0], DATE)
+    return CallNode(INTEGER, "unix_date", (date,), lambda dates: dates.cast(pa.int32()))
 
 
 def _unix(name: str, step: int, summary: str) -> Function:
@@ -260,9 +280,37 @@ _LIST = [
     simple("last_day", "date", "the last day of the month", [DATE], DATE, _last_day),
     Function("trunc", "date, unit", "the first day of the YEAR, QUARTER, MONTH or WEEK", (2, 2), _trunc),
     Function("date_trunc", "unit, timestamp", "the start of the unit, from YEAR to MICROSECOND", (2, 2), _date_trunc),
-    Function("date_format", "x, pattern", "text, by a pattern of yyyy, MM, dd, HH, mm and ss", (2, 2), _date_format),
-    Function("to_date", "x", "CAST(x AS DATE)", (1, 2), _cast_to(DATE, "to_date")),
-    Function("to_timestamp", "x", "CAST(x AS TIMESTAMP)", (1, 2), _cast_to(TIMESTAMP, "to_timestamp")),
+    Function("date_format", "x, pattern", "text by a [pattern](#patterns-of-dates)", (2, 2), _date_format),
+    Function(
+        "to_date",
+        "x, pattern",
+        "CAST(x AS DATE), or the date that a text has by a [pattern](#patterns-of-dates)",
+        (1, 2),
+        _read_as(DATE, "to_date"),
+    ),
+    Function(
+        "to_timestamp",
+        "x, pattern",
+        "CAST(x AS TIMESTAMP), or the timestamp that a text has by a [pattern](#patterns-of-dates)",
+        (1, 2),
+        _read_as(TIMESTAMP, "to_timestamp"),
+    ),
+    Function(
+        "try_to_timestamp",
+        "x, pattern",
+        "as to_timestamp, but null for a text that does not fit",
+        (1, 2),
+        _read_as(TIMESTAMP, "try_to_timestamp", forgives=True),
+    ),
+    Function("unix_date", "date", "days since 1970-01-01", (1, 1), _unix_date),
+    simple(
+        "date_from_unix_date",
+        "n",
+        "the date so many days after 1970-01-01",
+        [INTEGER],
+        DATE,
+        lambda days: days.cast(pa.date32()),
+    ),
     simple("make_date", "year, month, day", "the date; fails if there is none", [INTEGER] * 3, DATE, _make_date),
     _unix("unix_seconds", 1_000_000, "whole seconds since 1970, rounded down"),
     _unix("unix_millis", 1000, "whole milliseconds since 1970, rounded down"),

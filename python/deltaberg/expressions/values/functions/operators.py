@@ -37,7 +37,7 @@ from deltaberg.expressions.values.logic import (
     null_safe_equal,
 )
 from deltaberg.expressions.values.moves import days_later, refuse_moments, shifted
-from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node
+from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node, null_where_failed
 from deltaberg.expressions.values.tree import IntervalType
 from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
 
@@ -111,6 +111,18 @@ def _literal_as_decimal(node: Node, other: Node) -> Node:
 
 def _arithmetic(name: str, summary: str) -> Function:
     return Function(name, "x, y", summary, (2, 2), lambda context, nodes: arithmetic(name, context, nodes[0], nodes[1]))
+
+
+def _forgiving(operator: str, name: str, summary: str) -> Function:
+    def bind(context: Context, nodes: Sequence[Node]) -> Node:
+        if not all(is_numeric(node.type) for node in nodes):
+            raise UnsupportedExpressionError(
+                f"{name} of {nodes[0].type} and {nodes[1].type} cannot be evaluated", hint=f"use {operator}"
+            )
+        found = arithmetic(operator, context, nodes[0], nodes[1])
+        return null_where_failed(found, name) if isinstance(found, CallNode) else found
+
+    return Function(name, "x, y", summary, (2, 2), bind)
 
 
 def _minus_or_plus(context: Context, nodes: Sequence[Node]) -> Node:
@@ -234,6 +246,11 @@ _LIST = [
     _arithmetic("/", "quotient, a double or a decimal; division by zero fails"),
     _arithmetic("%", "remainder, with the sign of the dividend"),
     _arithmetic("div", "quotient without its fraction, a bigint"),
+    _forgiving("+", "try_add", "the sum of two numbers, null if it overflows"),
+    _forgiving("-", "try_subtract", "the difference of two numbers, null if it overflows"),
+    _forgiving("*", "try_multiply", "the product of two numbers, null if it overflows"),
+    _forgiving("/", "try_divide", "the quotient of two numbers, null for a division by zero"),
+    _forgiving("%", "try_mod", "the remainder of two numbers, null for a division by zero"),
     Function("negative", "x", "the number with the other sign, also written -x", (1, 1), _minus_or_plus),
     Function("positive", "x", "the number", (1, 1), _positive),
     _comparison("=", "whether both are equal; NaN equals NaN"),
