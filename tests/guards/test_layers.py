@@ -34,10 +34,17 @@ _LAYERS = [
 _ROOMS = {
     "expressions": [{"instants", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
-    "table": [{"arguments", "commit"}, {"opening"}, {"read"}, {"write"}, {"compact", "join"}, {"rewrite"}],
+    "table": [
+        {"arguments", "commit", "deltalake_words"},
+        {"opening"},
+        {"read"},
+        {"write"},
+        {"compact", "join"},
+        {"rewrite"},
+    ],
     "delta": [
         {"actions"},
-        {"deltalake_words", "features"},
+        {"features"},
         {"log"},
         {"schema"},
         {"checkpoint"},

@@ -80,6 +80,30 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
     assert table.refresh().version == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "message", "hint"),
+    [
+        (lambda table: table.delete(), r"delete\(\) needs the argument where", "where=None to delete all rows"),
+        (lambda table: table.delete(predicate="id = 1"), r"delete\(\) has no argument predicate", "pass where="),
+        (lambda table: table.delete(delete_filter="id = 1"), "no argument delete_filter", "pass where="),
+        (lambda table: table.update(updates={"x": "'a'"}), "no argument updates", "pass set="),
+        (lambda table: table.update({"x": "'a'"}, user_metadata="a"), "no argument user_metadata", "properties="),
+        (lambda table: table.merge(_ROWS, predicate=_ON), "no argument predicate", "pass on="),
+        (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
+        (lambda table: table.upsert(_ROWS, join_cols=["id"]), "no argument join_cols", "pass keys="),
+        (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_prop", "properties="),
+    ],
+)
+def test_words_of_others_for_iceberg_tables(
+    tmp_path: Path, change: Callable[[Any], object], message: str, hint: str
+) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema, format="iceberg")
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        change(table)
+    assert hint in (caught.value.hint or "")
+    assert not table.refresh().snapshots
+
+
 def test_rules_in_the_metadata_of_arrow_fields(tmp_path: Path) -> None:
     identity = {"delta.identity.start": "5", "delta.identity.step": "2", "delta.identity.allowExplicitInsert": "false"}
     inside = pa.field("x", pa.int64(), metadata={"comment": "deep"})

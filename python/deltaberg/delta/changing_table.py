@@ -5,39 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltaberg.delta.deltalake_words import COMMIT_WORDS, our_words
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.writable_table import WritableTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
+from deltaberg.table.deltalake_words import (
+    DELETE_WORDS,
+    MERGE_WORDS,
+    NEEDED_TO_DELETE,
+    NEEDED_TO_UPDATE,
+    UPDATE_WORDS,
+    our_words,
+)
 from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
 
 __all__ = ["ChangingTable"]
 
-#: Arguments of deltalake, and what does the same here.
-_OF_DELETE = {"predicate": "pass where=", **COMMIT_WORDS}
-_OF_UPDATE = {
-    "updates": "pass set=, whose texts are SQL as well",
-    "new_values": 'pass set=, where the value of a text is quoted twice, as in {"name": "\'ada\'"}',
-    "predicate": "pass where=",
-    "error_on_type_mismatch": "leave it out: a value that does not fit its column always raises",
-    **COMMIT_WORDS,
-}
-_NEEDED_TO_DELETE = {"where": "pass a condition, or where=None to delete all rows"}
-_NEEDED_TO_UPDATE = {"set": 'pass a new value for each column, as in {"price": "price * 2"}'}
-_OF_MERGE = {
-    "merge_schema": 'pass schema_mode="merge"',
-    "error_on_type_mismatch": "leave it out: a value that does not fit its column always raises",
-    "streamed_exec": "leave it out: the source is read once in any case, and memory= bounds what is held of it",
-    **COMMIT_WORDS,
+#: What the properties of a commit are called here.
+_COMMIT_WORDS = {
+    "commit_properties": "pass txn= and user_metadata=, or write with deltaberg.write_table",
+    "post_commithook_properties": "set delta.checkpointInterval and delta.enableExpiredLogCleanup",
 }
 
 
 class ChangingTable(WritableTable):
     """A table whose rows can be changed."""
 
-    @our_words(_OF_DELETE, _NEEDED_TO_DELETE)
+    @our_words(DELETE_WORDS | _COMMIT_WORDS, NEEDED_TO_DELETE)
     def delete(
         self,
         where: Condition | None,
@@ -107,7 +102,7 @@ class ChangingTable(WritableTable):
                 return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
             return transaction.commit()
 
-    @our_words(_OF_UPDATE, _NEEDED_TO_UPDATE)
+    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE)
     def update(
         self,
         set: Mapping[ColumnName, Any],
@@ -174,7 +169,7 @@ class ChangingTable(WritableTable):
                 return CommitResult(self._snapshot.version, transaction.token, "UPDATE", committed=False)
             return transaction.commit()
 
-    @our_words(_OF_MERGE)
+    @our_words(MERGE_WORDS | _COMMIT_WORDS)
     def merge(
         self,
         source: Any,
@@ -261,7 +256,7 @@ class ChangingTable(WritableTable):
 
         return MergeBuilder(run)
 
-    @our_words(COMMIT_WORDS)
+    @our_words(_COMMIT_WORDS)
     def upsert(
         self,
         data: Any,

@@ -8,15 +8,39 @@ from typing import Any
 from deltaberg.iceberg.keyed_table import KeyedTable
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
+from deltaberg.table.deltalake_words import (
+    DELETE_WORDS,
+    MERGE_WORDS,
+    NEEDED_TO_DELETE,
+    NEEDED_TO_UPDATE,
+    UPDATE_WORDS,
+    our_words,
+)
 from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
 from deltaberg.table.write import RowOptions
 
 __all__ = ["ChangingTable"]
 
 
+#: What the properties of a commit are called here.
+_COMMIT_WORDS = {
+    **dict.fromkeys(("commit_properties", "user_metadata", "snapshot_properties"), "pass properties="),
+    "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
+    "txn": "pass properties=, and look for them in the summaries of snapshots",
+    "unsafe_single_writer": "write by transaction(unsafe_single_writer=True)",
+    "case_sensitive": "leave it out: names are matched exactly, or else without regard to case",
+}
+_OF_UPSERT = {
+    "join_cols": "pass keys=",
+    "when_matched_update_all": 'pass when_matched="update" or "ignore"',
+    "when_not_matched_insert_all": 'pass when_not_matched="insert" or "ignore"',
+}
+
+
 class ChangingTable(KeyedTable):
     """A table whose rows can be changed."""
 
+    @our_words({**DELETE_WORDS, "delete_filter": "pass where=", **_COMMIT_WORDS}, NEEDED_TO_DELETE)
     def delete(
         self,
         where: Condition | None,
@@ -85,6 +109,7 @@ class ChangingTable(KeyedTable):
             )
             return transaction.commit()
 
+    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE)
     def update(
         self,
         set: Mapping[ColumnName, Any],
@@ -150,6 +175,7 @@ class ChangingTable(KeyedTable):
             )
             return transaction.commit()
 
+    @our_words({**MERGE_WORDS, "predicate": "pass on=", **_COMMIT_WORDS})
     def merge(
         self,
         source: Any,
@@ -227,6 +253,7 @@ class ChangingTable(KeyedTable):
 
         return MergeBuilder(run)
 
+    @our_words(_OF_UPSERT | _COMMIT_WORDS)
     def upsert(
         self,
         data: Any,

@@ -1,4 +1,4 @@
-"""Arguments of deltalake that a method of ours lacks, refused by naming what does the same here."""
+"""Arguments of deltalake and pyiceberg that a method of ours lacks, refused by naming what does the same here."""
 
 from __future__ import annotations
 
@@ -8,22 +8,41 @@ from typing import ParamSpec, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["COMMIT_WORDS", "our_words"]
+__all__ = [
+    "DELETE_WORDS",
+    "MERGE_WORDS",
+    "NEEDED_TO_DELETE",
+    "NEEDED_TO_UPDATE",
+    "UPDATE_WORDS",
+    "our_words",
+]
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
-#: What the properties of a commit are called here.
-COMMIT_WORDS = {
-    "commit_properties": "pass txn= and user_metadata=, or write with deltaberg.write_table",
-    "post_commithook_properties": "set delta.checkpointInterval and delta.enableExpiredLogCleanup",
+_STRICT = {"error_on_type_mismatch": "leave it out: a value that does not fit its column always raises"}
+#: Arguments of each verb, and what does the same here.
+DELETE_WORDS = {"predicate": "pass where="}
+UPDATE_WORDS = {
+    "updates": "pass set=, whose texts are SQL as well",
+    "new_values": 'pass set=, where the value of a text is quoted twice, as in {"name": "\'ada\'"}',
+    "predicate": "pass where=",
+    **_STRICT,
 }
+MERGE_WORDS = {
+    "merge_schema": 'pass schema_mode="merge"',
+    "streamed_exec": "leave it out: the source is read once in any case, and memory= bounds what is held of it",
+    **_STRICT,
+}
+#: Arguments that must be given.
+NEEDED_TO_DELETE = {"where": "pass a condition, or where=None to delete all rows"}
+NEEDED_TO_UPDATE = {"set": 'pass a new value for each column, as in {"price": "price * 2"}'}
 
 
 def our_words(
     words: Mapping[str, str], needed: Mapping[str, str] | None = None
 ) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
-    """Make a method refuse arguments of deltalake with an error that names our own.
+    """Make a method refuse arguments of other libraries with an error that names our own.
 
     Parameters
     ----------
