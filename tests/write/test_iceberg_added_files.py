@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,9 @@ def test_files_are_added_where_they_are(tmp_path: Path, version: str) -> None:
     table.add_files([one], check_duplicate_files=False)
     table.delete("d >= '2020-01-01' AND d < '2020-02-01'")
     table.alter().rename("id", "number").add("n", pa.int64()).commit()
-    pq.write_table(pa.table({"number": [9], "n": [7]}), tmp_path / "c.parquet")
-    with pytest.raises(SchemaError, match="a column 'number' that the table does not have"):
-        table.add_files([str(tmp_path / "c.parquet")])
-    assert table.scan().to_arrow()["number"].to_pylist() == [4]
+    pq.write_table(pa.table({"number": [9], "n": [7], "d": [_DAY]}), tmp_path / "c.parquet")
+    table.add_files([str(tmp_path / "c.parquet")])
+    assert sorted(table.scan().to_arrow()["number"].to_pylist()) == [4, 9]
     if version == "3":
         assert table.scan(columns=["_row_id"]).to_arrow()["_row_id"].null_count == 0
     table.compact(min_files=2)
@@ -91,6 +91,26 @@ def test_files_are_added_where_they_are(tmp_path: Path, version: str) -> None:
     with pytest.raises(SchemaError):
         table.append(pa.table({"number": ["x"]}))
     assert Path(one).exists()
+
+
+def test_the_mapping_follows_columns_that_are_renamed(tmp_path: Path) -> None:
+    """A name stays with the column that had it first, since its files are read by it."""
+    table = _new(tmp_path)
+    table.add_files([_file(tmp_path / "a.parquet", 1)])
+    table.alter().rename("id", "number").rename("s.x", "z").add("id", pa.int64()).commit()
+    mapping = {mapped["field-id"]: mapped for mapped in json.loads(table.properties["schema.name-mapping.default"])}
+    number, s, fresh = (table.schema.get(name) for name in ("number", "s", "id"))
+    assert number is not None
+    assert s is not None
+    assert fresh is not None
+    assert mapping[number.id]["names"] == ["id", "number"]
+    assert [inner["names"] for inner in mapping[s.id]["fields"]] == [["x", "z"], ["t"]]
+    assert fresh.id not in mapping
+    rows = table.scan(columns=["number", "id", "s"]).to_arrow().to_pylist()
+    assert [(row["number"], row["id"], row["s"]["z"]) for row in rows] == [(1, None, 1)]
+    with pytest.raises(SchemaError, match="a column 'id' that the table does not have"):
+        table.add_files([_file(tmp_path / "b.parquet", 2)])
+    StaticTable.from_metadata(table.metadata_location).name_mapping()
 
 
 def test_columns_that_came_later_are_mapped(tmp_path: Path) -> None:

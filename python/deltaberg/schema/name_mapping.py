@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.schema.types import DataType, List, Map, Struct
 
-__all__ = ["FIELD_ID", "MappedField", "NameMapping", "field_id", "mapping_of", "with_mapped_ids"]
+__all__ = ["FIELD_ID", "MappedField", "NameMapping", "extended_mapping", "field_id", "mapping_of", "with_mapped_ids"]
 
 #: The key of a field's id in the metadata of Arrow fields, as in the schemas that pyarrow reads from Parquet.
 FIELD_ID = b"PARQUET:field_id"
@@ -75,6 +76,37 @@ def mapping_of(schema: Struct) -> NameMapping:
     7
     """
     return NameMapping(_fields_of(schema), whole=True)
+
+
+def extended_mapping(mapping: NameMapping, schema: Struct) -> NameMapping:
+    """Return a mapping with the names that the columns of a schema have now, besides those that they had.
+
+    A name stays with the column that had it first, since files are read by it that are there already.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Field, Primitive
+    >>> old = NameMapping((MappedField(("a",), 7),))
+    >>> extended_mapping(old, Struct((Field("b", Primitive("long"), id=7),))).fields[0].names
+    ('a', 'b')
+    """
+    return replace(mapping, fields=_extended(mapping.fields, _fields_of(schema)))
+
+
+def _extended(known: tuple[MappedField, ...], own: tuple[MappedField, ...]) -> tuple[MappedField, ...]:
+    taken = {name for mapped in known for name in mapped.names}
+    current = {mapped.id: mapped for mapped in own}
+    found = [
+        mapped if mapped.id not in current else _with_names(mapped, current.pop(mapped.id), taken) for mapped in known
+    ]
+    return (*found, *(mapped for mapped in current.values() if taken.isdisjoint(mapped.names)))
+
+
+def _with_names(mapped: MappedField, now: MappedField, taken: AbstractSet[str]) -> MappedField:
+    names = (*mapped.names, *(name for name in now.names if name not in taken))
+    inner = () if now.fields is None else now.fields.fields
+    before = () if mapped.fields is None else mapped.fields.fields
+    return replace(mapped, names=names, fields=NameMapping(_extended(before, inner)) if inner else mapped.fields)
 
 
 def _fields_of(within: DataType) -> tuple[MappedField, ...]:

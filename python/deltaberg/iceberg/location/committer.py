@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_update
 from deltaberg.storage import PutResult
 from deltaberg.table import Fate
 
-__all__ = ["Attempt", "Committer", "Proposal", "Trace", "fate_by_snapshots", "is_applied"]
+__all__ = ["Attempt", "Committer", "Proposal", "Trace", "fate_by_snapshots", "file_digest", "is_applied"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Trace:
         The name of the metadata file that it wrote; None where that is not known.
     updated_ms
         The time of the last change in that file.
+    digest
+        The digest of its bytes, where others may give a file the same name.
     is_own_name
         Whether nobody else gives a file this name. In a directory two writers can write the same version in the same
         millisecond, or by clocks that are behind.
@@ -63,6 +66,7 @@ class Trace:
     snapshot_id: int | None
     file: str | None
     updated_ms: int | None
+    digest: str | None = None
     is_own_name: bool = False
 
     def is_in(self, metadata: TableMetadata) -> bool:
@@ -80,6 +84,11 @@ class Trace:
             entry.metadata_file.rpartition("/")[2] == self.file and entry.timestamp_ms == self.updated_ms
             for entry in metadata.metadata_log
         )
+
+
+def file_digest(data: bytes) -> str:
+    """Return what tells a metadata file from others of its name."""
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def fate_by_snapshots(proposal: Proposal, newest: TableMetadata) -> Fate:

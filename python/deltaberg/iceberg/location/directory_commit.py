@@ -25,7 +25,7 @@ from deltaberg.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
+from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, VERSION_HINT, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -197,7 +197,7 @@ class DirectoryAttempt:
     def trace(self) -> Trace:
         """What later metadata shows of this file."""
         name = self.file.path.rpartition("/")[2]
-        return Trace(self.proposal.snapshot_id, name, self.metadata.last_updated_ms)
+        return Trace(self.proposal.snapshot_id, name, self.metadata.last_updated_ms, file_digest(self.data))
 
     def send(self) -> PutResult:
         """Put the metadata file, unless there is one of this name."""

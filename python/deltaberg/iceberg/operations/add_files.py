@@ -15,17 +15,15 @@ from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
 from deltaberg.iceberg.manifests.entries import added_entries
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
 from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion, nested_fields
 from deltaberg.iceberg.metadata.specs import PartitionField
-from deltaberg.iceberg.metadata.updates import SetProperties
+from deltaberg.iceberg.operations.columns import extend_name_mapping
 from deltaberg.iceberg.partition.structs import partition_struct, path_to_id
 from deltaberg.iceberg.partition.transforms import Bucket, Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, List, Map, NameMapping, Struct, arrow_type, join_name
-from deltaberg.schema.name_mapping import mapping_of
 from deltaberg.storage import Location, ObjectMeta, parse_location
 from deltaberg.table.write.footers import footer_statistics
 
@@ -66,7 +64,7 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
         footers = read_footers((transaction.store.open(one.place), one.meta) for one in found)
-        names = _name_mapping(transaction)
+        names = extend_name_mapping(transaction)
         for one, footer in zip(found, footers, strict=True):
             try:
                 _check_columns(transaction.metadata, footer, names)
@@ -113,26 +111,6 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
             raise InvalidArgumentError(
                 f"the table has the file {path} already", hint="pass every file once", table=transaction.source.table
             )
-
-
-def _name_mapping(transaction: Transaction) -> NameMapping:
-    """Return how columns are found in files without field ids; a table without such a mapping gets that of its names.
-
-    Columns that the table got later are added to the mapping.
-    """
-    metadata = transaction.metadata
-    own = mapping_of(metadata.current_schema.struct)
-    known = metadata.name_mapping
-    if known is None:
-        wanted = own
-    else:
-        ids = {mapped.id for mapped in known.fields}
-        taken = {name for mapped in known.fields for name in mapped.names}
-        more = [mapped for mapped in own.fields if mapped.id not in ids and taken.isdisjoint(mapped.names)]
-        wanted = NameMapping((*known.fields, *more))
-    if known is None or wanted.fields != known.fields:
-        transaction.change_metadata(SetProperties({NAME_MAPPING: encode_name_mapping(wanted)}))
-    return wanted
 
 
 def _check_columns(metadata: TableMetadata, footer: Footer, names: NameMapping) -> None:

@@ -7,17 +7,19 @@ from dataclasses import replace
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
 from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion
-from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema
+from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetProperties
 from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct
+from deltaberg.schema.name_mapping import extended_mapping, mapping_of
 
-__all__ = ["check_promotion", "merge_columns", "replace_columns", "set_columns"]
+__all__ = ["check_promotion", "extend_name_mapping", "merge_columns", "replace_columns", "set_columns"]
 
 _SAME_OF_DATES = ("year", "month", "day", "void")
 
@@ -41,6 +43,21 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
     if len(known) < len(kept):
         raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
     transaction.change_metadata(AddSchema(Schema(columns, before.schema_id + 1, known)), SetCurrentSchema())
+    if metadata.name_mapping is not None:
+        extend_name_mapping(transaction)
+
+
+def extend_name_mapping(transaction: Transaction) -> NameMapping:
+    """Return how columns are found in files without field ids; the table gets a mapping that has all of its names.
+
+    Names that columns had stay, since files are read by them that are there already.
+    """
+    metadata = transaction.metadata
+    known, columns = metadata.name_mapping, metadata.current_schema.struct
+    wanted = mapping_of(columns) if known is None else extended_mapping(known, columns)
+    if known is None or wanted.fields != known.fields:
+        transaction.change_metadata(SetProperties({NAME_MAPPING: encode_name_mapping(wanted)}))
+    return wanted
 
 
 def _check_sources(metadata: TableMetadata, columns: Struct) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
-from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace
+from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExistsError, TableNotFoundError
+from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace, file_digest
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.requirements import AssertCreate, Requirement, check_requirements, requirements_of
@@ -164,8 +164,9 @@ class _TableChange:
         self._attempt = self.committer.attempt(proposal)
         trace = self._attempt.trace
         self._traces.append(trace)
-        # A file of a directory has a name that files of other attempts can have too.
-        by_file = "" if trace.file is None else f"{trace.file}@{trace.updated_ms}"
+        # A file of a directory has a name that files of others can have, even in the same millisecond.
+        digest = "" if trace.digest is None else f"@{trace.digest}"
+        by_file = "" if trace.file is None else f"{trace.file}@{trace.updated_ms}{digest}"
         self.token = by_file if self.snapshot_id is None else str(self.snapshot_id)
         return True
 
@@ -220,6 +221,19 @@ class _TableChange:
         return self._known or self.newest(), []
 
 
+#: The name of a metadata file, its time, and in directories the digest of its bytes.
+_FILE_TOKEN = re.compile(r"(.+?)@([0-9]+)(?:@([0-9a-f]+))?")
+
+
+def _digest_of(loaded: LoadedTable, name: str) -> str | None:
+    """Return the digest of a metadata file; None if it was cleaned up."""
+    path = f"{loaded.file.path.rpartition('/')[0]}/{name}"
+    try:
+        return file_digest(loaded.store.open(loaded.file).get(path))
+    except ObjectNotFoundError:
+        return None
+
+
 def find_commit(committer: Committer, token: str) -> LoadedTable | None:
     """Return the table if its newest metadata shows a commit; None if it does not.
 
@@ -233,11 +247,13 @@ def find_commit(committer: Committer, token: str) -> LoadedTable | None:
     loaded = committer.load()
     if loaded is None:
         return None
-    name, separator, millis = token.rpartition("@")
-    if separator and millis.isdigit():
-        trace = Trace(None, name, int(millis), is_own_name=True)
-        own = (loaded.file.path.rpartition("/")[2], loaded.metadata.last_updated_ms)
-        is_ours = own == (name, int(millis))
+    of_file = _FILE_TOKEN.fullmatch(token)
+    if of_file is not None:
+        name, millis = of_file[1], int(of_file[2])
+        trace = Trace(None, name, millis, is_own_name=True)
+        is_ours = (loaded.file.path.rpartition("/")[2], loaded.metadata.last_updated_ms) == (name, millis)
+        if of_file[3] is not None and _digest_of(loaded, name) not in (None, of_file[3]):
+            return None
     elif token.isdigit():
         trace, is_ours = Trace(int(token), None, None), False
     else:
