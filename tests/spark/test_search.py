@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from deltaberg import open_table, write_table
+from deltaberg import IcebergTable, open_table, write_table
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
@@ -20,7 +20,7 @@ from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.sharing import grouped_tasks
-from deltaberg.table.rewrite import RowTest, positions_of, row_condition
+from deltaberg.table.rewrite import RowTest, positions_of, row_condition, scan_of_rows
 from tests.support.canon import canonical_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -59,17 +59,40 @@ class _Search:
         delete_staged(stage)
 
 
+_HIDING = {"delta.enableDeletionVectors": "true"}
+_WAYS: dict[str, dict[str, Any]] = {
+    "delta, by vectors": {"configuration": _HIDING},
+    "delta, by files": {},
+    "iceberg, by vectors": {
+        "format": "iceberg",
+        "configuration": {
+            "format-version": "3",
+            "write.merge.mode": "merge-on-read",
+            "write.delete.mode": "merge-on-read",
+        },
+    },
+    "iceberg, by files": {"format": "iceberg"},
+}
+
+
+def _scan(table: Any, condition: Any) -> BoundScan:
+    transaction = table.transaction()
+    if isinstance(table, IcebergTable):
+        return scan_of_rows(transaction.source, condition, "UTC")
+    return scan_to_change(transaction, condition, "UTC")
+
+
+@pytest.mark.parametrize("way", ["delta, by vectors", "iceberg, by vectors"])
 @pytest.mark.parametrize("where", ["n % 3 = 0 AND upper(name) LIKE 'A%'", "n > 4", "length(concat(name, 'x')) > 9"])
-def test_tasks_find_what_this_machine_finds(where: str, tmp_path: Path) -> None:
+def test_tasks_find_what_this_machine_finds(where: str, way: str, tmp_path: Path) -> None:
     """Addresses are physical positions, whatever was deleted before."""
     for first in (0, 10, 20):
         rows = pa.table({"n": range(first, first + 10), "name": [f"a{number}" for number in range(10)]})
-        write_table(tmp_path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
-    table = open_table(tmp_path, "delta")
+        write_table(tmp_path, rows, mode="append", **_WAYS[way])
+    table = open_table(tmp_path)
     table.delete("n IN (0, 3, 14)")
-    transaction = table.transaction()
-    condition = row_condition(transaction.snapshot.schema, where, "UTC")
-    scan = scan_to_change(transaction, condition.filter, "UTC")
+    condition = row_condition(table.schema, where, "UTC")
+    scan = _scan(table, condition.filter)
     here, there = condition.find(scan), condition.find(scan, _Search())
     assert there.rows.numbers == here.rows.numbers
     assert there.whole == here.whole
@@ -97,16 +120,15 @@ def test_errors_of_tasks_are_those_of_this_machine(tmp_path: Path) -> None:
         ("target.n < source.n AND source.n = 3", None),
     ],
 )
-@pytest.mark.parametrize("vectors", ["true", "false"])
-def test_merges_read_the_rows_that_can_match(on: str, read: int | None, vectors: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", _WAYS)
+def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str, tmp_path: Path) -> None:
     source = pa.table({"n": [3, 14, 99], "name": ["a3", "new", None]})
     tables = []
     for name in ("here", "there"):
         for first in (0, 10):
             rows = pa.table({"n": range(first, first + 10), "name": [f"a{number}" for number in range(10)]})
-            properties = {"delta.enableDeletionVectors": vectors}
-            write_table(tmp_path / name, rows, mode="append", configuration=properties)
-        tables.append(open_table(tmp_path / name, "delta"))
+            write_table(tmp_path / name, rows, mode="append", **_WAYS[way])
+        tables.append(open_table(tmp_path / name))
         tables[-1].delete("n = 5")
     here, there = tables
     search = _Search()

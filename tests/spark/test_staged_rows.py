@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as st
 
-from deltaberg import DeltaTable, create_table, open_table, write_table
+from deltaberg import DeltaTable, IcebergTable, create_table, open_table, write_table
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.spark import FrameRows
 from deltaberg.spark.write import staging
@@ -75,9 +75,10 @@ def _rows(*ids: int, text: str = "new") -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "a.b": [f"{text} {number}" for number in ids]})
 
 
-def _table(root: Path) -> DeltaTable:
-    write_table(root, _rows(1, 2, 3, text="old"))
-    return open_table(root, "delta")
+def _table(root: Path, table_format: Any = "delta") -> DeltaTable | IcebergTable:
+    write_table(root, _rows(1, 2, 3, text="old"), format=table_format)
+    found: DeltaTable | IcebergTable = open_table(root)
+    return found
 
 
 def _left(root: Path) -> list[str]:
@@ -86,10 +87,11 @@ def _left(root: Path) -> list[str]:
     ]
 
 
-def test_a_frame_is_merged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_frame_is_merged_once(tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What tasks stored twice counts once, and nothing of it stays."""
     monkeypatch.setattr(staging, "_FILE", 1)
-    table = _table(tmp_path)
+    table = _table(tmp_path, table_format)
     parts = pa.concat_tables([_rows(2), _rows(7)]), _rows(), _rows(8)
     merge = table.merge(_frame(*parts), "target.id = source.id")
     result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
@@ -110,6 +112,7 @@ def test_a_frame_is_merged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_frame_that_cannot_be_merged_leaves_nothing(tmp_path: Path) -> None:
     table = _table(tmp_path)
+    assert isinstance(table, DeltaTable)
     with pytest.raises(ConstraintViolationError, match="key"):
         table.upsert(_frame(_rows(7), _rows(7)), "id")
     with pytest.raises(ConstraintViolationError, match="several rows"):
