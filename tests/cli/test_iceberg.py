@@ -150,11 +150,29 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
     assert operations == ["replace", "append", "append", "delete", "append", "overwrite", "append"]
 
 
+def test_rows_are_changed(tmp_path: Path) -> None:
+    root, rows = tmp_path / "w", tmp_path / "rows.csv"
+    create_table(root, {"id": pa.int64(), "kind": pa.string()}, format="iceberg")
+    rows.write_text("id,kind\n1,a\n2,b\n3,c\n")
+    printed("append", root, rows)
+    printed("alter", root, "create-branch", "audit")
+    (plan,) = json_lines("delete", root, "id % 2 = 1", "--dry-run")
+    assert (plan["rows_to_delete"], plan["files_to_change"], _ids(root)) == (2, 1, [1, 2, 3])
+    (done,) = json_lines("delete", root, "id = 1", "--strategy", "merge-on-read")
+    assert (done["operation"], done["metrics"]["numDeletedRows"], _ids(root)) == ("delete", 1, [2, 3])
+    (done,) = json_lines("update", root, "--set", "kind=upper(kind)", "--where", "id = 2", "--branch", "audit")
+    assert (done["metrics"]["numUpdatedRows"], _ids(root, "--ref", "audit")) == (1, [1, 2, 3])
+    (done,) = json_lines("upsert", root, rows, "--key", "id", "--no-update")
+    assert (done["metrics"]["numTargetRowsInserted"], _ids(root)) == (1, [1, 2, 3])
+    printed("merge", root, rows, "--on", "target.id = source.id", "--delete", "source.id > 1", "--insert")
+    assert _ids(root) == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["append", "{root}", "{root}/x.csv", "--txn", "a=1"], "--txn applies to Delta tables only"),
-        (["delete", "{root}", "id = 1", "--dry-run"], "--dry-run applies to Delta tables only"),
+        (["update", "{root}", "--set", "id=1", "-m", "x"], "--message applies to Delta tables only"),
         (["alter", "{root}", "cluster-by", "id"], "cluster-by applies to Delta tables only"),
         (["alter", "{delta}", "create-tag", "v"], "create-tag applies to Iceberg tables only"),
         (["delete", "{delta}", "id = 1", "--branch", "b"], "--branch applies to Iceberg tables only"),

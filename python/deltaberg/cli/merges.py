@@ -10,7 +10,8 @@ from deltaberg.cli.options import pairs
 from deltaberg.cli.output import progress
 from deltaberg.cli.results import print_result
 from deltaberg.cli.row_files import open_row_files
-from deltaberg.cli.writes import open_delta, progress_of, row_command, strategy_option
+from deltaberg.cli.to_write import commit_options, open_to_write
+from deltaberg.cli.writes import branch_option, row_command, strategy_option
 
 __all__ = ["merge", "upsert"]
 
@@ -20,6 +21,7 @@ __all__ = ["merge", "upsert"]
 @click.option("--no-update", is_flag=True, help="Leave the rows of the table as they are, and only insert.")
 @click.option("--no-insert", is_flag=True, help="Leave out rows whose keys are not in the table.")
 @strategy_option
+@branch_option
 def upsert(
     *,
     table: str,
@@ -35,11 +37,13 @@ def upsert(
     no_update: bool,
     no_insert: bool,
     strategy: str | None,
+    branch: str | None,
 ) -> None:
-    """Update the rows of a Delta table that have the keys of rows of files, and insert the others."""
+    """Update the rows of a table that have the keys of rows of files, and insert the others."""
     if no_update and no_insert:
         raise click.UsageError("--no-update and --no-insert exclude each other")
-    opened = open_delta(table, storage_option)
+    opened = open_to_write(table, storage_option)
+    options = commit_options(opened, txn=txn, message=message, branch=branch)
     rows = open_row_files(files, format, opened.arrow_schema)
     with progress(f"upserting into {opened.location}"):
         result = opened.upsert(
@@ -50,8 +54,7 @@ def upsert(
             schema_mode="merge" if merge_schema else None,
             strategy=strategy,
             timezone=timezone,
-            txn=None if txn is None else progress_of(txn),
-            user_metadata=message,
+            **options,
         )
     print_result(opened.location, result, as_json)
 
@@ -74,6 +77,7 @@ def upsert(
 @click.option("--delete-missing", is_flag=True, help="Delete the rows of the table that match no row of the files.")
 @click.option("--delete-missing-where", metavar="SQL", help="With --delete-missing: only for which this is true.")
 @strategy_option
+@branch_option
 def merge(
     *,
     table: str,
@@ -95,8 +99,9 @@ def merge(
     delete_missing: bool,
     delete_missing_where: str | None,
     strategy: str | None,
+    branch: str | None,
 ) -> None:
-    """Merge the rows of files into a Delta table: delete and update rows that match, and insert those that do not.
+    """Merge the rows of files into a table: delete and update rows that match, and insert those that do not.
 
     Conditions and values are SQL, in which target and source name the columns of the table and of the files.
     """
@@ -111,7 +116,8 @@ def merge(
             raise click.UsageError(f"{option} has no meaning without {option.removesuffix('-where')}")
     if not (deletes or values or set_all or insert or delete_missing):
         raise click.UsageError("pass at least one of --delete, --set, --set-all, --insert and --delete-missing")
-    opened = open_delta(table, storage_option)
+    opened = open_to_write(table, storage_option)
+    options = commit_options(opened, txn=txn, message=message, branch=branch)
     rows = open_row_files(files, format, opened.arrow_schema)
     clauses = opened.merge(
         rows.reader,
@@ -119,8 +125,7 @@ def merge(
         schema_mode="merge" if merge_schema else None,
         strategy=strategy,
         timezone=timezone,
-        txn=None if txn is None else progress_of(txn),
-        user_metadata=message,
+        **options,
     )
     for condition in deletes:
         clauses = clauses.when_matched_delete(condition)

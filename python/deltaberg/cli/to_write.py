@@ -11,7 +11,7 @@ from deltaberg.cli.output import progress
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
 
-__all__ = ["check_options", "is_iceberg", "open_to_write"]
+__all__ = ["check_options", "commit_options", "is_iceberg", "open_to_write"]
 
 
 def open_to_write(location: str, storage_option: dict[str, str]) -> DeltaTable | IcebergTable:
@@ -42,3 +42,21 @@ def check_options(table: DeltaTable | IcebergTable, delta: dict[str, Any], icebe
     given = [option for option, value in other.items() if value]
     if given:
         raise click.UsageError(f"{given[0]} applies to {name} tables only")
+
+
+def commit_options(
+    table: DeltaTable | IcebergTable, *, txn: str | None = None, message: str | None = None, branch: str | None = None
+) -> dict[str, Any]:
+    """Return what the verbs of a table take of the options of a commit, as those of its format call it."""
+    check_options(table, {"--txn": txn, "--message": message}, {"--branch": branch})
+    if is_iceberg(table):
+        return {"branch": branch}
+    return {"txn": None if txn is None else _progress_of(txn), "user_metadata": message}
+
+
+def _progress_of(text: str) -> tuple[str, int]:
+    """Return the application and the version of an option ``--txn``."""
+    application, _, version = text.rpartition("=")
+    if not application or not version.isdigit():
+        raise click.BadParameter("it is not of the form APP=VERSION", param_hint="--txn")
+    return application, int(version)

@@ -13,29 +13,32 @@ from deltaberg.cli.options import pairs, write_command
 from deltaberg.cli.output import print_facts, print_json, progress, row_progress
 from deltaberg.cli.results import print_plan, print_result
 from deltaberg.cli.row_files import FORMATS, open_row_files
-from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
+from deltaberg.cli.to_write import commit_options, is_iceberg, open_to_write
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
 
 __all__ = [
     "append",
+    "branch_option",
     "convert",
     "create",
     "delete",
-    "open_delta",
     "overwrite",
-    "progress_of",
     "row_command",
     "strategy_option",
     "update",
 ]
 
 _MESSAGE = click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit (Delta).")
-_BRANCH = click.option("--branch", metavar="NAME", help="Write to this branch (Iceberg).")
 _FORMAT = click.option(
     "--format", type=click.Choice(FORMATS), help="The format of the files; by default their names tell it."
 )
+
+
+def branch_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that names a branch."""
+    return click.option("--branch", metavar="NAME", help="Write to this branch (Iceberg).")(function)
 
 
 def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
@@ -43,16 +46,8 @@ def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--strategy",
         type=click.Choice(("merge-on-read", "copy-on-write")),
-        help="By deletion vectors, or by writing files anew; by default as the table says.",
+        help="By hiding rows, or by writing files anew; by default as the table says.",
     )(function)
-
-
-def open_delta(location: str, storage_option: dict[str, str]) -> DeltaTable:
-    """Open a Delta table, and show that."""
-    with progress(f"opening {location}"):
-        from deltaberg.api import open_table
-
-        return open_table(location, "delta", storage_options=storage_option)
 
 
 @write_command
@@ -135,10 +130,7 @@ def _transaction(
     message: str | None,
     branch: str | None,
 ) -> Iterator[Any]:
-    check_options(table, {"--txn": txn, "--message": message}, {"--branch": branch})
-    options: dict[str, Any] = {"branch": branch}
-    if not is_iceberg(table):
-        options = {"txn": None if txn is None else progress_of(txn), "user_metadata": message}
+    options = commit_options(table, txn=txn, message=message, branch=branch)
     with (
         row_progress(f"{doing} {table.location}", total) as tell,
         table.transaction(**options, progress=lambda done: tell(done.rows, done.files)) as transaction,
@@ -146,16 +138,8 @@ def _transaction(
         yield transaction
 
 
-def progress_of(text: str) -> tuple[str, int]:
-    """Return the application and the version of an option ``--txn``."""
-    application, _, version = text.rpartition("=")
-    if not application or not version.isdigit():
-        raise click.BadParameter("it is not of the form APP=VERSION", param_hint="--txn")
-    return application, int(version)
-
-
 @row_command
-@_BRANCH
+@branch_option
 def append(
     *,
     table: str,
@@ -179,7 +163,7 @@ def append(
 
 
 @row_command
-@_BRANCH
+@branch_option
 @click.option("--where", "-w", metavar="SQL", help="Replace only the rows that match this condition.")
 @click.option("--dynamic", is_flag=True, help="Replace only the partitions that the new rows are in.")
 @click.option("--replace-schema", is_flag=True, help="Replace the columns of the table by those of the files.")
@@ -220,19 +204,25 @@ def overwrite(
     print_result(opened.location, result, as_json)
 
 
-def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
+def _matching(table: DeltaTable | IcebergTable, where: str) -> dict[str, Any]:
     """Return how many rows match a condition, and in how many files they are."""
     import pyarrow.compute as pc
 
+    from deltaberg import DeltaTable
     from deltaberg.delta.operations.row_changes import scan_to_change
-    from deltaberg.table.rewrite import row_condition
+    from deltaberg.table.rewrite import row_condition, scan_of_rows
 
-    transaction = table.transaction()
-    condition = row_condition(transaction.snapshot.schema, where, transaction.timezone)
-    matched = condition.find(scan_to_change(transaction, condition.filter, transaction.timezone))
+    condition = row_condition(table.schema, where, "UTC")
+    if isinstance(table, DeltaTable):
+        found: dict[str, Any] = {"version": table.version}
+        scan = scan_to_change(table.transaction(), condition.filter, "UTC")
+    else:
+        found = {"snapshot_id": table.snapshot_id}
+        scan = scan_of_rows(table.transaction().source, condition.filter, "UTC")
+    matched = condition.find(scan)
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
     return {
-        "version": table.version,
+        **found,
         "rows_to_delete": None if whole is None else whole + matched.rows.total,
         "files_to_change": len(matched.whole) + len(matched.rows.numbers),
     }
@@ -241,9 +231,9 @@ def _matching(table: DeltaTable, where: str) -> dict[str, Any]:
 @write_command
 @click.argument("where", metavar="SQL")
 @strategy_option
-@click.option("--dry-run", is_flag=True, help="Count the rows that match (Delta), and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the rows that match, and change nothing.")
 @_MESSAGE
-@_BRANCH
+@branch_option
 def delete(
     table: str,
     storage_option: dict[str, str],
@@ -256,17 +246,12 @@ def delete(
 ) -> None:
     """Delete the rows of a table for which a condition is true."""
     opened = open_to_write(table, storage_option)
-    check_options(opened, {"--strategy": strategy, "--dry-run": dry_run, "--message": message}, {"--branch": branch})
-    from deltaberg import DeltaTable
-
+    options = commit_options(opened, message=message, branch=branch)
     with progress(f"deleting from {opened.location}"):
-        if not isinstance(opened, DeltaTable):
-            print_result(opened.location, opened.delete(where, branch=branch), as_json)
-            return
         if dry_run:
             print_plan(opened.location, _matching(opened, where), as_json)
             return
-        result = opened.delete(where, strategy=strategy, user_metadata=message)
+        result = opened.delete(where, strategy=strategy, **options)
     print_result(opened.location, result, as_json)
 
 
@@ -283,6 +268,7 @@ def delete(
 @click.option("--where", "-w", metavar="SQL", help="Only the rows for which this condition is true.")
 @strategy_option
 @_MESSAGE
+@branch_option
 def update(
     table: str,
     storage_option: dict[str, str],
@@ -291,12 +277,14 @@ def update(
     where: str | None,
     strategy: str | None,
     message: str | None,
+    branch: str | None,
 ) -> None:
-    """Set columns of rows of a Delta table to new values."""
-    opened = open_delta(table, storage_option)
+    """Set columns of rows of a table to new values."""
+    opened = open_to_write(table, storage_option)
+    options = commit_options(opened, message=message, branch=branch)
     assigned: dict[Any, str] = dict(values)
     with progress(f"updating {opened.location}"):
-        result = opened.update(assigned, where, strategy=strategy, user_metadata=message)
+        result = opened.update(assigned, where, strategy=strategy, **options)
     print_result(opened.location, result, as_json)
 
 
