@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.functions import count, lit
 
 from deltaberg import DeltaTable, ParquetOptions, create_table, open_table, write_table
 from deltaberg.errors import StorageError
@@ -229,6 +230,8 @@ def _appended(table: DeltaTable, frame: Any, **options: Any) -> Any:
         "order": ("SELECT struct(1 AS b, 2 AS a) AS x", "column x: the rows have the type struct<b"),
         "null": ("SELECT null AS x", "column x: the rows have the type void"),
         "varchar": ("SELECT 'a' AS x", "column x: its texts have a collation or a length"),
+        "observed": ("SELECT 'a' AS x", "the rows are observed"),
+        "encrypted": ("SELECT 'a' AS x", "parquet.crypto.factory.class is set"),
     }.values(),
 )
 def test_rows_that_are_written_by_arrow(rows: str, why: str, spark: Any, tmp_path: Path) -> None:
@@ -238,7 +241,10 @@ def test_rows_that_are_written_by_arrow(rows: str, why: str, spark: Any, tmp_pat
         columns = [("x", pa.list_(pa.string()))]
     if why.endswith("length"):
         frame = frame.withMetadata("x", {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"})
-    result = _appended(create_table(tmp_path / "t", pa.schema(columns)), frame)
+    if why.endswith("observed"):
+        frame = frame.observe("counted", count(lit(1)))
+    with setting(spark, "parquet.crypto.factory.class", "Any" if "crypto" in why else ""):
+        result = _appended(create_table(tmp_path / "t", pa.schema(columns)), frame)
     assert result.name == "arrow"
     assert why in result.why_not_native
 

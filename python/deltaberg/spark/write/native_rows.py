@@ -26,7 +26,7 @@ from deltaberg.schema.file_schema import file_schema
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_type
-from deltaberg.spark.write.spark_parquet import SparkParquet
+from deltaberg.spark.write.spark_parquet import SparkParquet, why_not_in_a_clone
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 from deltaberg.table.write import WriteSpec
 from deltaberg.table.write.footers import footer_statistics
@@ -81,7 +81,8 @@ def why_not_native(
         return f"whether Hadoop finds {root.scheme}:// in the same place is not known"
     if not root.path.isascii() or not root.path.isprintable() or not _ODD.isdisjoint(root.path):
         return "Hadoop may take the path of the table for another"
-    return _why_not_the_table(spec) or _why_not_the_columns(frame.schema, table_schema(rows), spec)
+    why = _why_not_the_table(spec) or _why_not_the_columns(frame.schema, table_schema(rows), spec)
+    return why or why_not_in_a_clone(frame)
 
 
 def _why_not_the_table(spec: WriteSpec) -> str | None:

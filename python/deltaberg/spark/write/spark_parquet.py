@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from deltaberg.errors import StorageError
 
-__all__ = ["SparkParquet"]
+__all__ = ["SparkParquet", "why_not_in_a_clone"]
 
 #: Settings of the session. Options of one write do not override all of them.
 _SETTINGS = {
@@ -49,7 +49,21 @@ _OPTIONS = {
 #: What encrypts files, if it is set.
 _ENCRYPTION = "parquet.crypto.factory.class"
 _ROWS = "numOutputRows"
+#: The node of plans whose rows are observed.
+_OBSERVED = "CollectMetrics"
 _DEEPEST_PLAN = 8
+
+
+def why_not_in_a_clone(frame: DataFrame) -> str | None:
+    """Return why the rows of a DataFrame cannot be written in a clone of its session; None if they can."""
+    session: Any = frame.sparkSession
+    state = session._jsparkSession.sessionState()  # noqa: SLF001 - PySpark does not show Hadoop's configuration
+    if state.newHadoopConf().get(_ENCRYPTION):
+        return f"{_ENCRYPTION} is set, which encrypts files"
+    # Whoever waits for the metrics waits for them in the user's session.
+    if _OBSERVED in frame._jdf.logicalPlan().toString():  # noqa: SLF001 - PySpark does not show the plan as it is
+        return "the rows are observed"
+    return None
 
 
 class SparkParquet:
@@ -72,11 +86,6 @@ class SparkParquet:
             self._session.conf().set(name, value)
         for name in _UNSET:
             self._session.conf().unset(name)
-
-    @property
-    def encrypts(self) -> bool:
-        """Whether files would be encrypted."""
-        return bool(self._configuration().get(_ENCRYPTION))
 
     def write(self, directory: str, options: Mapping[str, str]) -> int:
         """Write the rows to a directory that does not exist, and return how many rows the tasks have written.
