@@ -300,6 +300,12 @@ _ICEBERG = [
         _values(1, 3, 5, 8),
         "iceberg parts",
     ),
+    Operation(
+        "delete by keys",
+        lambda at: at.table.delete_by_keys(pa.table({"id": [2, 5]})),
+        _values(1, 3, 4, 6),
+        "iceberg parts",
+    ),
     Operation("delete a file", lambda at: at.table.delete("id < 3"), _values(3, 4, 5, 6), "iceberg of version 3"),
     Operation("delete a partition", lambda at: at.table.delete("part = 'b'"), _values(1, 3, 5), "iceberg parts"),
     Operation("delete everything", lambda at: at.table.delete(None), {}, "iceberg of version 1"),
