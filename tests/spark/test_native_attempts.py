@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from tests.spark.doors import needs_native
+from tests.support.spark_session import REMOTE
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend, pytest.mark.slow, needs_native]
 
@@ -44,9 +46,9 @@ spark.stop()
 def test_tasks_that_are_tried_again_leave_no_duplicates(tmp_path: Path) -> None:
     path, attempts = tmp_path / "t", tmp_path / "attempts"
     attempts.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", _WRITE, str(path), str(attempts)], capture_output=True, text=True, check=False
-    )
+    classic = {name: value for name, value in os.environ.items() if name != REMOTE}
+    command = [sys.executable, "-c", _WRITE, str(path), str(attempts)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=classic)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == ["native", 2, 1000]
     assert sorted(attempt.name for attempt in attempts.iterdir()) == ["0-0", "0-1", "1-0", "1-1"]

@@ -139,15 +139,16 @@ def test_bounds_hold_wherever_a_nan_is(spark: Any, tmp_path: Path) -> None:
         found[low["id"]] = [low.get("f"), high.get("f"), low.get("s", {}).get("y"), high.get("s", {}).get("y")]
         if low["id"] != 99:
             assert (low["long"], high["long"]) == ("\U0001f600" * 32, "\U0001f600" * 32 + "\U0010ffff")
-    nothing = [None] * 4
-    assert found == {
-        **dict.fromkeys([0, 1, 2, 4, 5], nothing),
-        3: [-0.0, 0.0, -0.0, 0.0],
-        6: [-1.0, 7.0, -1.0, 7.0],
-        99: [None, None, 0.0, 59999.0],
-    }
     (last,) = (add["path"] for add in _adds(table) if '"id":99' in add["stats"])
     footer = pq.read_metadata(tmp_path / "t" / last)
+    # Of other versions of parquet-java it is not known whether a NaN would show.
+    zero, seven, most = (0.0, 7.0, 59999.0) if "version 1.16." in footer.created_by else (None, None, None)
+    assert found == {
+        **dict.fromkeys([0, 1, 2, 4, 5], [None] * 4),
+        3: [-0.0, zero, -0.0, zero],
+        6: [-1.0, seven, -1.0, seven],
+        99: [None, None, 0.0, most],
+    }
     assert footer.num_row_groups > 1
     assert not any("DICTIONARY" in text for text in footer.row_group(0).column(0).encodings)
 
