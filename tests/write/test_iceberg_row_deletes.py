@@ -29,6 +29,7 @@ from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table import Scan, scan_options
 from deltaberg.table.read.sharing import bound_scan
 from deltaberg.table.rewrite import find_rows
+from tests.storage.conftest import Bucket
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder
 from tests.support.snapshot_log import faults_of_directory
 
@@ -372,3 +373,23 @@ def test_many_positions_of_many_files(tmp_path: Path, seed: int) -> None:
     assert len({file["file_path"] for file in deletes}) == 1
     assert len({file["content_offset"] for file in deletes}) == 3
     assert _ids(table) == sorted(set(range(3000)) - set(gone))
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_in_a_bucket(s3: Bucket, version: str) -> None:
+    """Earlier deletes are read from the store, and the paths in delete files are those of the manifests."""
+    properties = {"format-version": version}
+    place = f"{s3.url}/a table"
+    create_table(
+        place, _COLUMNS, format="iceberg", storage_options=s3.options, properties=properties, partition_by="kind"
+    )
+    table: IcebergTable = open_table(place, "iceberg", storage_options=s3.options)
+    table.append(_rows(*range(10)))
+    for gone in ("id IN (1, 2)", "id IN (0, 3, 5)"):
+        table.delete(gone, strategy="merge-on-read")
+    table.delete_by_keys(pa.table({"id": [9]}))
+    deletes = _deletes(table)
+    assert all(file["file_path"].startswith(f"{s3.url}/a table/data/") for file in deletes)
+    assert len(deletes) == 3
+    left = open_table(place, "iceberg", storage_options=s3.options, validate=True).scan().to_arrow()
+    assert sorted(left.column("id").to_pylist()) == [4, 6, 7, 8]
