@@ -56,9 +56,9 @@ CLAIMS = Claims(
             "ICE-TRF",
             *(f"ICE-BIN-{number:02}" for number in (*range(1, 11), 12)),
             *(f"ICE-PQ-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8)),
-            *(f"ICE-PART-{number:02}" for number in (1, 3, 5, 6, 9)),
-            *(f"ICE-MAN-{number:02}" for number in (7, 8, 9, 12, 16, 17, 18, 19)),
-            *(f"ICE-SNAP-{number:02}" for number in (1, 2, 3, 5)),
+            *(f"ICE-PART-{number:02}" for number in range(1, 10)),
+            *(f"ICE-MAN-{number:02}" for number in (7, 8, 9, 12, 16, 17, 18, 19, 20)),
+            *(f"ICE-SNAP-{number:02}" for number in (1, 2, 3, 5, 7)),
             *(f"ICE-SEQ-{number:02}" for number in (1, 4, 6)),
             "BEY-45",
             *(f"DL-DV-{number:02}" for number in (1, 2, *range(6, 10), *range(11, 20), 21, 22, *range(24, 29))),
@@ -102,12 +102,15 @@ CLAIMS = Claims(
             *(f"ICE-AVRO-{number:02}" for number in (*range(1, 11), 12)),
             *(f"ICE-MAN-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 14, 15, 21, 24)),
             *(f"ICE-SEQ-{number:02}" for number in (2, 3, 4, 8)),
-            *(f"ICE-ML-{number:02}" for number in (1, 4, 5, 6, 7, 8, 9, 10, 11)),
-            *(f"ICE-JSON-{number:02}" for number in (1, 2, 3, 4, 5, 6, 9, 11, 14)),
+            "ICE-ML",
+            *(f"ICE-JSON-{number:02}" for number in (*range(1, 10), 11, 12, 13, 14)),
             # Updates of table metadata.
-            *(f"ICE-META-{number:02}" for number in (4, 6, 7, 8, 9, 10, 14, 15, 17, 18)),
+            "ICE-META",
             *(f"ICE-COM-{number:02}" for number in (1, 2, 3, 6, 9, 10, 11, 12, 13)),
-            *("ICE-GEN-02", "ICE-SCH-18", "ICE-SORT-02", "ICE-SORT-03", "ICE-SORT-05", "ICE-PART-03"),
+            *(f"ICE-SORT-{number:02}" for number in (1, 2, 3, 5)),
+            # Columns, values and files of tables that are written.
+            *(f"ICE-SCH-{number:02}" for number in (1, 2, *range(4, 11), 12, 13, 15, 17, 18, 20)),
+            *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-08", "ICE-SCAN-21", "ICE-HASH-13"),
         )
     ),
     exceptions={

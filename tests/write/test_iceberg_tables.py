@@ -203,6 +203,7 @@ class _Racing:
 
 
 @pytest.mark.req("ICE-SEQ-01", "ICE-SEQ-06", half="writer")
+@pytest.mark.req("ICE-ML-02")
 @_VERSIONS
 def test_a_lost_race_keeps_the_manifests_of_new_files(tmp_path: Path, version: str) -> None:
     table = _new(tmp_path, version)
