@@ -57,11 +57,13 @@ def _faults(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
 
 
 def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
-    for kernels in ("native", "python"):
-        tally = Tally(f"model, {kernels} kernels", "runs", options.runs, options.runs)
+    for kind, kernels in (("delta", "native"), ("delta", "python"), ("iceberg", "native"), ("iceberg", "python")):
+        what = "model" if kind == "delta" else "model of Iceberg"
+        tally = Tally(f"{what}, {kernels} kernels", "runs", options.runs, options.runs)
         if options.only not in tally.scenario:
             continue
-        command = [sys.executable, "-m", "tests.model.run", "--seed", str(options.seed), "--runs", str(options.runs)]
+        command = [sys.executable, "-m", "tests.model.run", "--format", kind]
+        command += ["--seed", str(options.seed), "--runs", str(options.runs)]
         ended = subprocess.run(
             [*command, "--steps", "50"],
             env={**os.environ, "DELTABERG_KERNELS": kernels},

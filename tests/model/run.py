@@ -11,12 +11,19 @@ import traceback
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.model.iceberg_machine import IcebergMachine
 from tests.model.machine import TableMachine
+from tests.model.rules import ModelMachine
 
-__all__ = ["main", "run_model"]
+__all__ = ["MACHINES", "main", "run_model"]
+
+#: The model of each format.
+MACHINES: dict[str, type[ModelMachine]] = {"delta": TableMachine, "iceberg": IcebergMachine}
 
 
-def run_model(number: int, runs: int, steps: int, *, shrink: bool = False) -> int:
+def run_model(
+    number: int, runs: int, steps: int, *, shrink: bool = False, machine: type[ModelMachine] = TableMachine
+) -> int:
     """Run the model, and return how many steps were made.
 
     Parameters
@@ -27,10 +34,12 @@ def run_model(number: int, runs: int, steps: int, *, shrink: bool = False) -> in
         How many tables are made, and how many operations at most on each.
     shrink
         Look for the fewest operations that show a fault.
+    machine
+        The model of a format.
     """
 
     @seed(number)
-    class Seeded(TableMachine):
+    class Seeded(machine):  # type: ignore[misc,valid-type]
         steps = 0
 
     run_state_machine_as_test(
@@ -45,7 +54,7 @@ def run_model(number: int, runs: int, steps: int, *, shrink: bool = False) -> in
             print_blob=False,
         ),
     )
-    return Seeded.steps
+    return int(Seeded.steps)
 
 
 def main() -> int:
@@ -54,12 +63,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--format", choices=sorted(MACHINES), default="delta")
     parser.add_argument("--shrink", action="store_true", help="look for the fewest operations that show a fault")
     options = parser.parse_args()
     begun = time.monotonic()
     found = {"steps": 0, "fault": ""}
     try:
-        found["steps"] = run_model(options.seed, options.runs, options.steps, shrink=options.shrink)
+        found["steps"] = run_model(
+            options.seed, options.runs, options.steps, shrink=options.shrink, machine=MACHINES[options.format]
+        )
     except Exception:  # noqa: BLE001 - whatever fails is a finding
         found["fault"] = traceback.format_exc()
     print(json.dumps({**found, "seconds": time.monotonic() - begun}))

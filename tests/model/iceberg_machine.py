@@ -1,0 +1,132 @@
+"""The model of Iceberg tables, in a directory or an SQLite catalog: what both formats have, branches and tags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+import deltaberg
+from deltaberg.iceberg.metadata.write import version_of
+from tests.model.rules import ModelMachine
+from tests.model.values import Columns, Row, as_arrow, rows_of
+
+__all__ = ["IcebergMachine"]
+
+_NAME = ("db", "t")
+
+
+class IcebergMachine(ModelMachine):
+    """An Iceberg table. Each of its metadata files is a version."""
+
+    skips_nothing = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.catalog: Any = None
+        self.begin = 0
+        #: The snapshots that versions made, by version.
+        self.snapshots: dict[int, int] = {}
+        #: The versions that tags name, and the columns and rows of branches.
+        self.tags: dict[str, int] = {}
+        self.branches: dict[str, list[Row]] = {}
+
+    def open(self, version: int | None = None) -> Any:
+        """Open the newest version, or the snapshot that an older one made."""
+        return self._open() if version is None else self._open(snapshot_id=self.snapshots[version])
+
+    def _open(self, **moment: Any) -> Any:
+        if self.catalog is not None:
+            return self.catalog.load_table(_NAME, **moment)
+        return deltaberg.open_table(self.root, "iceberg", **moment)
+
+    def number(self, table: Any) -> int:
+        """Return which version an open table shows."""
+        return (version_of(Path(table.metadata_location).name) or 0) - self.begin
+
+    def landed(self, result: Any) -> int:
+        """Return which version a commit made."""
+        return int(result.version) - self.begin
+
+    def moments(self) -> list[int]:
+        """Return the versions that made a snapshot."""
+        return list(self.snapshots)
+
+    def _landed(self) -> None:
+        super()._landed()
+        now = self.open().snapshot_id
+        if now is not None and now not in self.snapshots.values():
+            self.snapshots[len(self.versions) - 1] = now
+
+    @initialize(
+        catalog=st.booleans(),
+        version=st.sampled_from(["1", "2", "3"]),
+        partitioned=st.booleans(),
+        tidy=st.booleans(),
+        mode=st.sampled_from(["copy-on-write", "merge-on-read"]),
+    )
+    def create(self, catalog: bool, version: str, partitioned: bool, tidy: bool, mode: str) -> None:
+        """Create the table with random properties."""
+        Path(self.root).mkdir()
+        if catalog:
+            uri = f"sqlite:///{self.folder}/catalog.db"
+            self.catalog = deltaberg.load_catalog("model", type="sql", uri=uri, warehouse=self.root)
+            self.catalog.create_namespace("db")
+        self.partitioned = partitioned
+        properties = {
+            "format-version": version,
+            **({} if version == "1" else {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}),
+            **({"commit.manifest.min-count-to-merge": "2"} if tidy else {}),
+        }
+        where: dict[str, Any] = {"catalog": self.catalog} if catalog else {"format": "iceberg"}
+        self.table = deltaberg.create_table(
+            _NAME if catalog else self.root,
+            as_arrow([], self.columns).schema,
+            partition_by=self.part if partitioned else None,
+            properties=properties,
+            **where,
+        )
+        self.stale = self.open()
+        self.begin = version_of(Path(self.table.metadata_location).name) or 0
+        self._landed()
+
+    # Branches and tags
+
+    def _name(self) -> str:
+        return f"r{len(self.tags) + len(self.branches)}"
+
+    @precondition(lambda self: self.snapshots)
+    @rule()
+    def tag(self) -> None:
+        """Name the newest snapshot."""
+        name, newest = self._name(), max(self.snapshots)
+        self.table.refresh()
+        self._write(lambda table: table.alter().create_tag(name).commit(), lagging=False, rows=self.rows)
+        if name in self.open().metadata.refs:
+            self.tags[name] = newest
+
+    @precondition(lambda self: self.tags)
+    @rule(data=st.data())
+    def read_a_tag(self, data: st.DataObject) -> None:
+        """Read what a tag names."""
+        name = data.draw(st.sampled_from(sorted(self.tags)))
+        self._compare(self._open(ref=name), self.tags[name])
+
+    @precondition(lambda self: self.snapshots)
+    @rule(data=st.data())
+    def append_to_a_branch(self, data: st.DataObject) -> None:
+        """Create a branch and append to it: the table itself stays as it is."""
+        name = self._name()
+        rows = data.draw(rows_of(self.columns, self.part))
+        columns: Columns = dict(self.columns)
+        self.table.refresh()
+        self._write(lambda table: table.alter().create_branch(name).commit(), lagging=False, rows=self.rows)
+        if name not in self.open().metadata.refs:
+            return
+        before = self.versions[-1][1]
+        self.branches[name] = before + rows
+        self._write(lambda table: table.append(as_arrow(rows, columns), branch=name), lagging=False, rows=self.rows)
+        found = self._open(ref=name).scan(columns=["id"]).to_arrow()["id"].to_pylist()
+        assert sorted(found) == sorted(row["id"] for row in self.branches[name])
