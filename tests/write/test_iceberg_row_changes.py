@@ -272,6 +272,40 @@ def test_files_that_others_replace_meanwhile(tmp_path: Path, name: str, other: _
     assert _content(table.refresh()) == before
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("name", list(_CHANGES))
+def test_rows_that_others_hide_meanwhile(tmp_path: Path, name: str, mode: str, version: str) -> None:
+    """None comes back from the dead, also where the isolation is that of snapshots."""
+    levels = {f"write.{kind}.isolation-level": "snapshot" for kind in ("delete", "update", "merge")}
+    table = _new(tmp_path, version, properties={**_modes(mode), **levels})
+    table.append(_rows(*range(5)))
+    late = open_table(tmp_path / "t", "iceberg").transaction()
+    _CHANGES[name](late)
+    table.delete("id = 1", strategy="merge-on-read")
+    if (name, mode, version) == ("delete", "merge-on-read", "2"):
+        # Several delete files may delete rows of a file.
+        late.commit()
+        assert sorted(_content(table.refresh())) == [3, 4]
+        return
+    with pytest.raises(CommitConflictError):
+        late.commit()
+    assert sorted(_content(table.refresh())) == [0, 2, 3, 4]
+
+
+@pytest.mark.one_backend
+def test_deletes_of_rows_that_others_add_meanwhile_stay(tmp_path: Path) -> None:
+    table = _new(tmp_path, "3", properties={"write.delete.isolation-level": "snapshot"})
+    table.append(_rows(1, 2))
+    late = open_table(tmp_path / "t", "iceberg").transaction()
+    late.delete(None)
+    table.append(_rows(7, 8))
+    table.delete("id = 7", strategy="merge-on-read")
+    late.commit()
+    assert sorted(_content(table.refresh())) == [8]
+
+
 @pytest.mark.req("ICE-GEN-09", half="writer")
 @pytest.mark.one_backend
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def delete_rows(
     with transaction.operation("delete"):
         target = RowChanges(transaction, options, "delete", strategy)
         change_matching(target, row_condition(target.schema, where, target.timezone))
-        if where is None:
-            # What is left of delete files is about nothing.
+        if where is None and target.is_serializable:
+            # What is left of delete files is about nothing: nobody can have added rows that they delete.
             transaction.pending.removes_deletes = True
         transaction.metrics.update(target.metrics)
         if target.deleted_rows is not None:

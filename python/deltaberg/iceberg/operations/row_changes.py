@@ -97,7 +97,8 @@ class RowChanges:
         self._options = options
         metadata = transaction.metadata
         self._strategy = rewrite_strategy(metadata, operation, strategy)
-        self._is_serializable = isolation_level(metadata.properties, operation) == SERIALIZABLE
+        #: Whether no rows may be added meanwhile that would have been changed, too.
+        self.is_serializable = isolation_level(metadata.properties, operation) == SERIALIZABLE
         self._begun = time.monotonic()
         self._added_files = self._removed_files = 0
         self._hidden = HiddenRows()
@@ -163,7 +164,7 @@ class RowChanges:
         If the table asks for serializable changes, no such rows may be added meanwhile.
         """
         found = scan_of_rows(self._source, condition, timezone)
-        if self._is_serializable:
+        if self.is_serializable:
             self._transaction.claims.conditions.append(found.condition)
         return found
 
