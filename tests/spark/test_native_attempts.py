@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from deltaberg import open_table
-from tests.spark.doors import needs_native
+from tests.spark.doors import needs_native_writes
 from tests.support.spark_session import REMOTE
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_backend, pytest.mark.slow, needs_native]
+pytestmark = [pytest.mark.spark, pytest.mark.one_backend, pytest.mark.slow, needs_native_writes]
 
 #: Each of two tasks fails in the middle of its rows, when it is tried for the first time.
 _WRITE = """

@@ -18,12 +18,12 @@ from deltaberg.errors import StorageError
 from deltaberg.schema import DataType, Field, Primitive, Struct
 from deltaberg.spark import FrameRows
 from deltaberg.spark.write.spark_parquet import SparkParquet
-from tests.spark.doors import needs_native
+from tests.spark.doors import needs_native_writes
 from tests.spark.native_road import setting
 from tests.support.canon import canonical_lines
 from tests.support.typed_rows import every_type
 
-pytestmark = [pytest.mark.spark, pytest.mark.one_backend, needs_native]
+pytestmark = [pytest.mark.spark, pytest.mark.one_backend, needs_native_writes]
 
 #: Settings of a user that change what Spark's writer makes of rows.
 _UNUSUAL = {

@@ -39,7 +39,8 @@ _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4_raw", "none": "uncompressed"}
 #: Options of files that Spark's writer knows, too.
 _HONOURED = ("compression", "row_group_size", "data_page_size", "dictionary_page_size")
-_FIRST_VERSION = (4, 0)
+#: The versions of Spark whose writer is known here. Others may build its plan in another way.
+_VERSIONS = ((4, 0), (4, 1))
 _ODD_TEXT = "its texts have a collation or a length"
 #: Types without parameters that Spark writes as we do.
 _PLAIN = frozenset(
@@ -73,8 +74,8 @@ def why_not_native(
     """
     if facts.is_remote:
         return "the session is one of Spark Connect"
-    if tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit()) < _FIRST_VERSION:
-        return f"Spark {facts.version} is older than 4.0"
+    if tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit()) not in _VERSIONS:
+        return f"the writer of Spark {facts.version} is not known"
     if frame.isStreaming:
         return "the rows are a stream"
     if root.scheme != "file":
