@@ -20,9 +20,11 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.spark import FrameRows
 from deltaberg.spark.write.tasks import WriteTask, written_of_replies
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table.write import WriteRoad, WriteSpec
+from deltaberg.table.write.rows import open_rows, open_source
 from tests.spark.native_road import setting
 from tests.support.canon import canonical_lines
 
@@ -73,6 +75,23 @@ def test_rows_are_those_that_one_machine_writes(spark: Any, tmp_path: Path, monk
     assert written.schema == local.schema
     assert canonical_lines(written.scan().to_arrow()) == canonical_lines(local.scan().to_arrow())
     assert _statistics(written) == _statistics(local)
+
+
+def test_frames_may_have_any_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over Spark Connect, PySpark 4.3 takes any name for that of a column."""
+    taken: list[Any] = []
+
+    class Taken(FrameRows):
+        def __init__(self, frame: Any) -> None:
+            taken.append(frame)
+            self._schema = pa.schema([])
+
+    monkeypatch.setattr("deltaberg.spark.FrameRows", Taken)
+    members = {"__getattr__": lambda _, name: name, "__module__": "pyspark.sql.connect.dataframe"}
+    frame = type("DataFrame", (), members)()
+    assert isinstance(open_rows(frame), Taken)
+    assert isinstance(open_source(frame), Taken)
+    assert taken == [frame, frame]
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

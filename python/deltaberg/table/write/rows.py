@@ -156,12 +156,13 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
     >>> open_rows(pa.table({"x": [1]})).schema.names
     ['x']
     """
-    if isinstance(data, Rows):
-        return data
+    # A DataFrame comes first: over Spark Connect any name is an attribute of it, a column.
     if _is_spark_frame(data):
         from deltaberg.spark import FrameRows
 
         return FrameRows(data)
+    if isinstance(data, Rows):
+        return data
     return _LocalRows(open_stream(data), progress)
 
 
@@ -175,7 +176,7 @@ def open_source(data: Any) -> SourceRows:
     UnsupportedFeatureError
         If a column of a Spark DataFrame has a type that cannot be written.
     """
-    scan = getattr(data, "scan", None)
+    scan = None if _is_spark_frame(data) else getattr(data, "scan", None)
     is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
     rows = open_rows(data.scan() if is_table else data)
     if not isinstance(rows, SourceRows):
