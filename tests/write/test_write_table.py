@@ -191,7 +191,17 @@ def test_a_directory_with_a_table_of_each_format_asks_for_the_format(tmp_path: P
         write_table(tmp_path / "t", _ROWS, mode="append")
     write_table(tmp_path / "t", _ROWS, mode="append", format="delta")
     assert open_table(tmp_path / "t", "delta").scan().count() == 6
-    token = "1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11"
-    with pytest.raises(InvalidArgumentError, match="a Delta table and an Iceberg table"):
-        find_commit(tmp_path / "t", token)
-    assert find_commit(tmp_path / "t", token, format="delta") is None
+
+
+@pytest.mark.parametrize(
+    "token", ["1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11", "77", "v1.metadata.json@12@6f23f31b378fcda1"]
+)
+def test_the_token_of_a_commit_tells_the_format(tmp_path: Path, token: str) -> None:
+    """A table may not be there yet, or each format may have one."""
+    assert find_commit(tmp_path / "nothing", token) is None
+    for known in ("delta", "iceberg"):
+        write_table(tmp_path / known, _ROWS, format=known)
+        shutil.copytree(tmp_path / known, tmp_path / "t", dirs_exist_ok=True)
+    assert find_commit(tmp_path / "t", token) is None
+    with pytest.raises(InvalidArgumentError, match="token of a commit"):
+        find_commit(tmp_path / "t", "nonsense")

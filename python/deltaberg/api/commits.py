@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
+from deltaberg.api.opening import formats_at
 from deltaberg.api.writing import place_to_write
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["find_commit"]
 
+#: The first version that a commit may make, and a random id.
+_DELTA_TOKEN = re.compile(r"\d+(-[0-9a-f]+){5}")
+
 
 def find_commit(
     target: str | os.PathLike[str] | Identifier,
@@ -21,7 +26,6 @@ def find_commit(
     *,
     catalog: Catalog | None = None,
     storage_options: StoreOptions | None = None,
-    format: str | None = None,
 ) -> CommitResult | None:
     """Return what became of a commit for which the store or the catalog gave no answer.
 
@@ -35,8 +39,6 @@ def find_commit(
         The catalog of the table, from `load_catalog`.
     storage_options
         What the store needs, as for `open_table`.
-    format
-        ``delta`` or ``iceberg``; by default the directory is inspected.
 
     Returns
     -------
@@ -46,7 +48,7 @@ def find_commit(
     Raises
     ------
     InvalidArgumentError
-        The text is not a token, or the directory contains a table of each format and ``format`` is not given.
+        The text is not a token of a commit to a table of this format.
     CommitUnknownError
         Log entries of a Delta table were cleaned up that could be the commit.
 
@@ -56,7 +58,7 @@ def find_commit(
     True
     """
     options = OpenOptions(storage_options=storage_options)
-    place = place_to_write(target, format, catalog, options)
+    place = place_to_write(target, _format_of(target, token, catalog, options), catalog, options)
     if place.pointer is not None:
         from deltaberg.iceberg.transaction.find import find_commit_of as find_snapshot
 
@@ -66,3 +68,12 @@ def find_commit(
 
     log = LogDirectory(parse_location(place.location), options.store)
     return find_commit_of(log, token)
+
+
+def _format_of(target: Any, token: str, catalog: Catalog | None, options: OpenOptions) -> str | None:
+    """Return the format that the token tells if the directory does not: it has no table, or a table of each format."""
+    if catalog is not None or not isinstance(target, (str, os.PathLike)):
+        return None
+    if len(formats_at(parse_location(target), options)) == 1:
+        return None
+    return "delta" if _DELTA_TOKEN.fullmatch(token) else "iceberg"
