@@ -105,7 +105,7 @@ def as_filter(condition: Filter | None) -> Expression:
     Raises
     ------
     ExpressionError
-        If it is no condition.
+        If it is not a condition.
 
     Examples
     --------

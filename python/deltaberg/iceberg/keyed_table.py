@@ -27,7 +27,7 @@ class KeyedTable(WritableTable):
 
         The keys are written to equality delete files, which every reader has to compare with all rows that are older.
         That makes the commit quick and reading slow, until `compact` leaves the rows out. Rows that others commit
-        before this are deleted, too. If the table is partitioned by a column that is not compared, the deletes belong
+        before this are also deleted. If the table is partitioned by a column that is not compared, the deletes belong
         to a partition spec without fields, and are compared with the rows of all partitions.
 
         Parameters

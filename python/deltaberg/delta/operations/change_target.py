@@ -53,7 +53,7 @@ class ChangeTarget:
 
     @cached_property
     def changes(self) -> RowChanges:
-        """What applies the changes, with the columns that the table had when it was first asked for."""
+        """The changes, with the columns that the table had when they were first asked for."""
         return RowChanges(self._transaction, self._options, self._strategy)
 
     @property
@@ -68,7 +68,7 @@ class ChangeTarget:
 
     @property
     def store(self) -> StoreSpec:
-        """What opens the stores of the table."""
+        """The opener of the stores of the table."""
         return self._transaction.snapshot.log.store
 
     @property
@@ -78,7 +78,7 @@ class ChangeTarget:
 
     @property
     def search(self) -> RowSearch | None:
-        """What reads files; None for this machine."""
+        """The search that reads files; None to read them on this machine."""
         return self._transaction.search
 
     @property

@@ -119,7 +119,7 @@ class BoundOr:
 
 
 class RowTest(Protocol):
-    """What computes a condition. It pickles."""
+    """The evaluation of a condition. It pickles."""
 
     def evaluate(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return a boolean for each row of a batch, or null if the condition is unknown.

@@ -47,7 +47,7 @@ _REQUESTS = 16
 
 @dataclass(frozen=True)
 class HiddenRows:
-    """What was done to delete rows of data files.
+    """The outcome of hiding rows of data files.
 
     Parameters
     ----------

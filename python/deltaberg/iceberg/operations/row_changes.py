@@ -115,7 +115,7 @@ class RowChanges:
 
     @property
     def store(self) -> StoreSpec:
-        """What opens the stores of the table."""
+        """The opener of the stores of the table."""
         return self._transaction.store
 
     @property
@@ -125,7 +125,7 @@ class RowChanges:
 
     @property
     def search(self) -> RowSearch | None:
-        """What reads files; None for this machine."""
+        """The search that reads files; None to read them on this machine."""
         return self._transaction.search
 
     @property

@@ -17,7 +17,7 @@ __all__ = ["RowIds"]
 
 
 class RowIds:
-    """What is read and stored of rows that move, so that they keep their ids: a `RowIdentity`.
+    """The columns that are read and stored of rows that move, so that they keep their ids: a `RowIdentity`.
 
     From format version 3 on, a row that moves as it is keeps the id and the number of the snapshot that last changed
     it. A row that replaces another keeps the id, and gets the number of the new snapshot.

@@ -27,7 +27,7 @@ _NULL = Literal(None, Primitive("void"))
 
 @dataclass(frozen=True)
 class MergeScope:
-    """What the conditions and values of a merge may name.
+    """The names that the conditions and values of a merge may use.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ RowTest = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 
 class RowSearch(Protocol):
-    """What reads the files of a table for an operation, other than this machine."""
+    """A reader of the files of a table for an operation, such as the tasks of Spark."""
 
     def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
         """Return the numbers of files and the positions of the rows that match.

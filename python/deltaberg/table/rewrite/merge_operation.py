@@ -38,7 +38,7 @@ _MEMORY = 512 << 20
 
 @dataclass(frozen=True)
 class MergeOutcome:
-    """What a merge did.
+    """The outcome of a merge.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = ["NewRows", "RowCounts", "RowIdentity"]
 
 
 class RowIdentity(Protocol):
-    """What is read and stored of rows that move, so that they keep their ids."""
+    """The columns that are read and stored of rows that move, so that they keep their ids."""
 
     @property
     def columns(self) -> Sequence[ColumnName]:

@@ -39,7 +39,7 @@ class RowTarget(Protocol):
 
     @property
     def store(self) -> StoreSpec:
-        """What opens the stores of the table."""
+        """The opener of the stores of the table."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class RowTarget(Protocol):
 
     @property
     def search(self) -> RowSearch | None:
-        """What reads files; None for this machine."""
+        """The search that reads files; None to read them on this machine."""
         ...
 
     @property

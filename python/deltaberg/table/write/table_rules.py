@@ -16,7 +16,7 @@ _DEFAULT = "default"
 
 
 class CountedValues(Protocol):
-    """What generates the values of an identity column, each beyond the ones before."""
+    """A source of the values of an identity column, each beyond the ones before."""
 
     column: str
     #: The last value that was generated; None before the first one.
@@ -31,7 +31,7 @@ class CountedValues(Protocol):
 
 @dataclass(frozen=True)
 class TableRules:
-    """What a table asks of its rows, and the identity columns whose marks move as rows are written.
+    """The rules of a table for its rows, and the identity columns whose marks move as rows are written.
 
     Parameters
     ----------
