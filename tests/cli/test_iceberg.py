@@ -168,6 +168,35 @@ def test_rows_are_changed(tmp_path: Path) -> None:
     assert _ids(root) == [1]
 
 
+def test_tables_go_back_and_forth(tmp_path: Path) -> None:
+    root, rows = tmp_path / "w", tmp_path / "rows.csv"
+    table = create_table(root, {"id": pa.int64()}, format="iceberg")
+    rows.write_text("id\n1\n")
+    first = table.append(pa.table({"id": [0]})).snapshot_id
+    printed("append", root, rows)
+    printed("alter", root, "create-branch", "side", "--snapshot-id", first, "--min-snapshots-to-keep", "2")
+    printed("alter", root, "set-retention", "side", "--max-snapshot-age-ms", "5")
+    (picked,) = json_lines("append", root, rows, "--branch", "side")
+    (done,) = json_lines("cherry-pick", root, picked["snapshot_id"])
+    assert (done["operation"], _ids(root)) == ("append", [0, 1, 1])
+    printed("alter", root, "rollback-to-snapshot", first)
+    assert _ids(root) == [0]
+    printed("alter", root, "create-tag", "7", "--if-exists", "ignore")
+    printed("alter", root, "set-current-snapshot", "side")
+    assert _ids(root) == [0, 1]
+    printed("alter", root, "set-current-snapshot", "7")
+    assert _ids(root) == [0]
+    table.refresh().append(pa.table({"id": [4]}), properties={"wap.id": "w"})
+    printed("publish", root, "w")
+    assert _ids(root) == [0, 4]
+    printed("alter", root, "rename-branch", "side", "aside")
+    found = table.refresh().refs["aside"]
+    assert (found.min_snapshots_to_keep, found.max_snapshot_age_ms) == (2, 5)
+    ended = call("alter", root, "rollback-to-snapshot", "x")
+    assert (ended.exit_code, "is not the number of a snapshot" in ended.stderr) == (2, True)
+    assert call("alter", root, "rollback-to-timestamp", "1970-01-02").exit_code == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

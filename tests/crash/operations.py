@@ -260,6 +260,20 @@ def _hide_twice(at: Target) -> None:
         transaction.delete("id IN (4, 6)", strategy=_HIDING)
 
 
+def _pick(at: Target) -> None:
+    """Replace a partition on a branch, append to another one on main, and pick what the branch has."""
+    at.table.alter().create_branch("side").commit()
+    replaced = at.table.overwrite(_rows(8, part="b"), dynamic=True, branch="side")
+    at.table.append(_rows(9, part="a"))
+    at.table.cherrypick_snapshot(replaced.snapshot_id)
+
+
+def _roll_back(at: Target) -> None:
+    """Go back to the parent of the newest snapshot."""
+    at.table.alter().create_tag("was").rollback_to_snapshot(at.table.history()[1].snapshot_id).commit()
+
+
+_ROLLED_BACK = Operation("roll back", _roll_back, _values(0, 1, 2, 3, 4), "iceberg")
 _ICEBERG = [
     Operation("create", lambda at: at.create(COLUMNS), {}, "iceberg nothing"),
     _CREATED,
@@ -280,6 +294,8 @@ _ICEBERG = [
         "iceberg beside a file",
     ),
     Operation("publish", lambda at: at.table.publish("load"), _APPENDED, "iceberg staged"),
+    Operation("pick an overwrite", _pick, {1: 10, 3: 30, 5: 50, 8: 80, 9: 90}, "iceberg parts", versions=4),
+    _ROLLED_BACK,
     Operation(
         "append a column",
         lambda at: at.table.append(_rows(7, 8).append_column("more", [["x", "y"]]), schema_mode="merge"),
@@ -360,7 +376,7 @@ _ICEBERG = [
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
 ]
-_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL, _MERGED_HIDING]
+_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL, _MERGED_HIDING, _ROLLED_BACK]
 _ALL += [replace(one, name=f"iceberg: {one.name}", kind="iceberg") for one in _ICEBERG]
 _ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("sqlite", "rest") for one in _IN_CATALOGS]
 #: Each operation by its name.

@@ -130,3 +130,22 @@ class IcebergMachine(ModelMachine):
         self._write(lambda table: table.append(as_arrow(rows, columns), branch=name), lagging=False, rows=self.rows)
         found = self._open(ref=name).scan(columns=["id"]).to_arrow()["id"].to_pylist()
         assert sorted(found) == sorted(row["id"] for row in self.branches[name])
+
+    @precondition(lambda self: len(self.snapshots) > 1)
+    @rule(data=st.data())
+    def go_back_and_return(self, data: st.DataObject) -> None:
+        """Roll back to an earlier snapshot of these columns, if there is one, and return to the newest."""
+        self.table.refresh()
+        led = {one.snapshot_id for one in self.table.history()[1:]}
+        earlier = [at for at, one in self.snapshots.items() if one in led and self.versions[at][0] == self.columns]
+        if not earlier:
+            return
+        version, newest, now = data.draw(st.sampled_from(earlier)), self.table.snapshot_id, self.rows
+        back = self.snapshots[version]
+        self._write(
+            lambda table: table.alter().rollback_to_snapshot(back).commit(),
+            lagging=False,
+            rows=self.versions[version][1],
+        )
+        self._compare(self.open(), len(self.versions) - 1)
+        self._write(lambda table: table.alter().set_current_snapshot(newest).commit(), lagging=False, rows=now)

@@ -88,14 +88,13 @@ def check_snapshots(metadata: Mapping[str, Any], files: Mapping[str, Callable[[]
     snapshots = sorted(metadata.get("snapshots", []), key=lambda one: one.get("sequence-number", one["timestamp-ms"]))
     _check_metadata(replay, metadata, snapshots)
     added_by: dict[str, int] = {}
-    staged = {one["summary"]["wap.id"]: one["snapshot-id"] for one in snapshots if "wap.id" in one.get("summary", {})}
     for snapshot in snapshots:
         number = snapshot["snapshot-id"]
         replay.parents[number] = snapshot.get("parent-snapshot-id")
         try:
-            # Publishing adds the files of a staged snapshot again.
-            source = staged.get(snapshot.get("summary", {}).get("published-wap-id"))
-            _check_snapshot(replay, metadata, snapshot, reader, (added_by, source))
+            # Picking a snapshot adds its files again.
+            source = snapshot.get("summary", {}).get("source-snapshot-id")
+            _check_snapshot(replay, metadata, snapshot, reader, (added_by, None if source is None else int(source)))
         except FileNotFoundError as error:
             replay.say(f"snapshot {number} names {error}, which is not there")
     return replay

@@ -29,6 +29,8 @@ COMMANDS = {
     "merge": "merges",
     "convert": "writes",
     "alter": "changes",
+    "publish": "references",
+    "cherry-pick": "references",
     "checkpoint": "changes",
     "compact": "changes",
     "compact-log": "changes",

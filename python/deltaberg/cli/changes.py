@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from deltaberg.cli.column_types import column_type
 from deltaberg.cli.options import write_command
 from deltaberg.cli.output import print_facts, print_json, progress
+from deltaberg.cli.references import REFERENCE_CHANGES, Change, reference_options
 from deltaberg.cli.results import print_plan, print_result
 from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from deltaberg import DeltaTable
 
 __all__ = ["alter", "checkpoint", "compact", "compact_log"]
-
-_Change = Callable[[Any, tuple[str, ...], dict[str, Any]], object]
 
 
 def _properties(to: Any, words: tuple[str, ...], _options: dict[str, Any]) -> object:
@@ -30,7 +28,7 @@ def _properties(to: Any, words: tuple[str, ...], _options: dict[str, Any]) -> ob
 
 
 #: Each change: the words behind it, how many there are (None for any number), its options, and what it does.
-_CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], _Change]] = {
+_CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], Change]] = {
     "add": (
         "NAME TYPE",
         2,
@@ -52,17 +50,10 @@ _CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], _Change]] = {
     "partition-by": ("NAME...", None, (), lambda to, words, _: to.partition_by(*words)),
     "sort-by": ("NAME...", None, (), lambda to, words, _: to.sort_by(*words)),
     "identify-by": ("NAME...", None, (), lambda to, words, _: to.identify_by(*words)),
-    "create-branch": ("NAME", 1, (), lambda to, words, _: to.create_branch(words[0])),
-    "create-tag": ("NAME", 1, (), lambda to, words, _: to.create_tag(words[0])),
-    "drop-branch": ("NAME", 1, (), lambda to, words, _: to.drop_branch(words[0])),
-    "drop-tag": ("NAME", 1, (), lambda to, words, _: to.drop_tag(words[0])),
-    "fast-forward": ("NAME TO", 2, (), lambda to, words, _: to.fast_forward(*words)),
+    **REFERENCE_CHANGES,
 }
 _OF_DELTA = ("drop-feature", "cluster-by", "name", "describe")
-_OF_ICEBERG = (
-    *("partition-by", "sort-by", "identify-by"),
-    *("create-branch", "create-tag", "drop-branch", "drop-tag", "fast-forward"),
-)
+_OF_ICEBERG = ("partition-by", "sort-by", "identify-by", *REFERENCE_CHANGES)
 #: Changes that mean something without words behind them.
 _WITHOUT_WORDS = ("cluster-by", "partition-by", "sort-by", "identify-by")
 
@@ -80,6 +71,7 @@ def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
 @click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
 @click.option("--first", is_flag=True, help="With add and move: put it before all others.")
+@reference_options
 @click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
 @click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit (Delta).")
 def alter(
@@ -107,8 +99,10 @@ def alter(
     \b
     Iceberg:
     partition-by NAME...  sort-by NAME...        identify-by NAME...
-    create-branch NAME    create-tag NAME        drop-branch NAME
-    drop-tag NAME         fast-forward NAME TO
+    create-branch NAME    create-tag NAME        set-retention NAME
+    drop-branch NAME      drop-tag NAME          fast-forward NAME TO
+    rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF
+    rollback-to-snapshot ID                      rollback-to-timestamp TIME
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with this character
     form, count, allowed, apply = _CHANGES[change]
     if len(words) != count and (count is not None or not (words or change in _WITHOUT_WORDS)):
@@ -116,7 +110,7 @@ def alter(
     given = {name: value for name, value in options.items() if value}
     misplaced = sorted(given.keys() - set(allowed))
     if misplaced:
-        raise click.UsageError(f"--{misplaced[0]} has no meaning with {change}")
+        raise click.UsageError(f"--{misplaced[0].replace('_', '-')} has no meaning with {change}")
     opened = open_to_write(table, storage_option)
     check_options(
         opened,

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import iceberg_columns
 from deltaberg.iceberg.metadata.new_table import check_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
@@ -23,16 +22,13 @@ from deltaberg.iceberg.metadata.updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
     SetProperties,
-    Update,
     UpgradeFormatVersion,
 )
+from deltaberg.iceberg.operations.alter_references import ReferenceChanges
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
-from deltaberg.iceberg.operations.references import dropped_reference, moved_branch, new_reference
-from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
-from deltaberg.table import CommitResult
 
 __all__ = ["Alteration"]
 
@@ -41,7 +37,7 @@ _WRITE_DEFAULT = "write-default"
 _Fields = tuple[Field, ...]
 
 
-class Alteration:
+class Alteration(ReferenceChanges):
     """Changes of a table that become one commit with `commit`. Each method returns the object itself.
 
     Names have dots that lead into structs; ``element``, ``key`` and ``value`` lead into lists and maps.
@@ -54,23 +50,9 @@ class Alteration:
         Whether the transaction consists of more than these changes, and commits them by itself.
     """
 
-    def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
-        self._transaction = transaction
-        self._is_part = is_part
-        self._steps: list[str] = []
-
-    def __repr__(self) -> str:
-        return f"Alteration({self._steps})"
-
     @property
     def _columns(self) -> Struct:
         return self._transaction.metadata.current_schema.struct
-
-    def _step(self, name: str, change: Callable[[], None]) -> Alteration:
-        with self._transaction.operation(name):
-            change()
-        self._steps.append(name)
-        return self
 
     def add(
         self,
@@ -329,83 +311,6 @@ class Alteration:
             )
 
         return self._step("sort by", change)
-
-    def create_branch(
-        self,
-        name: str,
-        snapshot_id: int | None = None,
-        *,
-        max_ref_age_ms: int | None = None,
-        min_snapshots_to_keep: int | None = None,
-        max_snapshot_age_ms: int | None = None,
-    ) -> Alteration:
-        """Create a branch, which can be read by ``ref=`` and written to by ``branch=``.
-
-        Parameters
-        ----------
-        name
-            Its name.
-        snapshot_id
-            The snapshot that it begins with; by default the newest one of the table.
-        max_ref_age_ms, min_snapshots_to_keep, max_snapshot_age_ms
-            What the branch keeps when old snapshots expire.
-
-        Raises
-        ------
-        InvalidArgumentError
-            There is such a branch or tag, or no such snapshot.
-        """
-        ages = (min_snapshots_to_keep, max_snapshot_age_ms, max_ref_age_ms)
-        return self._reference("create branch", lambda: new_reference(self.metadata, name, "branch", snapshot_id, ages))
-
-    def create_tag(self, name: str, snapshot_id: int | None = None, *, max_ref_age_ms: int | None = None) -> Alteration:
-        """Create a tag, a name of one snapshot. The parameters are those of `create_branch`."""
-        ages = (None, None, max_ref_age_ms)
-        return self._reference("create tag", lambda: new_reference(self.metadata, name, "tag", snapshot_id, ages))
-
-    def fast_forward(self, name: str, to: str) -> Alteration:
-        """Move a branch forward to the snapshot of another branch, which was made from it.
-
-        Raises
-        ------
-        InvalidArgumentError
-            There is no such branch.
-        CommitConflictError
-            The branch has snapshots that the other one does not have.
-        """
-        return self._reference("fast forward", lambda: moved_branch(self.metadata, name, to))
-
-    def drop_branch(self, name: str) -> Alteration:
-        """Drop a branch. Its snapshots stay until they expire."""
-        return self._reference("drop branch", lambda: dropped_reference(self.metadata, name, "branch"))
-
-    def drop_tag(self, name: str) -> Alteration:
-        """Drop a tag. Its snapshot stays until it expires."""
-        return self._reference("drop tag", lambda: dropped_reference(self.metadata, name, "tag"))
-
-    @property
-    def metadata(self) -> TableMetadata:
-        """The metadata of the table as the changes leave it."""
-        return self._transaction.metadata
-
-    def _reference(self, name: str, change: Callable[[], Update]) -> Alteration:
-        return self._step(name, lambda: self._transaction.change_metadata(change()))
-
-    def commit(self) -> CommitResult:
-        """Commit the changes.
-
-        Raises
-        ------
-        InvalidArgumentError
-            They are part of a transaction, which commits them.
-        MetadataChangedError
-            Another commit changed the columns or the partitioning meanwhile.
-        """
-        if self._is_part:
-            raise InvalidArgumentError(
-                "the changes are part of a transaction", hint="commit the transaction, or let its block end"
-            )
-        return self._transaction.commit()
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
         def change(fields: _Fields, old: Field) -> _Fields:

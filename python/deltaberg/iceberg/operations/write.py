@@ -100,6 +100,7 @@ def overwrite_rows(
             hint='pass schema_mode="overwrite", or use alter().partition_by()',
         )
     with transaction.operation("overwrite"):
+        is_first = transaction.pending.is_empty
         rows = open_rows(data, transaction.progress)
         bound = None if where is None else _bound(transaction, where)
         if not dynamic:
@@ -120,6 +121,8 @@ def overwrite_rows(
         if dynamic and len(files.entries):
             _remove_partitions(transaction, files)
         transaction.add_files(files)
+        # Rows of divided files are replaced by other rows of other partitions.
+        transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
 
 
 def _bound(transaction: Transaction, where: Filter) -> Bound:

@@ -51,6 +51,8 @@ class PendingFiles:
         Whether all delete files go, because all of the data files go that they are about.
     keeps_rows
         Whether files are replaced by others that hold the same rows.
+    replaces_partitions
+        Whether the new files replace all files of their partitions, and nothing else changes.
     """
 
     added: list[AddedFiles] = field(default_factory=list)
@@ -61,6 +63,7 @@ class PendingFiles:
     hidden: dict[str, bytes] = field(default_factory=dict)
     removes_deletes: bool = False
     keeps_rows: bool = False
+    replaces_partitions: bool = False
 
     @property
     def is_empty(self) -> bool:

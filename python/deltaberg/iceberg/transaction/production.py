@@ -111,7 +111,7 @@ class Production:
         """
         metadata, parent = source.metadata, source.snapshot
         self._check_files(source)
-        self.tally = Tally(keeps_rows=self.pending.keeps_rows)
+        self.tally = Tally(keeps_rows=self.pending.keeps_rows, replaces_partitions=self.pending.replaces_partitions)
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
         rows = [*self._added_rows(metadata), *self._merged(source, self._kept_rows(source))]

@@ -12,8 +12,10 @@ from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.schema import Struct, as_array
 
-__all__ = ["Tally", "snapshot_summary"]
+__all__ = ["REPLACES_PARTITIONS", "Tally", "snapshot_summary"]
 
+#: What the summary says of a snapshot whose files replace all files of their partitions.
+REPLACES_PARTITIONS = "replace-partitions"
 #: What is counted of the files of each content: the files, the rows, and the bytes, by the names of the summary.
 _FILES = {DATA: "data-files", POSITION_DELETES: "delete-files", EQUALITY_DELETES: "delete-files"}
 _ROWS = {DATA: "records", POSITION_DELETES: "position-deletes", EQUALITY_DELETES: "equality-deletes"}
@@ -31,6 +33,8 @@ class Tally:
     ----------
     keeps_rows
         Whether the added files hold the rows of the removed ones.
+    replaces_partitions
+        Whether the added files replace all files of their partitions, and nothing else changes.
 
     Examples
     --------
@@ -39,8 +43,9 @@ class Tally:
     True
     """
 
-    def __init__(self, *, keeps_rows: bool = False) -> None:
+    def __init__(self, *, keeps_rows: bool = False, replaces_partitions: bool = False) -> None:
         self._keeps_rows = keeps_rows
+        self.replaces_partitions = replaces_partitions
         self.added: Counter[str] = Counter()
         self.removed: Counter[str] = Counter()
         self._partitions: set[Hashable] = set()
@@ -83,6 +88,8 @@ class Tally:
         """What a snapshot is called that does just this."""
         if self._keeps_rows:
             return "replace"
+        if self.replaces_partitions:
+            return "overwrite"
         if not self.removed and not self.added["delete-files"]:
             return "append"
         return "overwrite" if self.added["data-files"] else "delete"
@@ -125,7 +132,8 @@ def snapshot_summary(
         if total is not None and total + tally.added[name] - tally.removed[name] >= 0:
             changes[f"total-{name}"] = total + tally.added[name] - tally.removed[name]
     own = {name: str(count) for name, count in changes.items() if count or not name.startswith(("added", "removed"))}
-    return {**(extra or {}), "operation": operation, **own}
+    marks = {REPLACES_PARTITIONS: "true"} if tally.replaces_partitions else {}
+    return {**(extra or {}), "operation": operation, **marks, **own}
 
 
 def _known(before: Mapping[str, str] | None, name: str) -> int | None:

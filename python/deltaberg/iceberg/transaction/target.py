@@ -11,10 +11,12 @@ from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import SetSnapshotRef
 
-__all__ = ["PUBLISHED", "WAP_ID", "SnapshotTarget"]
+__all__ = ["PUBLISHED", "SOURCE", "WAP_ID", "SnapshotTarget"]
 
 #: What summaries of snapshots call the id under which one is staged, and under which one was published.
 WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
+#: What they call the snapshot that one was picked from.
+SOURCE = "source-snapshot-id"
 _WAP_BRANCH = "wap.branch"
 
 

@@ -115,6 +115,7 @@ class Transaction:
         self._view = loaded.metadata
         self.pending = PendingFiles()
         self.claims = Claims()
+        self._checks: list[Callable[[TableMetadata], None]] = []
         self._data_files: list[Location] = []
         self._roads: set[WriteRoad] = set()
         self._operations: list[str] = []
@@ -142,7 +143,12 @@ class Transaction:
     @property
     def planned(self) -> Snapshot | None:
         """The snapshot of the branch that the transaction is planned on."""
-        return self._target.parent(self._loaded.metadata)
+        return self._target.parent(self._view)
+
+    @property
+    def branch(self) -> str:
+        """The branch that gets the snapshot."""
+        return self._target.branch
 
     @property
     def source(self) -> IcebergSource:
@@ -172,12 +178,13 @@ class Transaction:
     def operation(self, name: str) -> Iterator[None]:
         """Run one of the operations that the transaction consists of. If it fails, it has changed nothing."""
         self._check_open()
-        updates, view, claims = list(self._updates), self._view, self.claims.copy()
+        updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
         pending, files = self.pending.copy(), len(self._data_files)
+        self.pending.replaces_partitions = False
         try:
             yield
         except BaseException:
-            self._updates, self._view, self.claims = updates, view, claims
+            self._updates, self._view, self.claims, self._checks = updates, view, claims, checks
             self.pending = self._production.pending = pending
             self._delete(self._data_files[files:])
             del self._data_files[files:]
@@ -193,9 +200,20 @@ class Transaction:
             A change is not allowed, or names what the table does not have.
         """
         self._check_open()
-        raw = apply_updates(self._view.raw, updates, now_ms=self._now())
-        self._view = metadata_of_json(raw)
+        view = metadata_of_json(apply_updates(self._view.raw, updates, now_ms=self._now()))
+        if not self.pending.is_empty and self._target.parent(view) != self.planned:
+            raise InvalidArgumentError(
+                f"the transaction has changed rows of {self.branch!r} before, which is to move to another snapshot",
+                hint="move it first, or in a commit of its own",
+                table=str(self.root),
+            )
+        self._view = view
         self._updates.extend(updates)
+
+    def require(self, check: Callable[[TableMetadata], None]) -> None:
+        """Let a check raise an exception if the newest metadata does not allow the changes, before every attempt."""
+        check(self._view)
+        self._checks.append(check)
 
     def note_written(self, files: Iterable[Location], road: WriteRoad = LOCAL_ROAD) -> None:
         """Take charge of files that were written for the transaction: they are deleted if it surely does not commit."""
@@ -300,6 +318,8 @@ class Transaction:
     def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
         """Return the changes on top of the newest metadata."""
         check_writable(base, self.root, self.resolver)
+        for check in self._checks:
+            check(base)
         held = requirements_of(self._loaded.metadata, self._updates)
         updates = list(self._updates)
         after = base
@@ -309,7 +329,7 @@ class Transaction:
             source = self._source(after, self._target.parent(after))
             check_conflicts(self.claims, self.planned, source)
             snapshot = self._production.produce(source, self._now())
-            moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(base, snapshot.snapshot_id)]
+            moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
             updates += moved
             held += requirements_of(base, moved)
         self._is_made = True

@@ -1,0 +1,143 @@
+"""Cherry-picking snapshots that are on no branch or on another one, and so publishing staged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import CommitConflictError, InvalidArgumentError
+from deltaberg.iceberg.manifests.entries import entry_columns
+from deltaberg.iceberg.manifests.fields import ADDED, DATA, DELETED, WHOLE_ENTRIES
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.operations.references import set_branch
+from deltaberg.iceberg.partition.structs import partition_keys
+from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
+from deltaberg.iceberg.transaction.pending import AddedFiles
+from deltaberg.iceberg.transaction.summary import REPLACES_PARTITIONS
+from deltaberg.iceberg.transaction.target import PUBLISHED, SOURCE, WAP_ID
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema import as_array
+
+__all__ = ["about_pick", "cherry_pick", "staged_snapshot"]
+
+#: What an entry inherits from the manifest list that it is committed with.
+_INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number", "first_row_id")
+
+
+def staged_snapshot(metadata: TableMetadata, wap_id: str) -> Snapshot:
+    """Return the snapshot that was staged under an id.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is none, or there is more than one.
+    """
+    found = [one for one in metadata.snapshots.values() if one.summary.get(WAP_ID) == wap_id]
+    if len(found) != 1:
+        what = f"{len(found)} snapshots are" if found else "no snapshot is"
+        raise InvalidArgumentError(
+            f"{what} staged under the {WAP_ID} {wap_id!r}",
+            hint="name the snapshot, with cherrypick_snapshot(snapshot_id)" if found else None,
+            table=metadata.location,
+        )
+    return found[0]
+
+
+def about_pick(picked: Snapshot) -> dict[str, str]:
+    """Return what the summary of a new snapshot says about the one that it was picked from."""
+    wap_id = picked.summary.get(WAP_ID)
+    return {SOURCE: str(picked.snapshot_id), **({PUBLISHED: wap_id} if wap_id else {})}
+
+
+def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
+    """Make a snapshot, or what it changed, a part of the branch of a transaction.
+
+    Raises
+    ------
+    CommitConflictError
+        The branch has the snapshot or its changes already, or it has moved on since, so that the changes do not fit.
+    """
+    current = transaction.planned
+    with transaction.operation("cherry-pick"):
+        transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
+        if picked.parent_snapshot_id == (None if current is None else current.snapshot_id):
+            moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)
+            transaction.change_metadata(*([moved] if moved else []))
+            return
+        replaces = picked.operation == "overwrite" and picked.summary.get(REPLACES_PARTITIONS) == "true"
+        if picked.operation != "append" and not replaces:
+            raise CommitConflictError(
+                f"the table has other snapshots since {picked.snapshot_id} was made, which is of the operation "
+                f"{picked.operation}; only appends, and overwrites of whole partitions, can be picked then",
+                hint="repeat the operation on the newest snapshot",
+                table=transaction.metadata.location,
+            )
+        changed = list(_changed(transaction, picked))
+        if replaces:
+            _replace(transaction, picked, changed)
+        for files in changed:
+            transaction.add_files(_status(files, ADDED))
+
+
+def _check_new(metadata: TableMetadata, branch: str, picked: Snapshot) -> None:
+    """Refuse to pick what a branch has already."""
+    current = metadata.snapshot_of_ref(branch)
+    wap_id = picked.summary.get(WAP_ID)
+    for one in () if current is None else metadata.ancestors(current):
+        if wap_id and wap_id in (one.summary.get(WAP_ID), one.summary.get(PUBLISHED)):
+            raise CommitConflictError(
+                f"the snapshot with the {WAP_ID} {wap_id!r} is published already", table=metadata.location
+            )
+        if picked.snapshot_id == one.snapshot_id or one.summary.get(SOURCE) == str(picked.snapshot_id):
+            raise CommitConflictError(
+                f"the branch {branch!r} has the changes of the snapshot {picked.snapshot_id} already, "
+                f"in its snapshot {one.snapshot_id}",
+                table=metadata.location,
+            )
+
+
+def _replace(transaction: Transaction, picked: Snapshot, changed: list[AddedFiles]) -> None:
+    """Remove the files that a snapshot has replaced, unless their partitions have got others since."""
+    planned, metadata = transaction.planned, transaction.metadata
+    known = {} if planned is None else {one.snapshot_id: one for one in metadata.ancestors(planned)}
+    parent = None if picked.parent_snapshot_id is None else known.get(picked.parent_snapshot_id)
+    if parent is None and picked.parent_snapshot_id is not None:
+        raise CommitConflictError(
+            f"the snapshot {picked.snapshot_id} replaces files of a snapshot that is no ancestor of the newest one",
+            hint="repeat the operation on the newest snapshot",
+            table=metadata.location,
+        )
+    partitions = {
+        (files.spec.spec_id, key)
+        for files in (_status(files, ADDED) for files in changed)
+        for key in partition_keys(as_array(files.entries.column("partition")), files.partition)
+    }
+    check_conflicts(Claims(partitions=partitions), parent, transaction.source)
+    transaction.claims.partitions.update(partitions)
+    paths = [path for files in changed for path in _status(files, DELETED).entries.column("file_path").to_pylist()]
+    if paths:
+        manifests = transaction.source.manifests
+        transaction.remove_files(paths, manifests.filter(pc.equal(manifests.column("content"), DATA)))
+
+
+def _changed(transaction: Transaction, picked: Snapshot) -> Iterator[AddedFiles]:
+    """Yield the entries of the data files that a snapshot added and removed."""
+    source = transaction.source_of(picked)
+    rows = [row for row in source.manifests.to_pylist() if row["content"] == DATA]
+    own = [row for row in rows if row["added_snapshot_id"] == picked.snapshot_id]
+    for found in source.reader.read(own, WHOLE_ENTRIES) if own else []:
+        is_own = pc.equal(found.table.column("snapshot_id"), picked.snapshot_id)
+        yield AddedFiles(found.spec, found.partition, found.table.filter(is_own))
+
+
+def _status(files: AddedFiles, status: int) -> AddedFiles:
+    """Return the entries with a status, as a new snapshot adds them."""
+    entries = files.entries.filter(pc.equal(files.entries.column("status"), status))
+    entries = entries.select(entry_columns(files.partition).names)
+    for name in _INHERITED:
+        place = entries.schema.get_field_index(name)
+        entries = entries.set_column(place, name, pa.nulls(len(entries), entries.schema.field(place).type))
+    return AddedFiles(files.spec, files.partition, entries)
