@@ -162,11 +162,10 @@ def create_table(
     if place.pointer is not None:
         from deltaberg.iceberg import create as iceberg
         from deltaberg.iceberg.operations.create import NewTable as NewIcebergTable
-        from deltaberg.schema.from_arrow import as_table_schema
 
         _refuse_for_iceberg(place.location, name=name, cluster_by=cluster_by)
         own = _with_comment(properties, description)
-        table = NewIcebergTable(as_table_schema(schema), _names(partition_by), _names(sort_by), own)
+        table = NewIcebergTable(schema, _names(partition_by), _names(sort_by), own)
         return iceberg.create_table(
             place.pointer,
             place.location,

@@ -14,6 +14,7 @@ from deltaberg.table.deltalake_words import (
     NEEDED_TO_DELETE,
     NEEDED_TO_UPDATE,
     UPDATE_WORDS,
+    WRITE_WORDS,
     our_words,
 )
 from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
@@ -24,11 +25,11 @@ __all__ = ["ChangingTable"]
 
 #: What the properties of a commit are called here.
 _COMMIT_WORDS = {
-    **dict.fromkeys(("commit_properties", "user_metadata", "snapshot_properties"), "pass properties="),
+    **{name: hint for name, hint in WRITE_WORDS.items() if name not in ("df", "overwrite_filter")},
+    **dict.fromkeys(("commit_properties", "user_metadata"), "pass properties="),
     "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
     "txn": "pass properties=, and look for them in the summaries of snapshots",
     "unsafe_single_writer": "write by transaction(unsafe_single_writer=True)",
-    "case_sensitive": "leave it out: names are matched exactly, or else without regard to case",
 }
 _OF_UPSERT = {
     "join_cols": "pass keys=",

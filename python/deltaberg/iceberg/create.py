@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
@@ -26,7 +27,6 @@ from deltaberg.iceberg.operations.create import NewTable
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
-from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import CommitResult, OpenOptions
 from deltaberg.table.write import Rows, can_be_read_again, open_rows
 
@@ -100,7 +100,8 @@ def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
 
 def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
     """Return the changes that give a table other columns and properties."""
-    new = metadata_of_json(table.metadata(before.location))
+    wanted = {"format-version": before.format_version, **table.properties}
+    new = metadata_of_json(replace(table, properties=wanted).metadata(before.location))
     columns, _ = with_fresh_ids(new.current_schema.struct, before.last_column_id or 0)
     gone = tuple(name for name in before.properties if name not in new.properties)
     updates: list[Update] = []
@@ -159,7 +160,7 @@ def write_table(
         opened = _opened(pointer, options)
         if opened is None:
             found = open_rows(data)
-            new = NewTable(table_schema(found.schema), partition_by or (), (), properties or {})
+            new = NewTable(found.schema, partition_by or (), (), properties or {})
             committer = pointer.committer(unsafe_single_writer=unsafe_single_writer)
             try:
                 return _created(committer, committer.stage(new.metadata(location)), found, where, rows)
@@ -206,7 +207,8 @@ def _created(
 
 def _check_partitioning(table: IcebergTable, partition_by: Sequence[ColumnName]) -> None:
     """Refuse a partitioning that is not that of the table."""
-    wanted = metadata_of_json(NewTable(table.schema, partition_by).metadata(table.location))
+    new = NewTable(table.schema, partition_by, properties={"format-version": table.format_version})
+    wanted = metadata_of_json(new.metadata(table.location))
     given, own = (
         ", ".join(part.name for part in spec.fields if part.transform != "void") or "nothing"
         for spec in (wanted.specs[0], table.spec)

@@ -20,6 +20,7 @@ from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
+from deltaberg.table.deltalake_words import WRITE_WORDS, our_words
 from deltaberg.table.write import Progress, RowOptions
 
 __all__ = ["WritableTable"]
@@ -123,6 +124,7 @@ class WritableTable(ABC):
         """
         return Alteration(self.transaction())
 
+    @our_words(WRITE_WORDS)
     def append(
         self,
         data: Any,
@@ -198,6 +200,7 @@ class WritableTable(ABC):
             )
             return transaction.commit()
 
+    @our_words(WRITE_WORDS)
     def overwrite(
         self,
         data: Any,

@@ -13,7 +13,7 @@ from deltaberg.schema.arrow import is_variant_field
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.types import DataType, Decimal, Field, List, Map, Primitive, Struct
 
-__all__ = ["FieldMetadata", "as_table_schema", "table_field", "table_schema"]
+__all__ = ["FieldMetadata", "OwnTypes", "as_table_schema", "table_field", "table_schema"]
 
 _MAX_PRECISION = 38
 _HINT = "pass an Arrow schema, the schema of a table, or a dict of names and Arrow types"
@@ -45,16 +45,18 @@ _PRIMITIVES: dict[pa.DataType, DataType] = {
 _Path = tuple[str, ...]
 #: Returns what a table keeps of the metadata of an Arrow field.
 FieldMetadata: TypeAlias = Callable[[Mapping[str, str]], dict[str, Any]]
+#: Returns the type that a table format of its own has for an Arrow type; None where it has the type of all formats.
+OwnTypes: TypeAlias = Callable[[pa.DataType], "DataType | None"]
 
 
-def as_table_schema(given: Any, kept: FieldMetadata | None = None) -> Struct:
+def as_table_schema(given: Any, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
     """Return the columns that a caller describes.
 
     Parameters
     ----------
     given
         The schema of a table, an Arrow schema, anything with ``__arrow_c_schema__``, or names with Arrow types.
-    kept
+    kept, own
         As for `table_schema`.
 
     Raises
@@ -74,7 +76,7 @@ def as_table_schema(given: Any, kept: FieldMetadata | None = None) -> Struct:
     try:
         if isinstance(given, Mapping) or hasattr(given, "__arrow_c_schema__"):
             # Of what else has this method, such as a deltalake schema, pyarrow takes the fields.
-            return table_schema(given if isinstance(given, pa.Schema) else pa.schema(given), kept)
+            return table_schema(given if isinstance(given, pa.Schema) else pa.schema(given), kept, own)
     except (TypeError, ValueError) as error:
         if isinstance(error, SchemaError):
             raise
@@ -82,7 +84,7 @@ def as_table_schema(given: Any, kept: FieldMetadata | None = None) -> Struct:
     raise InvalidArgumentError(f"a schema of type {type(given).__name__} describes no columns", hint=_HINT)
 
 
-def table_schema(found: pa.Schema, kept: FieldMetadata | None = None) -> Struct:
+def table_schema(found: pa.Schema, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Struct:
     """Return the columns of a table for rows with an Arrow schema.
 
     Timestamps have microseconds whatever the unit of the Arrow type; with a zone they are ``timestamp``, without one
@@ -92,6 +94,8 @@ def table_schema(found: pa.Schema, kept: FieldMetadata | None = None) -> Struct:
     ----------
     kept
         Returns what is kept of the metadata of a field; by default only a ``comment`` is.
+    own
+        Returns the types that only one table format has.
 
     Raises
     ------
@@ -103,10 +107,10 @@ def table_schema(found: pa.Schema, kept: FieldMetadata | None = None) -> Struct:
     >>> str(table_schema(pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])))
     'struct<id: long, at: timestamp>'
     """
-    return Struct(tuple(table_field(child, (child.name,), kept) for child in found))
+    return Struct(tuple(table_field(child, (child.name,), kept, own) for child in found))
 
 
-def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None) -> Field:
+def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None, own: OwnTypes | None = None) -> Field:
     """Return the field of a table for an Arrow field. The path names it in messages.
 
     Raises
@@ -118,7 +122,7 @@ def table_field(found: pa.Field, path: _Path, kept: FieldMetadata | None = None)
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (found.metadata or {}).items()
     }
     metadata = (kept or _comments)(given)
-    kind = Primitive("variant") if is_variant_field(found) else _table_type(found.type, path, kept)
+    kind = Primitive("variant") if is_variant_field(found) else _table_type(found.type, path, kept, own)
     return Field(found.name, kind, found.nullable, metadata)
 
 
@@ -126,14 +130,14 @@ def _comments(metadata: Mapping[str, str]) -> dict[str, Any]:
     return {key: text for key, text in metadata.items() if key == "comment"}
 
 
-def _table_type(found: pa.DataType, path: _Path, kept: FieldMetadata | None) -> DataType:
-    primitive = _PRIMITIVES.get(found)
+def _table_type(found: pa.DataType, path: _Path, kept: FieldMetadata | None, own: OwnTypes | None) -> DataType:
+    primitive = _PRIMITIVES.get(found) or (own(found) if own is not None else None)
     if primitive is not None:
         return primitive
     if isinstance(found, pa.BaseExtensionType):
-        return _table_type(found.storage_type, path, kept)
+        return _table_type(found.storage_type, path, kept, own)
     if pt.is_dictionary(found) or pt.is_run_end_encoded(found):
-        return _table_type(found.value_type, path, kept)
+        return _table_type(found.value_type, path, kept, own)
     if pt.is_fixed_size_binary(found):
         return Primitive("binary")
     if pt.is_timestamp(found):
@@ -141,13 +145,13 @@ def _table_type(found: pa.DataType, path: _Path, kept: FieldMetadata | None) -> 
     if pt.is_decimal(found) and found.precision <= _MAX_PRECISION and 0 <= found.scale <= found.precision:
         return Decimal(found.precision, found.scale)
     if pt.is_struct(found):
-        return Struct(tuple(table_field(child, (*path, child.name), kept) for child in found))
+        return Struct(tuple(table_field(child, (*path, child.name), kept, own) for child in found))
     if pt.is_map(found):
-        key = table_field(found.key_field.with_name("key").with_nullable(False), (*path, "key"), kept)
-        return Map(key, table_field(found.item_field.with_name("value"), (*path, "value"), kept))
+        key = table_field(found.key_field.with_name("key").with_nullable(False), (*path, "key"), kept, own)
+        return Map(key, table_field(found.item_field.with_name("value"), (*path, "value"), kept, own))
     # Not all supported versions of pyarrow have list views.
     if pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found) or "list_view" in str(found):
-        return List(table_field(found.value_field.with_name("element"), (*path, "element"), kept))
+        return List(table_field(found.value_field.with_name("element"), (*path, "element"), kept, own))
     raise SchemaError(
         f"the Arrow type {found} has no type in tables", hint="convert the column first", column=join_name(path)
     )

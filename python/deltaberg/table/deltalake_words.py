@@ -14,6 +14,7 @@ __all__ = [
     "NEEDED_TO_DELETE",
     "NEEDED_TO_UPDATE",
     "UPDATE_WORDS",
+    "WRITE_WORDS",
     "our_words",
 ]
 
@@ -33,6 +34,13 @@ MERGE_WORDS = {
     "merge_schema": 'pass schema_mode="merge"',
     "streamed_exec": "leave it out: the source is read once in any case, and memory= bounds what is held of it",
     **_STRICT,
+}
+#: Arguments of pyiceberg's ``append`` and ``overwrite``.
+WRITE_WORDS = {
+    "df": "pass data=",
+    "overwrite_filter": "pass where=",
+    "snapshot_properties": "pass properties=",
+    "case_sensitive": "leave it out: names are matched exactly, or else without regard to case",
 }
 #: Arguments that must be given.
 NEEDED_TO_DELETE = {"where": "pass a condition, or where=None to delete all rows"}

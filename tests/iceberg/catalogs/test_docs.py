@@ -26,9 +26,11 @@ def test_the_examples_run(no_configuration: Path, tmp_path: Path) -> None:
     write_orders(peer)
     peer.engine.dispose()
     names: dict[str, Any] = {}
-    first, last = _blocks("python")
+    first, writing, last = _blocks("python")
     exec(first, names)
     assert ids(names["table"]) == [1, 2, 3, 4, 5]
+    exec(writing, names)
+    assert [level[0] for level in names["catalog"].list_namespaces()] == ["sales"]
     (tmp_path / "warehouse").rename(tmp_path / "copy")
     moved = last.replace("s3://old-bucket/warehouse", f"{tmp_path}/warehouse").replace("/mnt/copy", f"{tmp_path}/copy")
     assert ids(eval(moved, names)) == [1, 2, 3, 4, 5]

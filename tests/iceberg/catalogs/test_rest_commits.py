@@ -95,7 +95,7 @@ def test_a_table_is_created_once(server: WritableServer, fault: str) -> None:
     from deltaberg.iceberg.catalogs.given import given_schema
     from deltaberg.iceberg.metadata.new_table import new_metadata
 
-    staged = committer.stage(new_metadata(given_schema(FIRST.schema), location="", now_ms=5))
+    staged = committer.stage(new_metadata(given_schema(FIRST.schema, 2), location="", now_ms=5))
     found = commit_table(committer, _adding(7), snapshot_id=7, staged=staged, policy=_POLICY)
     assert (found.committed, found.loaded.metadata.current_snapshot_id) == (True, 7)
     assert found.loaded.metadata.table_uuid == staged.metadata.table_uuid

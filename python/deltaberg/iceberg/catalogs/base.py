@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.iceberg.catalogs.given import given_order, given_properties, given_schema, given_spec
-from deltaberg.iceberg.catalogs.places import loaded_table, place_of
+from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place_of
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
@@ -278,10 +278,10 @@ class NamedCatalog(ABC):
         try:
             version, kept = given_properties(properties or {})
             raw = new_metadata(
-                given_schema(schema),
+                given_schema(schema, version),
                 given_spec(partition_spec),
                 given_order(sort_order),
-                location=self.default_location(levels) if location is None else location,
+                location=self.default_location(levels) if location is None else full_location(location),
                 properties=kept,
                 format_version=version,
                 now_ms=time.time_ns() // 1_000_000,

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec
-from deltaberg.schema.from_arrow import as_table_schema
 
 __all__ = ["given_order", "given_properties", "given_schema", "given_spec"]
 
@@ -27,8 +26,8 @@ def _json_of(given: Any) -> Any:
     return json.loads(dump()) if callable(dump) else None
 
 
-def given_schema(given: Any) -> Schema:
-    """Return a schema that a caller gives.
+def given_schema(given: Any, version: int) -> Schema:
+    """Return a schema that a caller gives for a table of a format version.
 
     Raises
     ------
@@ -42,7 +41,7 @@ def given_schema(given: Any) -> Schema:
     found = _json_of(given)
     if found is not None:
         return read_schema(found)
-    columns, _ = with_fresh_ids(iceberg_columns(as_table_schema(given)))
+    columns, _ = with_fresh_ids(given_columns(given, version))
     return Schema(columns)
 
 

@@ -7,7 +7,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreSpec, parse_location
 
-__all__ = ["loaded_table", "place_of"]
+__all__ = ["full_location", "loaded_table", "place_of"]
 
 
 def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
@@ -16,6 +16,17 @@ def place_of(recorded: str, location_map: LocationMap | str | None) -> Location:
     place = parse_location(recorded) if local is None else local
     mapping = None if isinstance(location_map, str) else location_map
     return PathResolver(place, mapping, encoded=False).resolve(recorded)
+
+
+def full_location(given: str) -> str:
+    """Return a location for metadata to record: a local directory by its whole path, and URLs as they are.
+
+    Examples
+    --------
+    >>> full_location("s3://bucket/sales"), full_location("/lake/sales"), full_location("sales")[0]
+    ('s3://bucket/sales', '/lake/sales', '/')
+    """
+    return given if not given or "://" in given or given.startswith(("/", "file:")) else str(parse_location(given))
 
 
 def loaded_table(

@@ -25,7 +25,7 @@ from deltaberg.iceberg.catalogs.base import (
     identifier_levels,
     namespace_levels,
 )
-from deltaberg.iceberg.catalogs.places import place_of
+from deltaberg.iceberg.catalogs.places import full_location, place_of
 from deltaberg.iceberg.catalogs.sql_engine import is_missing, open_engine, without_secrets
 from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties
 from deltaberg.iceberg.catalogs.swap_commit import UnsettledError
@@ -112,7 +112,7 @@ class SqlCatalog(NamedCatalog):
                 catalog=self.name,
             )
         above = above or "/".join((str(self._warehouse).rstrip("/"), *levels[:-1]))
-        return f"{above.rstrip('/')}/{levels[-1]}"
+        return full_location(f"{above.rstrip('/')}/{levels[-1]}")
 
     def drop_table(self, identifier: Identifier) -> None:
         """Remove a table from the catalog. Its files stay."""

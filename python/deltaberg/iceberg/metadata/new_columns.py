@@ -3,14 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
 
 from deltaberg.iceberg.metadata.type_names import TYPE
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
+from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.from_arrow import OwnTypes, as_table_schema, table_field
 
-__all__ = ["iceberg_columns"]
+__all__ = ["given_column", "given_columns", "iceberg_columns"]
 
 #: Integers that Iceberg does not have, and the one that holds their values.
 _NARROW = {"byte": "integer", "short": "integer"}
+
+
+def given_columns(given: Any, version: int) -> Struct:
+    """Return the columns that a caller describes, in types of a format version.
+
+    Fixed bytes, UUIDs and times of the day have types of their own. Timestamps have nanoseconds if the Arrow type has
+    them and the version is 3, else microseconds.
+
+    Parameters
+    ----------
+    given
+        As for `as_table_schema`.
+    version
+        The format version of the table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It describes no columns.
+    SchemaError
+        An Arrow type has no type in Iceberg.
+
+    Examples
+    --------
+    >>> columns = {"at": pa.timestamp("ns"), "key": pa.binary(16), "hour": pa.time64("us")}
+    >>> print(given_columns(columns, 3))
+    struct<at: timestamp_ntz_ns, key: fixed(16), hour: time>
+    """
+    return iceberg_columns(as_table_schema(given, own=_own_types(version)))
+
+
+def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
+    """Return the column that an Arrow field describes, as `given_columns` does. The path names it in messages.
+
+    Raises
+    ------
+    SchemaError
+        The Arrow type has no type in Iceberg.
+    """
+    return iceberg_columns(Struct((table_field(given, path, own=_own_types(version)),))).fields[0]
+
+
+def _own_types(version: int) -> OwnTypes:
+    def own(found: pa.DataType) -> DataType | None:
+        if getattr(found, "extension_name", "") == "arrow.uuid":
+            return Primitive("uuid")
+        if pt.is_fixed_size_binary(found) and not pt.is_decimal(found):
+            return Fixed(found.byte_width)
+        if pt.is_time(found):
+            return Primitive("time")
+        if pt.is_timestamp(found) and found.unit == "ns" and version >= ROW_LINEAGE:
+            return Primitive("timestamp_ntz_ns" if found.tz is None else "timestamp_ns")
+        return None
+
+    return own
 
 
 def iceberg_columns(found: Struct) -> Struct:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_column
 from deltaberg.iceberg.metadata.new_table import check_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
@@ -28,7 +28,6 @@ from deltaberg.iceberg.operations.alter_references import ReferenceChanges
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
-from deltaberg.schema.from_arrow import table_field
 
 __all__ = ["Alteration"]
 
@@ -101,12 +100,13 @@ class Alteration(ReferenceChanges):
                 column=join_name(tuple(path)),
             )
         metadata = {} if comment is None else {b"comment": comment.encode()}
-        given = table_field(pa.field(path[-1], type, not required, metadata), tuple(path))
+        version = self._transaction.metadata.format_version
+        given = given_column(pa.field(path[-1], type, not required, metadata), tuple(path), version)
         return self._step("add column", lambda: self._add(path, given, default, after, first))
 
     def _add(self, path: Sequence[str], given: Field, default: Any, after: str | None, first: bool) -> None:
         *above, last = path
-        (new,) = with_fresh_ids(iceberg_columns(Struct((given,))), self._transaction.metadata.last_column_id or 0)[0]
+        (new,) = with_fresh_ids(Struct((given,)), self._transaction.metadata.last_column_id or 0)[0]
         if default is not None:
             text = _default_json(default, new)
             new = replace(new, default=value_of_json(text, new.type), metadata={**new.metadata, _WRITE_DEFAULT: text})
@@ -232,10 +232,9 @@ class Alteration(ReferenceChanges):
         """
 
         def changed(old: Field) -> Field:
-            new: DataType = (
-                iceberg_columns(Struct((table_field(pa.field(old.name, type), (old.name,)),))).fields[0].type
-            )
-            check_promotion(self._transaction.metadata, old, new)
+            metadata = self._transaction.metadata
+            new = given_column(pa.field(old.name, type), (old.name,), metadata.format_version).type
+            check_promotion(metadata, old, new)
             return replace(old, type=new)
 
         return self._step("widen column", lambda: self._replace(name, changed))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion
@@ -16,7 +17,7 @@ from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetP
 from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct
+from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct
 from deltaberg.schema.name_mapping import extended_mapping, mapping_of
 
 __all__ = ["check_promotion", "extend_name_mapping", "merge_columns", "replace_columns", "set_columns"]
@@ -104,7 +105,7 @@ def check_promotion(metadata: TableMetadata, old: Field, new: DataType) -> None:
                 )
 
 
-def merge_columns(transaction: Transaction, found: Struct) -> None:
+def merge_columns(transaction: Transaction, found: Any) -> None:
     """Add the columns of rows, and fields of their structs, that the table of a transaction lacks.
 
     New columns come last and may be null. A column whose type is narrower than that of the rows is widened, where the
@@ -112,7 +113,8 @@ def merge_columns(transaction: Transaction, found: Struct) -> None:
     """
     metadata = transaction.metadata
     merge = _Merge(metadata.last_column_id or 0, metadata.format_version)
-    set_columns(transaction, merge.struct(metadata.current_schema.struct, iceberg_columns(found)))
+    wanted = given_columns(found, metadata.format_version)
+    set_columns(transaction, merge.struct(metadata.current_schema.struct, wanted))
 
 
 class _Merge:
@@ -166,17 +168,18 @@ def _nullable_type(found: DataType) -> DataType:
     return found
 
 
-def replace_columns(transaction: Transaction, found: Struct) -> None:
+def replace_columns(transaction: Transaction, found: Any) -> None:
     """Replace the columns of the table by those of rows. Columns with the same name and type keep their ids."""
     metadata = transaction.metadata
-    if not len(found):
+    wanted = given_columns(found, metadata.format_version)
+    if not len(wanted):
         raise InvalidArgumentError("the rows have no columns")
     known = {child.name: child for child in metadata.current_schema.struct}
-    fresh, _ = with_fresh_ids(iceberg_columns(found), metadata.last_column_id or 0)
+    fresh, _ = with_fresh_ids(wanted, metadata.last_column_id or 0)
     columns = []
     for child in fresh:
         old = known.get(child.name)
-        same = old is not None and _shape(old.type) == _shape(child.type)
+        same = old is not None and _is_same(old.type, child.type)
         columns.append(replace(old, nullable=child.nullable) if old is not None and same else child)
     identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]
     set_columns(transaction, Struct(tuple(columns)), identifiers)
@@ -187,6 +190,6 @@ def _is_kept(columns: Sequence[Field], number: int) -> bool:
     return bool(path) and not any(part.nullable for part in path)
 
 
-def _shape(found: DataType) -> str:
-    """Return what types have in common that differ in ids at most."""
-    return str(found)
+def _is_same(known: DataType, found: DataType) -> bool:
+    """Return whether types differ in ids at most. Rows hold a uuid as 16 bytes."""
+    return str(known) == str(found) or (known == Primitive("uuid") and found == Fixed(16))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
@@ -33,7 +33,7 @@ class NewTable:
     Parameters
     ----------
     schema
-        The columns. Their ids are assigned anew.
+        The columns, as `as_table_schema` takes them. Their ids are assigned anew.
     partition_by
         Columns, or transforms of columns such as ``day(at)`` and ``bucket(16, id)``.
     sort_by
@@ -42,7 +42,7 @@ class NewTable:
         Table properties. ``format-version`` chooses the version of the format.
     """
 
-    schema: Struct
+    schema: Any
     partition_by: Sequence[ColumnName] = ()
     sort_by: Sequence[ColumnName] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -57,11 +57,11 @@ class NewTable:
         InvalidArgumentError
             A property or a transform is not valid.
         """
-        columns, _ = with_fresh_ids(iceberg_columns(self.schema))
         properties = {name: _property_text(value) for name, value in self.properties.items()}
         version = properties.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
         if version not in ("1", "2", "3"):
             raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+        columns, _ = with_fresh_ids(given_columns(self.schema, int(version)))
         parts = [
             partition_field(columns, name, FIRST_PARTITION_ID + number) for number, name in enumerate(self.partition_by)
         ]

@@ -24,7 +24,6 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, as_array
-from deltaberg.schema.from_arrow import table_schema
 from deltaberg.table import ScanOptions
 from deltaberg.table.rewrite import change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
@@ -132,9 +131,9 @@ def _bound(transaction: Transaction, where: Filter) -> Bound:
 def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:
     """Change the columns of the table as the rows need it, if the caller allows it."""
     if options.schema_mode == "merge":
-        merge_columns(transaction, table_schema(rows.schema))
+        merge_columns(transaction, rows.schema)
     elif options.schema_mode == "overwrite":
-        replace_columns(transaction, table_schema(rows.schema))
+        replace_columns(transaction, rows.schema)
 
 
 def _remove(transaction: Transaction, where: Filter | None, options: RowOptions) -> None:
