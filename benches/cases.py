@@ -15,6 +15,7 @@ from benches.manifest_cases import WRITTEN_MANIFEST_CASES
 from benches.measure import Case, Subject
 from benches.request_cases import REQUEST_CASES
 from benches.spark_cases import SPARK_CASES
+from benches.spark_change_cases import SPARK_CHANGE_CASES
 from benches.start_cases import START_CASES
 from benches.write_cases import WRITE_CASES, WRITTEN_CASES
 
@@ -28,6 +29,7 @@ SUBJECTS: dict[str, Subject] = {
     "changing": Subject("Changing rows on one machine", CHANGE_CASES),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
+    "spark-writing": Subject("Writing and changing tables on Spark", SPARK_CHANGE_CASES),
     "start": Subject("From the start of Python", START_CASES),
     "requests": Subject("Requests to S3", REQUEST_CASES),
     "kernels": Subject("Kernels", KERNEL_CASES),

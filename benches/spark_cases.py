@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benches import data, iceberg_data
-from benches.measure import Case, Made, Outcome, Side, contents, joined, repeated, session, timed, warm
+from benches.measure import Case, Made, Outcome, Side, repeated, session, warm
 
 __all__ = ["SPARK_CASES"]
 
@@ -169,54 +166,6 @@ def _function_case(format: str, made: Callable[[bool], Made], columns: Sequence[
     return Case(f"{format}: a Python function over {len(columns)} columns of 16M rows on Spark{rest}", place, sides)
 
 
-#: Appends a frame to a table.
-_Appender = Callable[[Any, Path], Any]
-
-
-def _append_ours(frame: Any, table: Path) -> None:
-    warm()(table).append(frame)
-
-
-def _append_by_arrow(frame: Any, table: Path) -> None:
-    with patch("deltaberg.spark.write.frame_rows.why_not_native", lambda *_: "this side writes by Arrow"):
-        _append_ours(frame, table)
-
-
-def _append_by_connector(frame: Any, table: Path) -> None:
-    frame.write.format("delta").mode("append").save(str(table))
-
-
-def _appended(append: _Appender, engines: bool) -> Side:
-    """Append rows that Spark reads from Parquet files, each time to a new table."""
-
-    def run(scale: float) -> Outcome:
-        from deltaberg import create_table
-
-        root, spark = data.rows(scale, deleted=False), session(engines)
-        outcomes = []
-        for _ in range(_TIMES):
-            with tempfile.TemporaryDirectory(prefix="deltaberg-benches-") as parent:
-                table = Path(parent, "table")
-                create_table(table, data.SCHEMA)
-                frame = _by_parquet(spark, root, _ALL)
-                outcome = timed(partial(append, frame, table), lambda _: None)
-                found = contents(warm()(table).scan().to_arrow())
-                outcomes.append(outcome._replace(found=found))
-        whole = joined(outcomes)
-        return whole._replace(amounts=whole.amounts[_TIMES // 2 :])
-
-    return run
-
-
-def _append_case() -> Case:
-    sides = {
-        "deltaberg": _appended(_append_ours, engines=False),
-        "deltaberg arrow": _appended(_append_by_arrow, engines=False),
-        "delta-spark": _appended(_append_by_connector, engines=True),
-    }
-    return Case("delta: append 6 columns of 16M rows that Spark reads from Parquet files", _delta(deleted=False), sides)
-
-
 _MAKERS = {"delta": _delta, "iceberg": _iceberg}
 
 
@@ -241,6 +190,5 @@ SPARK_CASES: dict[str, Case] = {
         for deleted in (False, True)
     },
     "spark-delta-filtered": _filter_case(),
-    "spark-append": _append_case(),
     **{f"spark-files-{files}": _files_case(files) for files in (10, 100, 1000)},
 }
