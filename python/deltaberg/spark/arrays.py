@@ -9,6 +9,7 @@ import pyarrow.types as pt
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import VARIANT, DataType, List, Map, Primitive, Struct
 from deltaberg.schema.convert import list_with_values, struct_of
+from deltaberg.schema.exact import plain_text
 
 __all__ = ["fitted", "for_spark"]
 
@@ -48,7 +49,7 @@ def for_spark(array: pa.Array, table_type: DataType | None = None) -> pa.Array:
     if pt.is_dictionary(kind):
         return for_spark(array.dictionary_decode(), table_type)
     if kind in _VIEWS:
-        return array.cast(_VIEWS[kind])
+        return plain_text(array).cast(_VIEWS[kind])
     if pt.is_fixed_size_binary(kind):
         return _uuid_text(array) if table_type == _UUID else array.cast(pa.binary())
     if _is_variant(kind):
