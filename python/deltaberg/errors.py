@@ -6,6 +6,7 @@
      ├─ TableNotFoundError (FileNotFoundError)       no table at the location
      ├─ NamespaceNotFoundError (LookupError)         the catalog has no namespace of this name
      ├─ VersionNotFoundError (LookupError)           a version or time that the table does not have (any more)
+     │   └─ ChangesNotRecordedError                  the changes of a version that recorded none
      ├─ UnsupportedFeatureError (NotImplementedError) the table needs a feature that this library lacks
      ├─ CorruptTableError (ValueError)               metadata or data that violates the format
      │   ├─ CorruptLogError                          a log entry, or the set of log files
@@ -55,6 +56,7 @@ from typing import Any
 
 __all__ = [
     "AuthenticationError",
+    "ChangesNotRecordedError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",
@@ -159,6 +161,10 @@ class NamespaceNotFoundError(DeltabergError, LookupError):
 
 class VersionNotFoundError(DeltabergError, LookupError):
     """The table does not have the requested version or time, or does not have it any more."""
+
+
+class ChangesNotRecordedError(VersionNotFoundError):
+    """The table kept no change data feed in a version whose changes are asked for."""
 
 
 class UnsupportedFeatureError(DeltabergError, NotImplementedError):

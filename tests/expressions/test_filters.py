@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions import as_expression
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.roads import Road
 
 _CONDITIONS = [
     "i = 3",
@@ -105,6 +107,18 @@ def test_conditions_mean_what_they_mean_to_duckdb(builder: DeltaBuilder, rows: p
             found = sorted(table.scan(condition, ["id"]).to_arrow()["id"].to_pylist())
             assert found == wanted, condition
             assert table.scan(condition).count() == len(wanted), condition
+
+
+def test_null_is_not_nan(builder: DeltaBuilder, road: Road) -> None:
+    """As in Spark, where isnan(NULL) is false, so that its negation keeps nulls."""
+    parts = [[1.0, None], [math.nan, math.nan], [math.nan, None], [None, None]]
+    rows = [pa.table({"id": [10 * number, 10 * number + 1], "x": part}) for number, part in enumerate(parts)]
+    schema = pa.schema([("id", pa.int64()), ("x", pa.float64())])
+    builder.create(schema, *(builder.add(part.cast(schema), stats="full") for part in rows))
+    table = open_table(builder.root)
+    assert sorted(road.column(table.scan("isnan(x)", ["id"]), "id")) == [10, 11, 20]
+    for negated in ("NOT isnan(x)", ~col("x").is_nan(), "NOT isnan(x + 0)"):
+        assert sorted(road.column(table.scan(negated, ["id"]), "id")) == [0, 1, 21, 30, 31]
 
 
 def test_quotes_and_escapes_in_texts(builder: DeltaBuilder) -> None:

@@ -58,6 +58,7 @@ _ROOMS = {
         {"table_transaction"},
         {"writable_table"},
         {"changing_table"},
+        {"maintained_table"},
         {"table"},
     ],
     "iceberg": [

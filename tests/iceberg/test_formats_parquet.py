@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import SchemaError
+from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of
 from tests.support.roads import Road
 
@@ -64,6 +64,32 @@ _ROWS: list[dict[str, Any]] = [
     {"l": [], "m": [], "s": {"d": None}},
     {"l": None, "m": None, "s": None},
 ]
+
+
+@pytest.mark.parametrize("plaintext_footer", [True, False])
+def test_encrypted_files_are_refused_by_name(tmp_path: Path, plaintext_footer: bool) -> None:
+    """pyarrow ends the process if it is asked about an encrypted column of a file with a plaintext footer."""
+    from pyarrow.parquet import encryption
+
+    class Keys(encryption.KmsClient):  # type: ignore[misc]
+        def __init__(self, _: Any) -> None:
+            super().__init__()
+
+        def wrap_key(self, key: bytes, _: str) -> bytes:
+            return key
+
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "long"})
+    file = builder.data([{"id": 1, "x": 2}])
+    rows = pq.read_table(file.path)
+    config = encryption.EncryptionConfiguration("f", column_keys={"k": ["id"]}, plaintext_footer=plaintext_footer)
+    factory = encryption.CryptoFactory(Keys)
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), config)
+    with pq.ParquetWriter(file.path, rows.schema, encryption_properties=properties) as writer:
+        writer.write_table(rows)
+    file.size = Path(file.path).stat().st_size
+    builder.commit(file)
+    with pytest.raises(UnsupportedFeatureError, match="encrypted"):
+        open_table(builder.root).scan("id > 0").to_arrow()
 
 
 @pytest.mark.req("ICE-PQ-01", half="reader")

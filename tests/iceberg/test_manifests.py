@@ -390,12 +390,16 @@ def test_split_offsets_are_a_hint(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.req("ICE-MAN-20", half="reader")
 @pytest.mark.parametrize("content", [0, 1, 2])
-def test_keys_mean_that_a_file_is_encrypted(tmp_path: Path, content: int) -> None:
+def test_the_magic_of_a_file_tells_whether_its_keys_encrypt_it(tmp_path: Path, content: int) -> None:
     builder = _builder(tmp_path)
     file = builder.data(_rows(1, 2))
     others = [file, builder.position_deletes([(file, 0)]), builder.equality_deletes([1], [{"id": 2}])]
     others[content].more["key_metadata"] = b"\xff\x00opaque"
-    builder.commit(file, *([others[content]] if content else []))
+    builder.commit(file)
+    if content:
+        builder.commit(others[content])
+    assert _ids(builder) == [[1, 2], [2], [1]][content]
+    Path(others[content].path).write_bytes(b"AGS1" + bytes(range(256)))
     with pytest.raises(UnsupportedFeatureError, match="encrypted"):
         _ids(builder)
 

@@ -237,6 +237,8 @@ def _long(value: int) -> bytes:
         ("isnan(x)", {"null_value_counts": {2: 0}, "nan_value_counts": {2: 0}}, False),
         ("isnan(x)", {"null_value_counts": {2: 0}, "nan_value_counts": {2: 1}}, True),
         ("NOT isnan(x)", {"null_value_counts": {2: 0}, "nan_value_counts": {2: 3}}, False),
+        ("NOT isnan(x)", {"null_value_counts": {2: 3}, "nan_value_counts": {2: 0}}, True),
+        ("NOT isnan(x)", {"null_value_counts": {2: 1}, "nan_value_counts": {2: 2}}, True),
         ("x > 5", {"upper_bounds": {2: struct.pack("<d", 5)}, "nan_value_counts": {2: 0}}, False),
         ("x > 5", {"upper_bounds": {2: struct.pack("<d", 5)}, "nan_value_counts": {2: 1}}, True),
         ("x > 5", {"upper_bounds": {2: struct.pack("<d", 5)}}, True),

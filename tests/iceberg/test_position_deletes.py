@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError
+from deltaberg.errors import CorruptDataFileError, DataFileNotFoundError, DeltabergError, SpecViolationError
 from deltaberg.files import tasks_of
 from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 from tests.iceberg.entries import added
@@ -295,11 +295,13 @@ def test_negative_positions_are_refused(tmp_path: Path, pos: int) -> None:
 
 
 @pytest.mark.parametrize("row", [{"file_path": None, "pos": 0}, {"file_path": "x", "pos": None}])
-def test_nulls_are_refused(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_rows_without_a_path_or_a_position_delete_nothing(tmp_path: Path, row: dict[str, Any]) -> None:
     builder = _builder(tmp_path)
-    builder.commit(builder.data(_rows(1)), _written(builder, [row]))
-    with pytest.raises(CorruptDataFileError, match="no path or no position"):
-        _ids(builder)
+    file = builder.data(_rows(1, 2, 3))
+    builder.commit(file, _written(builder, [row, {"file_path": file.path, "pos": 1}]))
+    assert _ids(builder) == [1, 3]
+    with pytest.raises(SpecViolationError, match=r"1 rows of the position delete file .* no path or no position"):
+        open_table(builder.root, validate=True)
 
 
 @pytest.mark.parametrize("format", ["parquet", "avro", "orc"])

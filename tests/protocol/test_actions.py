@@ -187,7 +187,7 @@ def test_partition_values_are_there_for_every_column(builder: DeltaBuilder) -> N
 @pytest.mark.req("DL-ACT-12", half="reader")
 def test_a_rearrangement_changes_nothing(builder: DeltaBuilder) -> None:
     small = [builder.add(ids(number)) for number in range(10)]
-    builder.create(ID, *small)
+    builder.create(ID, *small, configuration={"delta.enableChangeDataFeed": "true"})
     compacted = builder.add(ids(*range(10)), dataChange=False)
     builder.commit(compacted, *(builder.remove(one, dataChange=False) for one in small))
     table = open_table(builder.root)

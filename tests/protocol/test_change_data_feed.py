@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
-from deltaberg.errors import DeltabergError, VersionNotFoundError
+from deltaberg.errors import ChangesNotRecordedError, DeltabergError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
@@ -81,6 +81,35 @@ def test_change_files_stand_for_their_commit(builder: DeltaBuilder) -> None:
     cdc = _cdc(builder, _changes((0, "update_preimage"), (10, "update_postimage")))
     builder.commit(builder.remove(old), new, cdc)
     assert _feed(open_table(builder.root), 1) == [(1, "update_postimage", 10), (1, "update_preimage", 0)]
+
+
+_OFF = {"delta.enableChangeDataFeed": "False"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "kept"),
+    [((None, None, None), ""), ((None, _ON, None), "12"), ((_ON, None, _OFF), "01"), ((_ON, _OFF, _ON), "02")],
+)
+def test_what_was_not_recorded_has_to_be_asked_for(
+    builder: DeltaBuilder, road: Road, properties: tuple[dict[str, str] | None, ...], kept: str
+) -> None:
+    """As in delta-spark, each version of a range needs a change data feed. ``kept`` names the versions with one."""
+    builder.create(ID, builder.add(ids(0)), configuration=properties[0] or {})
+    for number in (1, 2):
+        configuration = properties[number]
+        metadata = [] if configuration is None else [builder.metadata(ID, configuration=configuration)]
+        builder.commit(builder.add(ids(number)), *metadata)
+    table = open_table(builder.root)
+    for first, last in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2)):
+        versions = range(first, last + 1)
+        if all(str(version) in kept for version in versions):
+            assert _feed(table, first, last) == [(number, "insert", number) for number in versions]
+            continue
+        with pytest.raises(ChangesNotRecordedError, match=f"versions {first} to {last} were not recorded") as caught:
+            table.changes(first, last).to_arrow()
+        assert str(caught.value.context["version"]) not in kept
+    everything = [{"id": number, "_change_type": "insert"} for number in range(3)]
+    assert road.rows(table.changes(0, columns=["id", "_change_type"], derived=True)) == everything
 
 
 @pytest.mark.req("DL-CDF-06")

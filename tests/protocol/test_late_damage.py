@@ -128,7 +128,7 @@ def test_a_pickled_scan_of_changes_after_damage(builder: DeltaBuilder) -> None:
     _table(builder, _KINDS[0])
     table = open_table(builder.root)
     assert len(tombstones(table)) == 2
-    changes = pickle.loads(pickle.dumps(table.changes(1, columns=["id", "_change_type"])))
+    changes = pickle.loads(pickle.dumps(table.changes(1, derived=True, columns=["id", "_change_type"])))
     assert sorted(row["id"] for row in changes.to_arrow().to_pylist()) == [90, 91]
 
 

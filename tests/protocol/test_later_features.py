@@ -49,6 +49,10 @@ def _widened(name: str, kind: str, first: str, **more: Any) -> dict[str, Any]:
         (pa.array([Decimal("1.5")], pa.decimal128(4, 1)), "decimal(4,1)", "decimal(7,3)", Decimal("1.500")),
         (pa.array([5], pa.int32()), "integer", "decimal(12,2)", Decimal("5.00")),
         (pa.array([2**62], pa.int64()), "long", "decimal(20,0)", Decimal(2**62)),
+        # No list has these, but they lose nothing.
+        (pa.array([-128], pa.int8()), "byte", "decimal(4,1)", Decimal("-128.0")),
+        (pa.array([-(2**63)], pa.int64()), "long", "decimal(19,0)", Decimal(-(2**63))),
+        (pa.array([-(2**15)], pa.int16()), "short", "float", -32768.0),
     ],
 )
 def test_types_that_were_widened(
@@ -74,8 +78,9 @@ def test_types_that_were_widened(
         ("decimal(5,2)", "decimal(5,1)"),
         ("decimal(4,1)", "decimal(6,4)"),
         ("integer", "decimal(11,2)"),
-        ("byte", "decimal(9,0)"),
-        ("long", "decimal(19,0)"),
+        ("byte", "decimal(3,1)"),
+        ("long", "decimal(18,0)"),
+        ("integer", "float"),
     ],
 )
 def test_a_change_that_widens_nothing_is_refused(builder: DeltaBuilder, first: str, kind: str) -> None:

@@ -279,7 +279,7 @@ def test_a_store_may_list_in_any_order(
 @pytest.mark.req("DL-LOG-18")
 def test_changes_are_read_from_commits(builder: DeltaBuilder) -> None:
     _with_compaction(builder)
-    found = open_table(builder.root).changes(4, 6).to_arrow().to_pylist()
+    found = open_table(builder.root).changes(4, 6, derived=True).to_arrow().to_pylist()
     seen = sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
     assert seen == [
         (4, "delete", 1),

@@ -63,8 +63,8 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
     table = open_table(builder.root)
     roads = [
         table.history,
-        lambda: table.changes(20, 25).to_arrow(),
-        lambda: table.changes(21).to_arrow(),
+        lambda: table.changes(20, 25, derived=True).to_arrow(),
+        lambda: table.changes(21, derived=True).to_arrow(),
         lambda: table.compact_log(20, 22),
         lambda: open_table(builder.root, version=22),
         lambda: open_table(builder.root, version=21),
@@ -73,7 +73,7 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
         with pytest.raises(CorruptLogError, match=r"(?s)version 21 is missing.*or version 25 or a later one"):
             road()
     assert [commit.version for commit in table.history(4)] == [25, 24, 23, 22]
-    assert sorted(table.changes(22).to_arrow()["id"].to_pylist()) == [22, 23, 24, 25]
+    assert sorted(table.changes(22, derived=True).to_arrow()["id"].to_pylist()) == [22, 23, 24, 25]
     with pytest.raises(CommitConflictError, match="open the table again"):
         older.append(ids(30))
     with pytest.raises(VersionNotFoundError, match="the newest version is 25"):

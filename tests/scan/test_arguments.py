@@ -23,6 +23,7 @@ _CALLS: dict[str, Callable[[Any], Any]] = {
     "changes(True)": lambda table: table.changes(True),
     "changes(1.5)": lambda table: table.changes(1.5),
     "changes(0, [])": lambda table: table.changes(0, []),
+    "derived=1": lambda table: table.changes(0, derived=1),
     "timestamp=12345": lambda table: open_table(table.location, timestamp=12345),  # type: ignore[call-overload]
     "timestamp=[]": lambda table: DeltaTable(table.location, timestamp=[]),  # type: ignore[arg-type]
     "expired(5)": lambda table: table.expired_tombstones(5),

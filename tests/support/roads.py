@@ -31,7 +31,8 @@ _EXPECTED = re.compile(
     r"|the session has no file system for its location|the column .* is of type (variant|uuid)"
     r"|the (column|field) .* was added after the file was written.*"
     r"|the column .* is of type (long, but int(8|16|32)|integer, but int(8|16)|short, but int8|byte, but int32"
-    r"|double, but (float|int\d+)|timestamp_ntz, but date32\[day\]|timestamp(_ntz)?, but timestamp\[(ms|ns).*"
+    r"|double, but (float|int\d+)|float, but int\d+"
+    r"|timestamp_ntz, but date32\[day\]|timestamp(_ntz)?, but timestamp\[(ms|ns).*"
     r"|decimal\(.*\), but (decimal128\(.*\)|int\d+)) in the file"
     r"|the column .* has an old layout|its dates may be of the hybrid Julian calendar"
 )

@@ -13,14 +13,10 @@ import pyarrow as pa
 from deltaberg.delta.actions.columns import ADD_COLUMNS
 from deltaberg.delta.actions.domains import clustering_columns, row_id_high_water_mark
 from deltaberg.delta.actions.table_actions import Metadata, Protocol, Transaction
-from deltaberg.delta.changing_table import ChangingTable
-from deltaberg.delta.checkpoint.layout import CheckpointLayout
-from deltaberg.delta.features import check_known_writers, supported_features
+from deltaberg.delta.features import supported_features
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo
-from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
-from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
+from deltaberg.delta.maintained_table import MaintainedTable
 from deltaberg.delta.scan.changes import ChangesSource, change_range
 from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.delta.schema.writer_rules import (
@@ -34,7 +30,7 @@ from deltaberg.delta.snapshot.history import Commit, CommitTimes
 from deltaberg.delta.snapshot.retention import deleted_file_retention, expired
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.validate import validate_table
-from deltaberg.errors import ColumnNotFoundError, CorruptLogError, VersionNotFoundError
+from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, parse_location
@@ -44,6 +40,7 @@ from deltaberg.table import (
     Scan,
     ScanOptions,
     ScanSource,
+    checked_flag,
     checked_limit,
     parse_instant,
     scan_options,
@@ -58,7 +55,7 @@ _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
 
 
-class DeltaTable(ChangingTable):
+class DeltaTable(MaintainedTable):
     """One snapshot of a Delta table.
 
     Parameters
@@ -297,97 +294,6 @@ class DeltaTable(ChangingTable):
         millis = parse_instant(instant, self._options.zone)
         return expired(self.tombstones, millis, deleted_file_retention(self.properties))
 
-    def checkpoint(self, layout: CheckpointLayout | None = None) -> CheckpointInfo:
-        """Write a checkpoint of this version, so that readers need not replay the log up to it.
-
-        The properties ``delta.checkpoint.writeStatsAsJson`` and ``delta.checkpoint.writeStatsAsStruct`` choose how it
-        holds statistics (Delta protocol, "Checkpoints").
-
-        Parameters
-        ----------
-        layout
-            The form of the checkpoint; by default the one that the property ``delta.checkpointPolicy`` asks for.
-
-        Returns
-        -------
-        CheckpointInfo
-            The version, and the names and the size of what was written.
-
-        Raises
-        ------
-        VersionNotFoundError
-            If the log entry of the version was cleaned up.
-        InvalidArgumentError
-            If the table's protocol does not allow the form.
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        CorruptTableError
-            If the log, or the checkpoint that the snapshot was read from, is damaged.
-        StorageError
-            If the store fails, or does not permit the writing.
-
-        Examples
-        --------
-        >>> table.checkpoint().files
-        ('00000000000000000000.checkpoint.parquet',)
-        """
-        return write_checkpoint(self._snapshot, layout)
-
-    def compact_log(self, first: int, last: int) -> str:
-        """Write one file to the log that stands in for the commits of a range of versions, both included.
-
-        Readers that know log compaction files open it in place of these commits, which stay.
-
-        Returns
-        -------
-        str
-            The name of the file.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the range holds fewer than two versions.
-        VersionNotFoundError
-            If the log does not hold one of the commits, or the range ends after this version.
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        StorageError
-            If the store fails, or does not permit the writing.
-        """
-        check_known_writers(self.protocol)
-        if last > self.version:
-            raise VersionNotFoundError(f"version {self.version} is open, so {last} cannot be compacted")
-        return compact_commits(self._log, first, last)
-
-    def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
-        """Delete entries of the log that are older than its retention, up to a checkpoint that is as old.
-
-        The property ``delta.logRetentionDuration`` decides; it is 30 days by default. Versions before that checkpoint
-        cannot be opened any more (Delta protocol, "Metadata Cleanup"). Data files are not touched. Commits do this by
-        themselves unless ``delta.enableExpiredLogCleanup`` is false.
-
-        Parameters
-        ----------
-        at
-            The time by which entries have expired; now by default.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            If the table needs a writer feature that this library does not know.
-        CorruptTableError
-            If the time of a commit is not recorded.
-        StorageError
-            If the store fails, or does not permit deleting.
-
-        Examples
-        --------
-        >>> table.cleanup_metadata().files
-        ()
-        """
-        instant = None if at is None else parse_instant(at, self._options.zone)
-        return clean_up_log(self._snapshot.newer(), at=instant)
-
     def refresh(self) -> DeltaTable:
         """Move to the newest version, reading only what is new. Scans that were made before keep their version.
 
@@ -437,15 +343,15 @@ class DeltaTable(ChangingTable):
         columns: Sequence[ColumnName] | None = None,
         limit: int | None = None,
         *,
+        derived: bool = False,
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
         """Return a scan of the rows that changed from one version to another, both included.
 
         In addition to the columns of the table, it has ``_change_type`` (``insert``, ``delete``, ``update_preimage`` or
-        ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. If a commit recorded its changes, they are
-        read. Otherwise they are derived from the files that it added and removed, and an update appears as deletes and
-        inserts.
+        ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. The table must have kept a change data
+        feed (``delta.enableChangeDataFeed``) in all of these versions.
 
         Parameters
         ----------
@@ -454,12 +360,25 @@ class DeltaTable(ChangingTable):
             after ``end``; by default, to the version of this snapshot.
         filter, columns, limit, options
             As in `scan`.
+        derived
+            Derive the changes of versions without a change data feed from the files that they added and removed. An
+            update then appears as deletes and inserts, and so does every other row of a file that was written anew.
+
+        Raises
+        ------
+        ChangesNotRecordedError
+            If a version has no change data feed, and ``derived`` is false. The scan raises it when it is executed,
+            unless the last version is one of them.
+        VersionNotFoundError
+            If the table does not have the versions.
         """
+        checked_flag("derived", derived)
         chosen = scan_options(options, execution, self._options.timezone)
         times = CommitTimes(self._log, self._snapshot)
         first, last = change_range(times, self._snapshot, start, end, self._options.zone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
-        source = ChangesSource(snapshot, self._options.store, self._resolver, self._options.timezone, first, times)
+        own = (snapshot, self._options.store, self._resolver, self._options.timezone)
+        source = ChangesSource(*own, first, times, derived=derived)
         return _scan(source, filter, columns, limit, chosen)
 
 

@@ -8,6 +8,7 @@ from deltaberg.files.read.formats import open_data_file
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.metadata import (
     DELETED,
+    LAST_UPDATED,
     LINEAGE_COLUMNS,
     METADATA,
     ROW_COLUMNS,
@@ -35,6 +36,7 @@ __all__ = [
     "BITMAP",
     "DELETED",
     "DELETE_FILES",
+    "LAST_UPDATED",
     "LINEAGE_COLUMNS",
     "METADATA",
     "POSITION_DELETE_COLUMNS",

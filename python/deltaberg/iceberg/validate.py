@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import CorruptTableError, DataFileNotFoundError, SpecViolationError, UnsupportedFeatureError
 from deltaberg.expressions import TRUE
+from deltaberg.files import DeleteFile
+from deltaberg.files.read.deletes import count_nameless
 from deltaberg.iceberg.deletes.puffin import PuffinFile
-from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, ManifestPart
+from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes, nested_fields
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -71,7 +73,7 @@ def _ids(within: DataType) -> Iterator[int]:
 
 def _manifest_violations(source: IcebergSource) -> Iterator[str]:
     part = ManifestPart(rest=("referenced_data_file", "content_offset", "content_size_in_bytes"), deleted=True)
-    live, vectors = [], []
+    live, vectors, positions = [], [], []
     for row in source.manifests.to_pylist():
         (entries,) = source.reader.read([row], part)
         table = entries.table
@@ -87,7 +89,9 @@ def _manifest_violations(source: IcebergSource) -> Iterator[str]:
         if row["content"] == 0:
             live.append(kept.column("file_path"))
         else:
-            vectors += kept.filter(pc.equal(kept.column("file_format"), "puffin")).to_pylist()
+            by_position = kept.filter(pc.equal(kept.column("content"), POSITION_DELETES)).to_pylist()
+            vectors += [entry for entry in by_position if entry["file_format"] == "puffin"]
+            positions += [entry for entry in by_position if entry["file_format"] != "puffin"]
     paths = pa.chunked_array([chunk for column in live for chunk in column.chunks], pa.string())
     counted = pc.value_counts(paths)
     for twice in counted.filter(pc.greater(pc.struct_field(counted, "counts"), 1)).to_pylist():
@@ -96,6 +100,12 @@ def _manifest_violations(source: IcebergSource) -> Iterator[str]:
     if pc.any(pc.less_equal(files.column("size"), 0), min_count=0).as_py():
         yield "a data file has no bytes"
     yield from _vectors_violations(vectors, source)
+    for entry in positions:
+        place = str(source.resolver.resolve(entry["file_path"]))
+        file = DeleteFile(place, entry["file_format"], entry["file_size_in_bytes"], None)
+        nameless = count_nameless(file, source.store)
+        if nameless:
+            yield f"{nameless} rows of the position delete file {entry['file_path']} have no path or no position"
 
 
 def _vectors_violations(entries: list[dict[str, Any]], source: IcebergSource) -> Iterator[str]:

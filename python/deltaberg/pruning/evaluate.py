@@ -131,12 +131,12 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         return pc.invert(stats.no_null(key))
     if operator == "is distinct from":
         return pc.invert(pc.and_(_only(bound, stats), stats.no_null(key)))
+    if operator == "is not nan":
+        return pc.invert(pc.and_(stats.no_number(key), stats.no_null(key)))
     # No other predicate is true for a null.
     possible = pc.invert(stats.all_null(key))
     if operator == "is nan":
         return pc.and_not(possible, stats.no_nan(key))
-    if operator == "is not nan":
-        return pc.and_not(possible, stats.no_number(key))
     if operator in ("is not null", "like", "not like"):
         return possible
     if operator in ("=", "<=>", "in", "<", "<=") and not any(map(_is_nan, bound.values)):
@@ -250,7 +250,9 @@ def _both_start_with(lower: pa.Array | None, upper: pa.Array | None, prefix: str
 def _must(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     key = stats_key(bound.path)
     operator = bound.operator
-    if operator in ("is nan", "is not nan", "like", "not like") or bound.other is not None:
+    if operator == "is not nan":
+        return stats.no_nan(key)
+    if operator in ("is nan", "like", "not like") or bound.other is not None:
         return stats.all(False)
     if operator == "is null":
         return stats.all_null(key)

@@ -15,8 +15,10 @@ from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
 __all__ = ["convert_leaf", "floor_divide", "is_promotable", "list_with_values", "rows_valid", "struct_of"]
 
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
-#: How many digits an integer of so many bits may need.
-_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+#: How many digits an integer of so many bits may need, if it has a sign.
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+#: The digits of every integer of 64 bits.
+_MOST_DIGITS = 20
 
 
 def is_promotable(found: pa.DataType, wanted: DataType) -> bool:
@@ -74,7 +76,7 @@ def _is_small_number(found: pa.DataType) -> bool:
 #: For each type of the table, which types of a file can be read as it.
 _FITS: dict[str, Callable[[pa.DataType], bool]] = {
     "double": _is_small_number,
-    "float": lambda found: found in (pa.float16(), pa.float32()),
+    "float": lambda found: found in (pa.float16(), pa.float32(), pa.int8(), pa.int16()),
     "string": _is_bytes,
     "binary": _is_bytes,
     "date": lambda found: bool(pt.is_date(found)),
@@ -117,7 +119,7 @@ def convert_leaf(array: pa.Array, wanted: DataType) -> pa.Array:
         if pt.is_int64(found) and pt.is_time(target):
             return array.view(target)
         if isinstance(wanted, Decimal) and pt.is_integer(found):
-            return array.cast(pa.decimal128(_INTEGER_DIGITS[found.bit_width], 0)).cast(target)
+            return array.cast(pa.decimal128(_MOST_DIGITS, 0)).cast(target)
         return array.cast(target)
     except pa.ArrowInvalid as error:
         raise CorruptDataFileError(f"a value stored as {found} does not fit {wanted}: {error}") from error

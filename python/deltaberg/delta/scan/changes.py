@@ -3,6 +3,10 @@
 If a commit recorded its changes in change data files, only these are read. Otherwise every row of a file that it
 added is an insert, and every row of a file that it removed is a delete. If it only replaced the deletion vector of
 a file, the rows that the new vector hides are deletes, and the rows that it no longer hides are inserts.
+
+A table promises that only while it has a change data feed (``delta.enableChangeDataFeed``), by which writers record
+changes wherever files do not tell them. Without one, what is derived from files may name rows that were merely moved,
+as both deleted and inserted.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.delta.actions.table_actions import read_metadata
+from deltaberg.delta.actions.table_actions import Metadata, read_metadata
 from deltaberg.delta.data.change_files import CHANGE_TYPE, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.partition_values import read_partition_values
 from deltaberg.delta.scan.changed_files import (
@@ -29,12 +33,20 @@ from deltaberg.delta.scan.changed_files import (
 from deltaberg.delta.scan.source import DeltaFiles
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import DeltabergError, InvalidArgumentError, SchemaError, VersionNotFoundError
+from deltaberg.errors import (
+    ChangesNotRecordedError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, parse_instant
+
+_ENABLED = "delta.enableChangeDataFeed"
 
 __all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
 
@@ -79,7 +91,22 @@ def _is_version(value: Any) -> bool:
 
 
 class ChangesSource(DeltaFiles):
-    """The changes of the versions from ``first`` to that of the snapshot, read with the schema of the snapshot."""
+    """The changes of the versions from ``first`` to that of the snapshot, read with the schema of the snapshot.
+
+    Parameters
+    ----------
+    first
+        The first version.
+    times
+        The commits.
+    derived
+        Whether changes of versions without a change data feed are derived from their files.
+
+    Raises
+    ------
+    ChangesNotRecordedError
+        If the last version has no change data feed, and changes may not be derived.
+    """
 
     def __init__(
         self,
@@ -89,10 +116,16 @@ class ChangesSource(DeltaFiles):
         timezone: str,
         first: int,
         times: CommitTimes,
+        *,
+        derived: bool = False,
     ) -> None:
         super().__init__(snapshot, store, resolver, timezone)
+        self._derived = derived
+        self._is_first_known = False
         self._first = first
         self._times = times
+        if not derived:
+            self._check_feed(snapshot.metadata, snapshot.version)
 
     @property
     def description(self) -> str:
@@ -172,9 +205,27 @@ class ChangesSource(DeltaFiles):
         if len(replaced):
             yield changed.table(list(exchanged_vectors(adds.filter(both), removes.filter(gone))))
 
+    def _check_feed(self, metadata: Metadata, version: int) -> None:
+        """Refuse a version in which the table kept no change data feed."""
+        if metadata.configuration.get(_ENABLED, "").strip().lower() != "true":
+            raise ChangesNotRecordedError(
+                f"changes of versions {self._first} to {self.snapshot.version} were not recorded: the table had no "
+                f"change data feed in version {version}",
+                hint="derived=True derives them from the files of each commit, where an update is a delete and an "
+                f"insert; {_ENABLED} records those of later commits",
+                table=self.table,
+                version=version,
+            )
+
     def _check_metadata(self, version: int, text: str) -> None:
-        """Refuse a range in which the partition columns change."""
+        """Refuse a range in which the partition columns change, or in which changes were not recorded."""
         metadata = read_metadata(text)
+        if not self._derived:
+            if version > self._first and not self._is_first_known:
+                self._check_feed(Snapshot.load(self.snapshot.log, self._first).metadata, self._first)
+            # From here on, the metadata of every version is that of a commit which was checked.
+            self._is_first_known = True
+            self._check_feed(metadata, version)
         mine = self.snapshot.metadata
         if metadata.partition_columns != mine.partition_columns and version > self._first:
             raise SchemaError(

@@ -7,16 +7,21 @@ from typing import Any
 
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
 
-__all__ = ["check_type_changes", "is_widening", "record_type_change"]
+__all__ = ["check_type_changes", "is_widening", "loses_nothing", "record_type_change"]
 
 _CHANGES = "delta.typeChanges"
 
 _INTEGERS = ("byte", "short", "integer", "long")
+#: How many digits the values of integer types have.
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def check_type_changes(changes: Any, column: str) -> None:
-    """Refuse a recorded change that is not a widening, because files written before it cannot be read.
+    """Refuse a recorded change that may lose values, because files written before it cannot be read.
+
+    Changes that lose nothing are read although the protocol does not list them, as from byte to decimal(4,1): tables
+    of the preview of the feature have some.
 
     Parameters
     ----------
@@ -28,7 +33,7 @@ def check_type_changes(changes: Any, column: str) -> None:
     Raises
     ------
     UnsupportedFeatureError
-        If a change is not one that the protocol lists.
+        If a change may lose what files hold.
     CorruptLogError
         If the record is not a list of changes.
     """
@@ -40,7 +45,7 @@ def check_type_changes(changes: Any, column: str) -> None:
         old, new = change.get("fromType"), change.get("toType")
         if not isinstance(old, str) or not isinstance(new, str):
             raise CorruptLogError("a type change has no fromType or toType", column=column)
-        if not is_widening(old, new):
+        if not loses_nothing(old, new):
             raise UnsupportedFeatureError(
                 f"a type change from {old} to {new} is not supported", feature="typeWidening", column=column
             )
@@ -71,7 +76,7 @@ def record_type_change(field: dict[str, Any], old: str, new: str, inside: tuple[
 
 
 def is_widening(old: str, new: str) -> bool:
-    """Return whether files that hold one type can be read as another one (Delta protocol, "Type Widening").
+    """Return whether the protocol lists a change of type, so that it may be made (Delta protocol, "Type Widening").
 
     Examples
     --------
@@ -94,8 +99,22 @@ def is_widening(old: str, new: str) -> bool:
     }
 
 
+def loses_nothing(old: str, new: str) -> bool:
+    """Return whether files that hold one type can be read as another one.
+
+    Examples
+    --------
+    >>> loses_nothing("byte", "decimal(4,1)"), is_widening("byte", "decimal(4,1)")
+    (True, False)
+    """
+    wider = _DECIMAL.fullmatch(new)
+    if wider is not None and old in _DIGITS:
+        return int(wider[1]) - int(wider[2]) >= _DIGITS[old]
+    return is_widening(old, new) or (old, new) in {("byte", "float"), ("short", "float")}
+
+
 def _is_wider_decimal(old: str, precision: int, scale: int) -> bool:
-    """Return whether a decimal type holds every value of an older type, before and after the decimal point."""
+    """Return whether a decimal type is one to which an older type may be changed."""
     narrow = _DECIMAL.fullmatch(old)
     if narrow is not None:
         digits, old_scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])

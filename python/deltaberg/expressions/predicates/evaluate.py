@@ -60,7 +60,7 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
     if bound.is_floating:
         values = values.cast(pa.float64())
     if operator in ("is nan", "is not nan"):
-        nan = pc.is_nan(values)
+        nan = pc.is_nan(values).fill_null(False)
         return nan if operator == "is nan" else pc.invert(nan)
     if bound.other is not None:
         return _columns(bound, values, column(bound.other))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from deltaberg import kernels
 from deltaberg.errors import CorruptDeletionVectorError, DataFileNotFoundError, DeltabergError, ObjectNotFoundError
 from deltaberg.files.read.deletes import position_deletes
+from deltaberg.files.read.encryption import encrypted_file, is_encrypted
 from deltaberg.files.read.task import BitmapRef, DeleteFile, FileTask
 from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
@@ -29,11 +30,15 @@ def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = Fals
     CorruptDeletionVectorError
         If the bitmap is damaged, missing, or not of the recorded size; with ``check_cardinality`` also if it
         has another number of positions than recorded.
+    UnsupportedFeatureError
+        If its file is encrypted.
     """
     try:
         framed = _framed(ref, store)
         bitmap, cardinality = kernels.unframe_bitmap(framed, ref.framing)
     except DeltabergError as error:
+        if ref.framing == "puffin" and isinstance(error, CorruptDeletionVectorError) and _is_encrypted(ref, store):
+            error = encrypted_file("the deletion vector")
         raise error.with_context(deletion_vector=ref.location or "inline", offset=ref.offset) from None
     if check_cardinality and cardinality != ref.cardinality:
         raise CorruptDeletionVectorError(
@@ -41,6 +46,10 @@ def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = Fals
             deletion_vector=ref.location or "inline",
         )
     return bitmap
+
+
+def _is_encrypted(ref: BitmapRef, store: StoreSpec) -> bool:
+    return ref.location is not None and is_encrypted(parse_location(ref.location), store)
 
 
 def _framed(ref: BitmapRef, store: StoreSpec) -> bytes:

@@ -26,7 +26,7 @@ from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, f
 from deltaberg.schema.projection import plan_projection
 from deltaberg.storage import PathResolver, StoreSpec, parse_location
 
-__all__ = ["POSITION_DELETE_COLUMNS", "KeySet", "equality_deletes", "position_deletes"]
+__all__ = ["POSITION_DELETE_COLUMNS", "KeySet", "count_nameless", "equality_deletes", "position_deletes"]
 
 _FILE_PATH = Field("file_path", Primitive("string"), nullable=False, id=2147483546)
 _POS = Field("pos", Primitive("long"), nullable=False, id=2147483545)
@@ -86,8 +86,8 @@ class _Positions(NamedTuple):
 def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
     """Read a position delete file."""
     table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False))
-    if table.column("file_path").null_count or table.column("pos").null_count:
-        raise CorruptDataFileError("a position delete has no path or no position", delete_file=file.location)
+    # Like other readers, this one passes over deletes that name no row.
+    table = table.filter(_names_a_row(table)) if _has_nulls(table) else table
     lowest = pc.min(table.column("pos")).as_py()
     if lowest is not None and lowest < 0:
         raise CorruptDataFileError(f"a position delete has the position {lowest}", delete_file=file.location)
@@ -103,6 +103,20 @@ def _positions(file: DeleteFile, store: StoreSpec) -> tuple[_Positions, int]:
         zip(paths.dictionary.to_pylist(), zip(accumulate(counts, initial=0), counts, strict=False), strict=True)
     )
     return _Positions(positions, ranges), positions.nbytes + paths.dictionary.nbytes + _PATH_BYTES * len(ranges)
+
+
+def _has_nulls(table: pa.Table) -> bool:
+    return any(column.null_count for column in table.columns)
+
+
+def _names_a_row(table: pa.Table) -> pa.ChunkedArray:
+    return pc.and_(table.column("file_path").is_valid(), table.column("pos").is_valid())
+
+
+def count_nameless(file: DeleteFile, store: StoreSpec) -> int:
+    """Return how many rows of a position delete file have no path or no position, so that they delete nothing."""
+    table = _read(file, store, POSITION_DELETE_COLUMNS, FileLayout(by_id=False))
+    return len(table) - int(pc.sum(_names_a_row(table)).as_py() or 0)
 
 
 def _places(kept: _Positions, resolver: PathResolver) -> tuple[dict[str, list[str]], int]:

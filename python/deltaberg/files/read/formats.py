@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from deltaberg.errors import UnsupportedFeatureError
+import pyarrow as pa
+
+from deltaberg.errors import DeltabergError, ObjectNotFoundError, UnsupportedFeatureError
 from deltaberg.files.read.data_file import DataFile
+from deltaberg.files.read.encryption import encrypted_file, is_encrypted
 from deltaberg.files.read.parquet import ParquetSource
 from deltaberg.storage import Counters, Location, StoreSpec
 
@@ -35,8 +38,21 @@ def open_data_file(
     Raises
     ------
     UnsupportedFeatureError
-        If the format is unknown.
+        If the format is unknown, or the file is encrypted.
     """
+    try:
+        return _open(format, location, store, size, counters, in_pieces)
+    except (ObjectNotFoundError, UnsupportedFeatureError):
+        raise
+    except (DeltabergError, pa.ArrowException, OSError) as error:
+        if is_encrypted(location, store, size):
+            raise encrypted_file("the file") from error
+        raise
+
+
+def _open(
+    format: str, location: Location, store: StoreSpec, size: int | None, counters: Counters | None, in_pieces: bool
+) -> DataFile:
     opener = store.open(location)
     if format == "parquet":
         file = opener.open(location.path, size, counters)

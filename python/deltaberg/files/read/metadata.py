@@ -20,6 +20,7 @@ from deltaberg.schema import Field, Primitive, Struct, arrow_field, count_up
 
 __all__ = [
     "DELETED",
+    "LAST_UPDATED",
     "LINEAGE_COLUMNS",
     "METADATA",
     "ROW_COLUMNS",
@@ -40,10 +41,12 @@ ROW_COLUMNS = (
     Field("_pos", Primitive("long"), nullable=False, id=2147483645),
     Field(DELETED, Primitive("boolean"), nullable=False, id=2147483644),
 )
+#: Iceberg's version of a row. It is null in files without row ids: these are older than the lineage of the table.
+LAST_UPDATED = "_last_updated_sequence_number"
 #: Iceberg's metadata columns of tables with row lineage.
 LINEAGE_COLUMNS = (
     Field("_row_id", Primitive("long"), id=2147483540),
-    Field("_last_updated_sequence_number", Primitive("long"), id=2147483539),
+    Field(LAST_UPDATED, Primitive("long"), id=2147483539),
 )
 
 _FILE_FIELDS = (
@@ -57,7 +60,7 @@ _ROW_FIELDS = (Field("row_id", Primitive("long")), Field("row_commit_version", P
 #: The names of the physical position, of the row id and of the version of a row, in both formats.
 _POSITIONS = frozenset({"row_index", "_pos"})
 ROW_IDS = frozenset({"row_id", "_row_id"})
-ROW_VERSIONS = frozenset({"row_commit_version", "_last_updated_sequence_number"})
+ROW_VERSIONS = frozenset({"row_commit_version", LAST_UPDATED})
 
 
 def is_position(name: str, layout: FileLayout) -> bool:
@@ -128,6 +131,8 @@ class ComputedColumns:
             return _coalesce(stored.get(ROW_IDS), made)
         if name in ROW_VERSIONS:
             version = self._required(task.row_commit_version, "defaultRowCommitVersion")
+            if name == LAST_UPDATED and task.base_row_id is None:
+                version = None
             return _coalesce(stored.get(ROW_VERSIONS), _repeated(pa.scalar(version, pa.int64()), count))
         if name == "file_modification_time":
             modified = None if task.modified is None else task.modified * 1000

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyarrow import orc
 
+from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
 from deltaberg.kernels.results import empty_batch
 from deltaberg.schema import FIELD_ID, NameMapping, with_mapped_ids
@@ -17,6 +18,8 @@ from deltaberg.schema.projection import leaf_offsets
 __all__ = ["OrcSource"]
 
 _ORC_ID = b"iceberg.id"
+#: What pyarrow says of a timestamp that it cannot hold.
+_BEYOND = "out of range for nanosecond resolution"
 
 
 class OrcSource(DataFile):
@@ -55,11 +58,24 @@ class OrcSource(DataFile):
             return
         columns = self._columns(leaves)
         for number in range(self._orc.nstripes):
-            stripe = self._orc.read_stripe(number, columns=columns)
+            stripe = self._read_stripe(number, columns)
             for first in range(0, stripe.num_rows, batch_size):
                 batch = stripe.slice(first, batch_size)
                 yield PositionedBatch(position + first, batch.num_rows, batch)
             position += stripe.num_rows
+
+    def _read_stripe(self, number: int, columns: Sequence[int]) -> pa.RecordBatch:
+        try:
+            return self._orc.read_stripe(number, columns=columns)
+        except pa.ArrowInvalid as error:
+            # This is a limit of pyarrow, which reads into nanoseconds of 64 bits. The file is sound.
+            if _BEYOND in str(error):
+                raise UnsupportedFeatureError(
+                    "a timestamp of an ORC file is before 1677 or after 2262",
+                    hint="leave the column out, or rewrite the file as Parquet with Spark",
+                    feature="ORC timestamps outside of 1677 to 2262",
+                ) from error
+            raise
 
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Estimate the bytes of the leaves by their share in the number of all leaves."""

@@ -12,6 +12,7 @@ import pyarrow.types as pt
 
 from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
+from deltaberg.files.read.encryption import encrypted_file, has_encrypted_columns
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.kernels.results import empty_batch
@@ -35,6 +36,11 @@ class ParquetSource(DataFile):
     buffered
         How many bytes of a column are read at a time; 0 reads each column chunk whole, which is faster and takes as
         much memory as the chunk has bytes.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        If columns of the file are encrypted.
     """
 
     def __init__(self, file: pa.NativeFile, buffered: int = 0, prefetch: bool = False) -> None:
@@ -43,6 +49,8 @@ class ParquetSource(DataFile):
             file, coerce_int96_timestamp_unit="us", buffer_size=buffered, pre_buffer=prefetch and not buffered
         )
         self.metadata = self._parquet.metadata
+        if has_encrypted_columns(file, self.metadata.serialized_size):
+            raise encrypted_file("a column of the file")
         self.schema: pa.Schema = self._parquet.schema_arrow
 
     def schema_with(self, mapping: NameMapping | None) -> pa.Schema:

@@ -14,7 +14,6 @@ from deltaberg.expressions import Bound, bound_paths
 from deltaberg.files import BITMAP, DELETE_FILES
 from deltaberg.iceberg.deletes.index import apply_deletes, row_codes
 from deltaberg.iceberg.deletes.key_fields import key_fields
-from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import Metrics, entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
@@ -28,7 +27,7 @@ _PATH_ID = 2147483546
 _PART = ManifestPart(
     metrics=("lower_bounds", "upper_bounds"),
     ids=frozenset((_PATH_ID,)),
-    rest=("key_metadata", "equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes"),
+    rest=("equality_ids", "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
 #: The bytes of a blob beside the bitmap and its magic number: a length and a checksum.
 _BLOB_FRAME = 8
@@ -53,9 +52,6 @@ class DeleteFiles:
     def read(cls, manifests: pa.Table, reader: ManifestReader) -> DeleteFiles:
         """Read the delete files of manifests."""
         entries = reader.read(manifests.to_pylist(), _PART)
-        for found in entries:
-            if pc.any(found.table.column("key_metadata").is_valid(), min_count=0).as_py():
-                raise encrypted("a delete file", reader.table)
         return cls(entries, manifests, reader, key_fields(entries, reader))
 
     def __len__(self) -> int:

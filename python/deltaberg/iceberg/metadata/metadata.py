@@ -122,18 +122,21 @@ class TableMetadata:
         Raises
         ------
         VersionNotFoundError
-            If the snapshot log begins later.
+            If the snapshot log begins later, or if the time is after the last entry: which snapshot will have been
+            current then is not known before it has passed.
         """
         entry = None
         for candidate in self.snapshot_log:
             if candidate.timestamp_ms <= millis:
                 entry = candidate
-        if entry is None:
+        times = [candidate.timestamp_ms for candidate in self.snapshot_log]
+        if entry is None or millis > max(times):
             hint = "the table has no snapshot log"
-            if self.snapshot_log:
-                times = [candidate.timestamp_ms for candidate in self.snapshot_log]
+            if times:
                 hint = f"the snapshot log covers {format_instant(min(times))} to {format_instant(max(times))}"
-            raise VersionNotFoundError(f"no snapshot was current at {format_instant(millis)}", hint=hint)
+            when = format_instant(millis)
+            what = f"no snapshot was current at {when}" if entry is None else f"{when} is after the last snapshot"
+            raise VersionNotFoundError(what, hint=hint)
         return self.snapshot_by_id(entry.snapshot_id)
 
     def ancestors(self, snapshot: Snapshot) -> Iterator[Snapshot]:

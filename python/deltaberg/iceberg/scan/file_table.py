@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.files import constant_column
-from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.manifests.metrics import entry_numbers
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.partition.structs import identity_sources, union_struct, union_values
@@ -24,7 +23,7 @@ _SPEC_ID = Field("_spec_id", Primitive("integer"), nullable=False, id=2147483643
 _PARTITION = "_partition"
 _PARTITION_ID = 2147483642
 #: The fields of data files that a scan needs beside those that are always read.
-FURTHER_FIELDS = ("first_row_id", "key_metadata")
+FURTHER_FIELDS = ("first_row_id",)
 
 
 class FileRows:
@@ -60,16 +59,8 @@ class FileRows:
         return tuple(child for child in (_FILE, _SPEC_ID, *partition) if self._schema.get(child.name) is None)
 
     def rows(self, found: Entries) -> pa.Table:
-        """Return the rows of the entries of one spec, without what deletes their rows.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            If a file is encrypted.
-        """
+        """Return the rows of the entries of one spec, without what deletes their rows."""
         table = found.table
-        if pc.any(table.column("key_metadata").is_valid(), min_count=0).as_py():
-            raise encrypted("a data file", self._reader.table)
         rows = len(table)
         own = as_array(table.column("partition"))
         columns: dict[str, pa.Array] = {

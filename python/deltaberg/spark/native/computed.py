@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions import bound_paths
-from deltaberg.files import ROW_IDS, FileLayout, is_position, materialized_fields
+from deltaberg.files import LAST_UPDATED, ROW_IDS, FileLayout, is_position, materialized_fields
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.table.read.sharing import BoundScan
 
@@ -53,6 +53,10 @@ def file_values(
             places = tasks.column("location")
             names = pc.replace_substring_regex(places, ".*/", "") if part.name == "file_name" else places
             found[part.name] = Field(part.name, _TEXT), names
+        elif part.name == LAST_UPDATED:
+            has_ids = tasks.column("base_row_id").is_valid()
+            versions = pc.if_else(has_ids, tasks.column("row_commit_version"), pa.scalar(None, pa.int64()))
+            found[part.name] = Field(part.name, _LONG), versions
         else:
             column = "size" if part.name == "file_size" else "row_commit_version"
             found[part.name] = Field(part.name, _LONG), tasks.column(column)

@@ -92,9 +92,9 @@ def _predicate(bound: BoundPredicate, column_of: ColumnOf) -> Column:
     if name == "is not null":
         return column.isNotNull()
     if name == "is nan":
-        return column.isNotNull() & sf.isnan(column)
+        return sf.isnan(column)
     if name == "is not nan":
-        return column.isNotNull() & ~sf.isnan(column)
+        return ~sf.isnan(column)
     if bound.other is not None:
         return _COMPARISONS[name](column, column_of(bound.other))
     if name in ("in", "not in"):

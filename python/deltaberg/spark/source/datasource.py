@@ -78,6 +78,8 @@ class DeltaDataSource(_TableSource):
         The version to read. The default is the newest version at the time when the frame is made.
     readChangeFeed, startingVersion, startingTimestamp, endingVersion, endingTimestamp
         Read the changes of a range of versions.
+    derived
+        ``true``: derive the changes of versions without a change data feed from their files.
     columns
         The columns to read: names separated by commas, or a JSON list.
     filter

@@ -20,7 +20,7 @@ class DeltaReadOptions(ReadOptions):
     """The options of reading a Delta table; the version that was found first is kept."""
 
     format = "delta"
-    own = (*_TRAVEL, "readChangeFeed", "readChangeData", *_CHANGES)
+    own = (*_TRAVEL, "readChangeFeed", "readChangeData", "derived", *_CHANGES)
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -38,14 +38,15 @@ class DeltaReadOptions(ReadOptions):
         start, end = self._bound("starting"), self._bound("ending")
         if start is None:
             raise InvalidArgumentError("a change feed needs the option startingVersion or startingTimestamp")
-        return table.changes(start, end, filter=condition, columns=columns, options=options)
+        derived = self._flag("derived")
+        return table.changes(start, end, filter=condition, columns=columns, derived=derived, options=options)
 
     def _check_together(self, feed: bool) -> None:
         """Refuse options that contradict each other; one of them would be ignored silently."""
         self._exclude(*_TRAVEL)
         self._exclude("startingVersion", "startingTimestamp")
         self._exclude("endingVersion", "endingTimestamp")
-        misplaced = [name for name in (_TRAVEL if feed else _CHANGES) if name.lower() in self._options]
+        misplaced = [name for name in (_TRAVEL if feed else (*_CHANGES, "derived")) if name.lower() in self._options]
         if misplaced and feed:
             raise InvalidArgumentError(
                 f"the option {misplaced[0]} cannot be used with a change feed",
