@@ -25,10 +25,10 @@ def _save(frame: Any, root: Path, mode: str = "append", **options: Any) -> None:
 
 def _writer(root: Path, columns: pa.Schema, mode: str = "append", **options: str) -> Any:
     """Return a writer as Spark's processes get it."""
-    from deltaberg.spark.source.writer import DeltaWriter
+    from deltaberg.spark.source.writer import TableWriter
 
     staged = DeltaWriteOptions({"path": str(root), **options}).stage(columns, overwrite=mode == "overwrite")
-    return pickle.loads(pickle.dumps(DeltaWriter(staged, tuple(columns.names))))
+    return pickle.loads(pickle.dumps(TableWriter(staged, tuple(columns.names))))
 
 
 def _write(rows: pa.Table, root: Path, mode: str = "append", **options: str) -> None:

@@ -23,7 +23,7 @@ from deltaberg.iceberg.metadata.updates import (
     Update,
     UpgradeFormatVersion,
 )
-from deltaberg.iceberg.operations.create import NewTable
+from deltaberg.iceberg.operations.create import NewTable, check_partitioning
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
@@ -178,7 +178,7 @@ def write_table(
         return CommitResult(0, "", "append", committed=False, snapshot_id=table.snapshot_id)
     replaces = mode == "overwrite" and rows.get("schema_mode") == "overwrite"
     if partition_by is not None and not replaces:
-        _check_partitioning(table, partition_by)
+        check_partitioning(table.metadata, partition_by)
     with table.transaction(unsafe_single_writer=unsafe_single_writer) as transaction:
         if mode == "append":
             transaction.append(data, **rows)
@@ -203,19 +203,3 @@ def _created(
         else:
             transaction.overwrite(rows, where=where, **options)
         return transaction.commit()
-
-
-def _check_partitioning(table: IcebergTable, partition_by: Sequence[ColumnName]) -> None:
-    """Refuse a partitioning that is not that of the table."""
-    new = NewTable(table.schema, partition_by, properties={"format-version": table.format_version})
-    wanted = metadata_of_json(new.metadata(table.location))
-    given, own = (
-        ", ".join(part.name for part in spec.fields if part.transform != "void") or "nothing"
-        for spec in (wanted.specs[0], table.spec)
-    )
-    if given != own:
-        raise InvalidArgumentError(
-            f"the table is partitioned by {own}, not by {given}",
-            hint="leave out partition_by, or change the partitioning with alter()",
-            table=table.location,
-        )

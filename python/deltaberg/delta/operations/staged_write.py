@@ -1,8 +1,7 @@
 """A write whose rows are written by other processes, between its planning and its commit.
 
-Spark plans a write of a Python Data Source in one process, writes the rows in others, and commits in yet another. What
-the first one finds travels to the others: the version that the write is planned on, the columns that it gives the
-table, and what the table asks of data files.
+What the first process finds travels to the others: the version that the write is planned on, the columns that it gives
+the table, and what the table asks of data files.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from deltaberg.expressions import Filter
 from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
-from deltaberg.table.write import WriteRoad, WriteSpec
+from deltaberg.table.write import PlannedRows, WriteSpec, WrittenRows
 
 __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
 
@@ -90,23 +89,18 @@ class StagedWrite:
     clustering: str | None
     spec: WriteSpec | None
 
+    @property
+    def store(self) -> StoreSpec:
+        """What opens the store of the table."""
+        return self.log.store
+
+    @property
+    def place(self) -> Location:
+        """The directory of the table."""
+        return self.log.root
+
     def commit(self, files: pa.Table, road: str) -> CommitResult:
-        """Commit files that were written as `spec` asks.
-
-        Parameters
-        ----------
-        files
-            A row for each file; see `write_files`.
-        road
-            The road that the rows took to the files.
-
-        Raises
-        ------
-        CommitConflictError
-            Another commit came first, and the write does not fit on top of it. The files are deleted.
-        CommitUnknownError
-            It is not known whether the commit took effect.
-        """
+        """Commit files that were written as `spec` asks; see `StagedFiles`."""
         base = None if self.version is None else Snapshot.load(self.log, self.version)
         with _transaction(self.log, base, self.request) as transaction:
             if base is None or self.protocol != base.protocol:
@@ -119,7 +113,7 @@ class StagedWrite:
             options = replace(self.request.options, schema_mode=None)
             _write(
                 transaction,
-                _WrittenRows(self.columns, files, road),
+                WrittenRows(self.columns, files, road),
                 replace(self.request, options=options, partition_by=None),
             )
             return transaction.commit()
@@ -140,7 +134,7 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
     if base is None:
         define_table(transaction, NewTable(as_table_schema(columns), request.partition_by or ()), None)
         request = replace(request, partition_by=None)
-    rows = _PlannedRows(columns)
+    rows = PlannedRows(columns)
     _write(transaction, rows, request)
     table = transaction.snapshot
     return StagedWrite(
@@ -159,7 +153,7 @@ def _transaction(log: LogDirectory, base: Snapshot | None, request: WriteRequest
     return Transaction(log, base, once=request.txn, timezone=request.timezone, user_metadata=request.user_metadata)
 
 
-def _write(transaction: Transaction, rows: _PlannedRows | _WrittenRows, request: WriteRequest) -> None:
+def _write(transaction: Transaction, rows: PlannedRows | WrittenRows, request: WriteRequest) -> None:
     if request.overwrite:
         overwrite_rows(
             transaction,
@@ -171,38 +165,3 @@ def _write(transaction: Transaction, rows: _PlannedRows | _WrittenRows, request:
         )
     else:
         append_rows(transaction, rows, request.options, request.partition_by)
-
-
-class _PlannedRows:
-    """Rows of which only the columns are known. Writing them writes nothing, and keeps what the table asks for."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self.spec: WriteSpec | None = None
-
-    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
-        """Keep what the table asks for, and return no files."""
-        spec.conformer(self.schema)
-        self.spec = spec
-        return spec.no_files()
-
-    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
-        """Return that there is no road yet."""
-        return WriteRoad("")
-
-
-class _WrittenRows:
-    """Rows that are in files already."""
-
-    def __init__(self, schema: pa.Schema, files: pa.Table, road: str) -> None:
-        self.schema = schema
-        self._files = files
-        self._road = road
-
-    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
-        """Return the files."""
-        return self._files
-
-    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
-        """Return the road that the rows took."""
-        return WriteRoad(self._road)

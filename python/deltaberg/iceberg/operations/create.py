@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
@@ -17,7 +19,7 @@ from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField,
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, parse_transform
 from deltaberg.schema import ColumnName, Field, Struct, find_column
 
-__all__ = ["NewTable", "partition_field", "sort_field"]
+__all__ = ["NewTable", "check_partitioning", "partition_field", "sort_field"]
 
 _FORMAT_VERSION = "format-version"
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
@@ -146,3 +148,25 @@ def _term(columns: Struct, name: ColumnName) -> tuple[tuple[Field, ...], str]:
             hint="known are year, month, day and hour(column), bucket(16, column) and truncate(4, column)",
         )
     return find_column(columns, matched[3]), transform
+
+
+def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnName]) -> None:
+    """Refuse a partitioning that is not that of a table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is another one.
+    """
+    new = NewTable(metadata.current_schema.struct, partition_by, properties={"format-version": metadata.format_version})
+    wanted = metadata_of_json(new.metadata(metadata.location))
+    given, own = (
+        ", ".join(part.name for part in spec.fields if part.transform != "void") or "nothing"
+        for spec in (wanted.specs[0], metadata.specs[metadata.default_spec_id])
+    )
+    if given != own:
+        raise InvalidArgumentError(
+            f"the table is partitioned by {own}, not by {given}",
+            hint="leave out partition_by, or change the partitioning with alter()",
+            table=metadata.location,
+        )

@@ -83,6 +83,8 @@ def write_rows(
         The table asks for files that are not written.
     """
     metadata = transaction.metadata
+    if transaction.write_properties:
+        metadata = replace(metadata, properties={**metadata.properties, **transaction.write_properties})
     schema, properties = metadata.current_schema.struct, metadata.properties
     wanted = row_spec(metadata, options)
     checks = () if where is None else (_check(where, condition, schema),)

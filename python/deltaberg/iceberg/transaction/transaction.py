@@ -119,6 +119,8 @@ class Transaction:
         self._data_files: list[Location] = []
         self._roads: set[WriteRoad] = set()
         self._operations: list[str] = []
+        #: Properties of the table that are otherwise for rows that the transaction writes.
+        self.write_properties: Mapping[str, str] = {}
         #: What reads the files of the table to find rows; None for this machine.
         self.search: RowSearch | None = None
         #: What the operations did to rows, in numbers.

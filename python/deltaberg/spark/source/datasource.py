@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.expressions import Expression, all_of
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import batch_for_spark, read_packed
@@ -22,8 +22,9 @@ from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.from_spark_filters import from_spark
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
-from deltaberg.spark.source.options import ReadOptions
-from deltaberg.spark.source.writer import DeltaWriter
+from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
+from deltaberg.spark.source.options import ReadOptions, WriteOptions
+from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
 from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 
@@ -47,6 +48,7 @@ class _TableSource(DataSource):
     """A Data Source of tables; its options are all that Spark tells it."""
 
     settings: ClassVar[type[ReadOptions]]
+    write_settings: ClassVar[type[WriteOptions]]
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -65,6 +67,12 @@ class _TableSource(DataSource):
         """Return a reader; a schema that the caller gives must be that of the table."""
         _check_schema(schema, self.schema())
         return _Reader(self._settings)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows with this schema, which makes one commit."""
+        columns = rows_schema(schema)
+        staged = self.write_settings(self.options).stage(columns, overwrite=overwrite)
+        return TableWriter(staged, tuple(columns.names))
 
 
 class DeltaDataSource(_TableSource):
@@ -109,16 +117,11 @@ class DeltaDataSource(_TableSource):
     """
 
     settings = DeltaReadOptions
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a writer of rows with this schema, which makes one commit."""
-        columns = rows_schema(schema)
-        staged = DeltaWriteOptions(self.options).stage(columns, overwrite=overwrite)
-        return DeltaWriter(staged, tuple(columns.names))
+    write_settings = DeltaWriteOptions
 
 
 class IcebergDataSource(_TableSource):
-    """Reads Iceberg tables.
+    """Reads and writes Iceberg tables.
 
     Options
     -------
@@ -136,23 +139,29 @@ class IcebergDataSource(_TableSource):
     columns, filter, batchSize, timezone
         As for Delta tables.
     Every other option is passed on to the store.
+
+    Options of writes
+    -----------------
+    path
+        The location of the table, which is created if there is none.
+    branch
+        The branch that gets the rows.
+    overwrite-mode
+        ``dynamic``: overwrite the partitions that the new rows are in; ``static``, the default: overwrite all rows.
+    merge-schema
+        ``true``: add columns that the table lacks.
+    snapshot-property.*
+        What the summary of the snapshot says in addition.
+    write-format, target-file-size-bytes, compression-codec, compression-level
+        How data files are written.
+    partitionBy
+        The partitioning of a new table: columns and transforms separated by commas, or a JSON list.
+    fanout-enabled, distribution-mode, check-nullability, check-ordering, isolation-level
+        Taken as far as they ask for what is done anyway.
     """
 
     settings = IcebergReadOptions
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Refuse the write.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            Always: `IcebergTable` writes DataFrames to Iceberg tables.
-        """
-        raise UnsupportedFeatureError(
-            "Iceberg tables cannot be written by this source yet",
-            hint="pass the DataFrame to append or overwrite of an IcebergTable",
-            feature="iceberg",
-        )
+    write_settings = IcebergWriteOptions
 
 
 class _Pushdown(_TableSource):

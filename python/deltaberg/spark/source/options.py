@@ -8,13 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Expression, all_of, as_filter
 from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
 from deltaberg.table import Scan, ScanOptions
+from deltaberg.table.write import StagedFiles
 
-__all__ = ["ReadOptions", "SourceOptions"]
+__all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
 
 _SHARED = ("path", "paths", "timezone")
 _READING = ("columns", "filter", "batchSize")
@@ -81,6 +84,55 @@ class SourceOptions:
         if text not in _BOOLEANS:
             raise InvalidArgumentError(f"the option {name} must be true or false, not {text!r:.200}")
         return _BOOLEANS[text]
+
+
+class WriteOptions(SourceOptions, ABC):
+    """The options of a write, and the table that they name."""
+
+    @abstractmethod
+    def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedFiles:
+        """Plan the write of rows with these columns."""
+
+    def _path_to_write(self) -> str:
+        path = self._path()
+        if parse_location(path).scheme == "memory":
+            raise InvalidArgumentError(
+                "a table in memory exists only in one process", hint="write where the executors can write", table=path
+            )
+        return path
+
+    def _chosen(self, name: str, choices: Sequence[str], hint: str | None = None) -> str | None:
+        """Return the value of an option that is one of some words; None without it."""
+        text = self._options.get(name.lower())
+        if text is None:
+            return None
+        if text.strip().lower() not in choices:
+            raise InvalidArgumentError(
+                f"the option {name} must be {' or '.join(choices)}, not {text!r:.200}", hint=hint
+            )
+        return text.strip().lower()
+
+    def _partition_by(self) -> tuple[str, ...] | None:
+        text = self._options.get("partitionby")
+        if text is None:
+            return None
+        if not text.lstrip().startswith("["):
+            return tuple(name.strip() for name in text.split(",") if name.strip())
+        try:
+            names = json.loads(text)
+        except (ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidArgumentError(f"the option partitionBy must be a JSON list of names, not {text!r:.200}")
+        return tuple(names)
+
+    def _check_overwrite(self, overwrite: bool, *names: str) -> None:
+        """Refuse options that have a meaning for overwrites only."""
+        for name in () if overwrite else names:
+            if name.lower() in self._options:
+                raise InvalidArgumentError(
+                    f"the option {name} applies only to overwrites", hint='use mode("overwrite")'
+                )
 
 
 class ReadOptions(SourceOptions, ABC):

@@ -1,4 +1,4 @@
-"""The writer of the Python Data Source ``delta``: rows arrive as Arrow batches, and one commit adds their files.
+"""The writer of the Python Data Sources: rows arrive as Arrow batches, and one commit adds their files.
 
 Spark pickles the writer, calls `write` in its tasks, and `commit` or `abort` in yet another process.
 """
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from deltaberg.delta.operations.staged_write import StagedWrite
 from deltaberg.spark.write.tasks import WriteTask, delete_written, written_of_replies
+from deltaberg.table.write import StagedFiles
 
-__all__ = ["DeltaWriter"]
+__all__ = ["TableWriter"]
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Reply(WriterCommitMessage):
     error: bytes | None = None
 
 
-class DeltaWriter(DataSourceArrowWriter):
+class TableWriter(DataSourceArrowWriter):
     """Writes the rows of tasks to data files, and commits them once.
 
     Parameters
@@ -36,7 +36,7 @@ class DeltaWriter(DataSourceArrowWriter):
         The names of the columns, in the order in which they arrive.
     """
 
-    def __init__(self, staged: StagedWrite, names: tuple[str, ...]) -> None:
+    def __init__(self, staged: StagedFiles, names: tuple[str, ...]) -> None:
         self._staged = staged
         self._names = names
 
@@ -45,12 +45,12 @@ class DeltaWriter(DataSourceArrowWriter):
         staged = self._staged
         if staged.spec is None:
             return _Reply()
-        task = WriteTask(staged.spec, staged.log.store, staged.log.root, self._names)
+        task = WriteTask(staged.spec, staged.store, staged.place, self._names)
         reply = next(iter(task(iterator)), None)
         return _Reply() if reply is None else _Reply(*(column[0].as_py() for column in reply.columns))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks as one version; raise what a task met, with nothing committed."""
+        """Commit the files of all tasks once; raise what a task met, with nothing committed."""
         tables, errors = _replies(messages)
         if errors:
             self._delete(tables)
@@ -67,7 +67,7 @@ class DeltaWriter(DataSourceArrowWriter):
             self._delete(_replies(messages)[0])
 
     def _delete(self, tables: Iterable[pa.Table]) -> None:
-        delete_written(tables, self._staged.log.store, self._staged.log.root)
+        delete_written(tables, self._staged.store, self._staged.place)
 
 
 def _replies(messages: Sequence[WriterCommitMessage | None]) -> tuple[list[pa.Table], list[Exception]]:

@@ -6,6 +6,7 @@ from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
 from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
+from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
 from deltaberg.table.write.stream import can_be_read_again, open_stream
 from deltaberg.table.write.table_rules import CountedValues, TableRules
 from deltaberg.table.write.write import Progress, WriteProgress, write_files
@@ -15,15 +16,18 @@ __all__ = [
     "ColumnFill",
     "CountedValues",
     "PartitionField",
+    "PlannedRows",
     "Progress",
     "RowCheck",
     "RowOptions",
     "RowRules",
     "Rows",
+    "StagedFiles",
     "TableRules",
     "WriteProgress",
     "WriteRoad",
     "WriteSpec",
+    "WrittenRows",
     "can_be_read_again",
     "empty_to_null",
     "open_rows",

@@ -1,0 +1,148 @@
+"""A write whose rows are written by other processes, between its planning and its commit.
+
+What the first process finds travels to the others: the metadata file that the write is planned on, and what the table
+asks of data files. The commit makes the same changes of columns as the plan, since both begin with that file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from deltaberg.errors import CommitConflictError, ObjectNotFoundError
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.pointer import TablePointer
+from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.operations.create import NewTable, check_partitioning
+from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
+from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.schema.from_arrow import as_table_schema
+from deltaberg.storage import Location, StoreSpec
+from deltaberg.table import CommitResult
+from deltaberg.table.write import PlannedRows, RowOptions, WriteSpec, WrittenRows
+
+__all__ = ["StagedWrite", "WriteRequest", "stage_write"]
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """What a caller asks of a write.
+
+    Parameters
+    ----------
+    overwrite
+        Whether rows of the table are replaced: all of them.
+    options
+        How rows are written.
+    dynamic
+        Replace only the partitions that the new rows are in.
+    partition_by
+        The partitioning of a new table.
+    branch
+        The branch that gets the rows.
+    summary
+        What the summary of the snapshot says in addition.
+    write_properties
+        Properties of the table that are otherwise for this write.
+    """
+
+    overwrite: bool
+    options: RowOptions
+    dynamic: bool = False
+    partition_by: tuple[str, ...] | None = None
+    branch: str = MAIN
+    summary: Mapping[str, str] = field(default_factory=dict)
+    write_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """A write that is planned. It pickles.
+
+    Parameters
+    ----------
+    pointer, location
+        Where the table is or will be found, and its location as its metadata records it.
+    request
+        What the caller asks for.
+    columns
+        The columns of the rows.
+    file, root
+        The metadata file that the write is planned on, and the directory of the table; None if it creates the table.
+    spec, store, place
+        What the table asks of data files, and where they go.
+    """
+
+    pointer: TablePointer
+    location: str
+    request: WriteRequest
+    columns: pa.Schema
+    file: Location | None
+    root: Location | None
+    spec: WriteSpec
+    store: StoreSpec
+    place: Location
+
+    def commit(self, files: pa.Table, road: str) -> CommitResult:
+        """Commit files that were written as `spec` asks; see `StagedFiles`."""
+        planned = None
+        if self.file is not None and self.root is not None:
+            try:
+                planned = LoadedTable(load_file(self.file, self.store), self.file, self.root, self.store)
+            except ObjectNotFoundError:
+                raise CommitConflictError(
+                    "the metadata file that the write was planned on is gone: other commits came first",
+                    hint="repeat the write",
+                    table=str(self.root),
+                    file=str(self.file),
+                ) from None
+        with _transaction(self.pointer, self.location, planned, self.columns, self.request) as transaction:
+            _write(transaction, WrittenRows(self.columns, files, road), self.request)
+            return transaction.commit()
+
+
+def stage_write(pointer: TablePointer, location: str, columns: pa.Schema, request: WriteRequest) -> StagedWrite:
+    """Plan a write of rows with these columns.
+
+    Raises
+    ------
+    SchemaError
+        The rows do not fit the columns of the table.
+    InvalidArgumentError, UnsupportedFeatureError
+        The request is not valid, or the table cannot be written to.
+    """
+    found = pointer.committer().load()
+    if found is not None and request.partition_by is not None:
+        check_partitioning(found.metadata, request.partition_by)
+    transaction = _transaction(pointer, location, found, columns, request)
+    rows = PlannedRows(columns)
+    _write(transaction, rows, request)
+    transaction.abort()
+    if rows.spec is None or rows.place is None:
+        raise AssertionError("every write asks for files")
+    file, root = (None, None) if found is None else (found.file, found.root)
+    return StagedWrite(pointer, location, request, columns, file, root, rows.spec, transaction.store, rows.place)
+
+
+def _transaction(
+    pointer: TablePointer, location: str, planned: LoadedTable | None, columns: pa.Schema, request: WriteRequest
+) -> Transaction:
+    """Begin a transaction on metadata, or one that creates the table."""
+    committer = pointer.committer()
+    loaded = planned
+    if loaded is None:
+        loaded = committer.stage(NewTable(as_table_schema(columns), request.partition_by or ()).metadata(location))
+    transaction = Transaction(
+        loaded, committer, branch=request.branch, creates=planned is None, summary=request.summary
+    )
+    transaction.write_properties = request.write_properties
+    return transaction
+
+
+def _write(transaction: Transaction, rows: PlannedRows | WrittenRows, request: WriteRequest) -> None:
+    if request.overwrite:
+        overwrite_rows(transaction, rows, request.options, dynamic=request.dynamic)
+    else:
+        append_rows(transaction, rows, request.options)

@@ -1,0 +1,84 @@
+"""The options of ``frame.write.format("iceberg")``, as iceberg-spark spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from deltaberg.api.writing import place_to_write
+from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
+from deltaberg.spark.source.options import WriteOptions
+from deltaberg.table import OpenOptions
+from deltaberg.table.write import RowOptions
+
+__all__ = ["IcebergWriteOptions"]
+
+_SUMMARY = "snapshot-property."
+_FORMATS = ("parquet", "orc", "avro")
+#: Options that ask for what is done anyway, the values that do, and what to do instead of the others.
+_AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "fanout-enabled": (("true", "false"), "leave it out"),
+    "distribution-mode": (("none",), "repartition the frame before it is written, or use append of an IcebergTable"),
+    "check-nullability": (("true",), "nulls in columns that must not be null are always refused"),
+    "check-ordering": (("false",), "columns are found by name, in any order"),
+    "isolation-level": (("serializable", "snapshot"), "overwrites are always checked as serializable"),
+}
+
+
+class IcebergWriteOptions(WriteOptions):
+    """The options of writing an Iceberg table."""
+
+    format = "iceberg"
+    own = (
+        "branch",
+        "overwrite-mode",
+        "merge-schema",
+        "mergeSchema",
+        "write-format",
+        "target-file-size-bytes",
+        "compression-codec",
+        "compression-level",
+        "partitionBy",
+        *_AS_IT_IS,
+    )
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._summary = {
+            name[len(_SUMMARY) :]: text for name, text in options.items() if name.lower().startswith(_SUMMARY)
+        }
+        super().__init__({name: text for name, text in options.items() if not name.lower().startswith(_SUMMARY)})
+
+    def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedWrite:
+        """Plan the write of rows with these columns."""
+        path = self._path_to_write()
+        for name, (words, hint) in _AS_IT_IS.items():
+            self._chosen(name, words, hint)
+        self._exclude("merge-schema", "mergeSchema")
+        self._check_overwrite(overwrite, "overwrite-mode")
+        merges = self._flag("merge-schema") or self._flag("mergeSchema")
+        size = self._integer("target-file-size-bytes") if "target-file-size-bytes" in self._options else None
+        rows = RowOptions("merge" if merges else None, target_file_size=size)
+        request = WriteRequest(
+            overwrite,
+            rows,
+            dynamic=self._chosen("overwrite-mode", ("static", "dynamic")) == "dynamic",
+            partition_by=self._partition_by(),
+            branch=self._options.get("branch", MAIN),
+            summary=self._summary,
+            write_properties=self._properties(),
+        )
+        place = place_to_write(path, "iceberg", None, OpenOptions(storage_options=self._store))
+        return stage_write(place.pointer, place.location, columns, request)
+
+    def _properties(self) -> dict[str, str]:
+        """Return the properties of the table that the options override for this write."""
+        found = {}
+        form = self._chosen("write-format", _FORMATS)
+        if form is not None:
+            found["write.format.default"] = form
+        for name in ("compression-codec", "compression-level"):
+            if name in self._options:
+                found.update({f"write.{each}.{name}": self._options[name] for each in _FORMATS})
+        return found
