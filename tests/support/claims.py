@@ -52,7 +52,7 @@ CLAIMS = Claims(
     writer=frozenset(
         (
             # The hash, the transforms, the bitmaps and the checksum are the same code for readers and for writers.
-            *(f"ICE-HASH-{number:02}" for number in range(1, 13)),
+            *(f"ICE-HASH-{number:02}" for number in (*range(1, 13), 14)),
             "ICE-TRF",
             *(f"ICE-BIN-{number:02}" for number in (*range(1, 11), 12)),
             *(f"ICE-PQ-{number:02}" for number in (1, 2, 3, 4, 5, 6, 8)),

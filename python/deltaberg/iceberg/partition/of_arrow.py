@@ -1,0 +1,56 @@
+"""Partition values of Arrow arrays, for callers who have no table at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
+from deltaberg.schema import Struct, arrow_type, as_array
+from deltaberg.schema.from_arrow import table_field
+
+__all__ = ["partition_values"]
+
+_NAME = "value"
+
+
+def partition_values(transform: str, values: Any) -> pa.Array:
+    """Return the partition value of each of some values, as an Iceberg table that is partitioned by them has it.
+
+    Parameters
+    ----------
+    transform
+        As metadata names it: ``bucket[16]``, ``truncate[4]``, ``year``, ``month``, ``day``, ``hour`` or ``identity``.
+    values
+        An array or a chunked array of Arrow, or what `pyarrow.array` takes, such as a pandas Series.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such transform, or a value does not fit.
+    SchemaError
+        The transform does not take values of this type.
+
+    Examples
+    --------
+    >>> import datetime as dt
+    >>> partition_values("bucket[16]", pa.array([34, None], pa.int64())).to_pylist()
+    [3, None]
+    >>> partition_values("month", [dt.date(1970, 2, 1), dt.date(1969, 12, 31)]).to_pylist()
+    [1, -1]
+    """
+    found = parse_transform(transform)
+    if isinstance(found, Unknown):
+        raise InvalidArgumentError(
+            f"{transform!r:.80} is not a transform",
+            hint="known are year, month, day, hour, bucket[16], truncate[4] and identity, with other numbers, too",
+        )
+    array = as_array(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    (column,) = iceberg_columns(Struct((table_field(pa.field(_NAME, array.type), (_NAME,)),)))
+    try:
+        return found.apply(array.cast(arrow_type(column.type)), column.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"a value does not fit into a column of the type {column.type}: {error}") from error
