@@ -18,7 +18,6 @@ from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.create import NewTable, check_partitioning
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema.from_arrow import as_table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table import CommitResult
 from deltaberg.table.write import PlannedRows, RowOptions, WriteSpec, WrittenRows
@@ -133,7 +132,7 @@ def _transaction(
     committer = pointer.committer()
     loaded = planned
     if loaded is None:
-        loaded = committer.stage(NewTable(as_table_schema(columns), request.partition_by or ()).metadata(location))
+        loaded = committer.stage(NewTable(columns, request.partition_by or ()).metadata(location))
     transaction = Transaction(
         loaded, committer, branch=request.branch, creates=planned is None, summary=request.summary
     )

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_column
+from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
-from deltaberg.schema import Struct, arrow_type, as_array
-from deltaberg.schema.from_arrow import table_field
+from deltaberg.schema import arrow_type, as_array
 
 __all__ = ["partition_values"]
 
@@ -49,7 +49,7 @@ def partition_values(transform: str, values: Any) -> pa.Array:
             hint="known are year, month, day, hour, bucket[16], truncate[4] and identity, with other numbers, too",
         )
     array = as_array(values) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
-    (column,) = iceberg_columns(Struct((table_field(pa.field(_NAME, array.type), (_NAME,)),)))
+    column = given_column(pa.field(_NAME, array.type), (_NAME,), ROW_LINEAGE)
     try:
         return found.apply(array.cast(arrow_type(column.type)), column.type)
     except pa.ArrowInvalid as error:
