@@ -80,7 +80,7 @@ _ROOMS = {
         {"catalogs"},
     ],
     "spark": [
-        {"arrays", "hashes", "session", "types"},
+        {"arrays", "functions", "hashes", "session", "types"},
         {"native"},
         {"read"},
         {"write"},
