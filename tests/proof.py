@@ -20,7 +20,7 @@ from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.points import Nursery, kill_everywhere
 from tests.crash.refusals import refuse_everywhere
 from tests.crash.requests import disturb_everywhere
-from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
+from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk, race_through_rest
 from tests.support import faulty_proxy, moto_s3
 from tests.support.tally import Tally, table_of
 from tests.support.versioned_bucket import VersionedBucket
@@ -88,6 +88,8 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
         if options.only in f"{name} on this machine":
             race = Race(options.turns, options.seed, kind=kind)
             yield race_on_disk(_made(folder / kind), race, f"{name} on this machine")
+    if options.only in "race through REST":
+        yield race_through_rest(_made(folder / "rest"), Race(max(1, options.turns // 8), options.seed, kind="rest"))
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
         for kind, name, share, more in (
             ("delta", "race on S3", 4, {}),

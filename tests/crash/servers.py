@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,18 @@ class _Server(WritableServer):
     """A catalog that remembers nothing but what its database holds."""
 
     location: str = ""
+    _one: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def answer(self, asked: Asked) -> Answer:
-        """Answer a request."""
-        self.asked.clear()
-        self.peer = peer_sql("shop", f"sqlite:///{self.location}/catalog.db", Path(self.location))
-        try:
-            self.tables = self._recorded()
-            return super().answer(asked)
-        finally:
-            self.peer.engine.dispose()
+        """Answer a request, one after the other."""
+        with self._one:
+            self.asked.clear()
+            self.peer = peer_sql("shop", f"sqlite:///{self.location}/catalog.db", Path(self.location))
+            try:
+                self.tables = self._recorded()
+                return super().answer(asked)
+            finally:
+                self.peer.engine.dispose()
 
     def _recorded(self) -> dict[tuple[str, ...], Path]:
         connection = sqlite3.connect(f"{self.location}/catalog.db")

@@ -12,10 +12,12 @@ import pyarrow as pa
 import deltaberg
 from deltaberg.errors import TableNotFoundError
 
-__all__ = ["KINDS", "Target"]
+__all__ = ["CATALOGS", "KINDS", "Target"]
 
-#: A directory of each format, and Iceberg tables of catalogs. The database of the catalog is beside the table.
-KINDS = ("delta", "iceberg", "sqlite", "rest")
+#: Iceberg tables of catalogs. The database of the catalog is beside the table, or a server of PostgreSQL.
+CATALOGS = ("sqlite", "rest", "postgres")
+#: A directory of each format, and catalogs.
+KINDS = ("delta", "iceberg", *CATALOGS)
 #: The table in its catalog.
 _NAMESPACE, _NAME = "db", "t"
 
@@ -29,11 +31,11 @@ class Target:
     location
         The directory of the table. In a catalog, the table is somewhere below it.
     options
-        What the store needs.
+        What the store needs, or the REST catalog.
     kind
         One of `KINDS`.
     uri
-        Where the REST catalog listens.
+        Where the REST catalog or PostgreSQL listens.
     """
 
     location: str
@@ -44,13 +46,13 @@ class Target:
     @property
     def database(self) -> str:
         """The address of the database of a catalog."""
-        return f"sqlite:///{self.location}/catalog.db"
+        return self.uri if self.kind == "postgres" else f"sqlite:///{self.location}/catalog.db"
 
     @cached_property
     def catalog(self) -> Any:
         """The catalog."""
         if self.kind == "rest":
-            return deltaberg.load_catalog("shop", type="rest", uri=self.uri)
+            return deltaberg.load_catalog("shop", type="rest", uri=self.uri, **self.options)
         return deltaberg.load_catalog("shop", type="sql", uri=self.database, warehouse=self.location)
 
     @property
@@ -61,7 +63,7 @@ class Target:
 
     def prepare(self) -> None:
         """Make the namespace of a table that is to be created."""
-        if self.kind in ("sqlite", "rest"):
+        if self.kind in CATALOGS:
             deltaberg.load_catalog("shop", type="sql", uri=self.database).create_namespace(_NAMESPACE)
 
     def create(self, columns: pa.Schema, **more: Any) -> Any:
@@ -82,7 +84,7 @@ class Target:
         TableNotFoundError
             If there is none.
         """
-        if self.kind in ("sqlite", "rest"):
+        if self.kind in CATALOGS:
             return self.catalog.load_table((_NAMESPACE, _NAME), **moment)
         if self.kind == "delta":
             return deltaberg.DeltaTable(self.location, storage_options=dict(self.options), **moment)

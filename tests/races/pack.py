@@ -79,7 +79,7 @@ def digest(rows: Any) -> str:
 
 
 def _target(told: dict[str, Any]) -> Target:
-    return Target(told["location"], told["options"], told["kind"])
+    return Target(told["location"], told["options"], told["kind"], told["uri"])
 
 
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:

@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.aftermath import local_files
-from tests.crash.targets import Target
+from tests.crash.servers import serving
+from tests.crash.targets import CATALOGS, Target
 from tests.races.kinds import COLUMNS
 from tests.races.replay import check_race, check_snapshot_race
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put
+from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put, running
 from tests.support.serial_log import read_folder
 from tests.support.snapshot_log import newest_metadata
 from tests.support.tally import Budget, Tally
 from tests.support.versioned_bucket import VersionedBucket
 
-__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_on_disk"]
+__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_on_disk", "race_through_rest"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The processes that change the table; and those that read it meanwhile.
@@ -46,12 +47,15 @@ class Race:
         The kinds that are left out.
     kind
         Where the table is: one of ``targets.KINDS``.
+    uri
+        Where the database of the catalog listens.
     """
 
     turns: int
     seed: int
     without: tuple[str, ...] = ()
     kind: str = "delta"
+    uri: str = ""
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
@@ -80,7 +84,7 @@ def _create_iceberg(at: Target) -> None:
         "commit.manifest.min-count-to-merge": "5",
         "write.metadata.previous-versions-max": "50",
         "write.metadata.delete-after-commit.enabled": "true",
-        "format-version": "2" if at.kind == "sqlite" else "3",
+        "format-version": "2" if at.kind in CATALOGS else "3",
         **{f"write.{kind}.mode": "merge-on-read" for kind in ("delete", "update", "merge")},
     }
     at.prepare()
@@ -91,7 +95,7 @@ def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -
     """Race on a table in a folder."""
     root, archive = folder / "table", folder / "archive"
     root.mkdir()
-    at = Target(str(root), kind=race.kind)
+    at = Target(str(root), kind=race.kind, uri=race.uri)
     if race.kind == "delta":
         archive.mkdir()
         _create(root)
@@ -102,6 +106,19 @@ def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -
     _create_iceberg(at)
     tally, notes, budget = _run(name, at, race, folder, None)
     return _check_snapshots(at, local_files(root), tally, notes, budget)
+
+
+def race_through_rest(folder: Path, race: Race, name: str = "race through REST") -> Tally:
+    """Race through a REST catalog that is behind a bad gateway."""
+    root = folder / "table"
+    root.mkdir()
+    with serving("rest", str(root)) as uri, running(uri) as gateway:
+        _create_iceberg(Target(str(root), kind="rest", uri=uri))
+        bad_network(gateway, race.seed, is_commit=lambda seen: seen.method == "POST", failures=_OF_GATEWAYS)
+        timeout = {"rest.client.socket-timeout-ms": str(_TIMEOUT * 1000)}
+        at = Target(str(root), timeout, "rest", gateway.endpoint)
+        tally, notes, budget = _run(name, at, race, folder, None)
+        return _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes, budget)
 
 
 def race_in_bucket(
@@ -146,11 +163,17 @@ def _check_snapshots(
     return _summed(tally, notes, len(metadata["snapshots"]) + own, budget)
 
 
-def bad_network(proxy: FaultyProxy, seed: int) -> None:
-    """Lose, delay, repeat and cut requests and answers by chance, also those of conditional puts.
+def bad_network(
+    proxy: FaultyProxy,
+    seed: int,
+    *,
+    is_commit: Callable[[Seen], bool] = conditional_put,
+    failures: tuple[int, ...] = (408, 409, 412, 500, 503),
+) -> None:
+    """Lose, delay, repeat and cut requests and answers by chance, also those of commits.
 
-    A delayed put lands seconds after it was given up, behind the commits of others. The probe of the store is spared:
-    nothing is begun without its answer.
+    A delayed commit lands seconds after it was given up, behind the commits of others. The probe of the store is
+    spared: nothing is begun without its answer.
     """
     generator = random.Random(seed)
     puts = [
@@ -160,7 +183,7 @@ def bad_network(proxy: FaultyProxy, seed: int) -> None:
         Fault(forwards=2),
         Fault(before=_TIMEOUT + 1),
         Fault(after=_TIMEOUT + 1),
-        *(Fault(answer=status) for status in (408, 409, 412, 500, 503)),
+        *(Fault(answer=status) for status in failures),
         Fault(forwards=0, answer=503),
     ]
     others = [Fault(answer="none"), Fault(forwards=0, answer=503), Fault(forwards=2), Fault(after=0.05)]
@@ -169,13 +192,15 @@ def bad_network(proxy: FaultyProxy, seed: int) -> None:
         """Threads ask in any order, so that a seed repeats the faults, but not where they hit."""
         if ".deltaberg-probe-" in seen.target:
             return None
-        if conditional_put(seen):
+        if is_commit(seen):
             return generator.choice(puts) if generator.random() < 0.3 else None
         return generator.choice(others) if seen.method != "POST" and generator.random() < 0.05 else None
 
     proxy.trouble = trouble
 
 
+#: What a gateway answers though the catalog has carried out the request.
+_OF_GATEWAYS = (409, 500, 502, 503, 504)
 #: How long a client waits for an answer over a bad network, in seconds.
 _TIMEOUT = 3
 #: Options of a client that gets over a bad network.
@@ -191,6 +216,7 @@ def _run(
         "location": at.location,
         "options": dict(at.options),
         "kind": at.kind,
+        "uri": at.uri,
         "turns": race.turns,
         "seed": race.seed,
         "without": race.without,

@@ -19,7 +19,7 @@ from tests.crash.aftermath import local_files
 from tests.crash.targets import Target
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
-from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk
+from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk, race_through_rest
 from tests.races.replay import check_race
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
 from tests.support import moto_s3
@@ -62,6 +62,12 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
     _check(race_on_disk(tmp_path, Race(6, seed, kind=kind)), 20)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_through_rest_over_a_bad_network(tmp_path: Path, seed: int) -> None:
+    _check(race_through_rest(tmp_path, Race(2, seed, kind="rest")), 4)
 
 
 @pytest.mark.req("DL-LOG-05", half="writer")

@@ -20,8 +20,11 @@ class WritableServer(RestServer):
     #: What happens to the next commits: ``lost`` ones are carried out and answered by 504, ``cut`` ones are carried
     #: out and answered in part, ``never`` ones are answered by 504 and not carried out, ``busy`` ones by 503,
     #: ``doubled`` ones are carried out twice, so that the second time answers 409, ``garbled`` ones are carried out and
-    #: confirmed by an answer that is not JSON, and ``refused`` ones are answered by 409.
+    #: confirmed by an answer that is not JSON, ``refused`` ones are answered by 409, and ``late`` ones are answered by
+    #: 504 and carried out right before the next one.
     faults: list[str] = field(default_factory=list)
+    #: Commits that a gateway holds back.
+    held: list[Asked] = field(default_factory=list)
     #: What is called before a commit is carried out.
     before: list[Any] = field(default_factory=list)
 
@@ -54,7 +57,12 @@ class WritableServer(RestServer):
         fault = self.faults.pop(0) if self.faults else ""
         if self.before:
             self.before.pop(0)()
+        while self.held and fault != "late":
+            self._carried_out(levels, self.held.pop(0))
         unknown: Answer = 504, {}, error_body(504, "CommitStateUnknownException", "the reply is late")
+        if fault == "late":
+            self.held.append(asked)
+            return unknown
         if fault in ("never", "busy"):
             return unknown if fault == "never" else (503, {}, error_body(503, "ServiceUnavailableException", "busy"))
         if fault == "refused":

@@ -13,6 +13,7 @@ import pytest
 import deltaberg
 from deltaberg.errors import NamespaceNotFoundError, StorageError, TableNotFoundError
 from tests.iceberg.catalogs.written import ids, peer_sql, write_orders
+from tests.races.race import Race, race_on_disk
 from tests.support import postgres
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
@@ -58,6 +59,15 @@ def test_a_wrong_password_is_said_and_not_shown(database: str) -> None:
     with pytest.raises(StorageError, match="password authentication failed") as caught:
         catalog.list_namespaces()
     assert "hush" not in str(caught.value) + repr(catalog)
+
+
+@pytest.mark.full
+def test_eight_processes_commit_at_once(database: str, tmp_path: Path, seed: int) -> None:
+    tally = race_on_disk(tmp_path, Race(3, seed, kind="postgres", uri=database), "race in PostgreSQL")
+    print(tally)
+    assert tally.faults == []
+    assert tally.tried >= 8
+    assert "retries" in tally.note
 
 
 def test_connections_are_not_kept(database: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import deltaberg
@@ -28,6 +29,7 @@ from deltaberg.table import CommitPolicy
 from tests.iceberg.catalogs.rest_server import error_body, running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.iceberg.catalogs.written import FIRST
+from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
 
@@ -115,6 +117,47 @@ def test_a_commit_is_there_once(server: WritableServer, catalog: Any, faults: li
     # To set a property twice does no harm, so that no requirement stands in its way.
     assert len(metadata.metadata_log) == (2 if faults == ["doubled"] and not adds else 1)
     assert found.loaded.metadata.raw == metadata.raw
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "lost",
+        "late",
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("cut", "doubled", "never", "refused", "garbled")),
+    ],
+)
+def test_rows_are_written_once(server: WritableServer, fault: str) -> None:
+    """Whatever becomes of the requests of a write, its rows are there once, and all files of the table."""
+    catalog: Any = deltaberg.load_catalog("far", uri=server.uri)
+    quick = {f"commit.retry.{name}-wait-ms": "1" for name in ("min", "max")}
+    hiding = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
+    table = catalog.create_table("sales.days", pa.schema({"id": pa.int64()}), properties={**quick, **hiding})
+    table.append(ids(0, 1))
+
+    def several() -> None:
+        with table.transaction() as transaction:
+            transaction.append(ids(5))
+            transaction.delete("id = 3")
+            transaction.alter().add("note", pa.string())
+
+    steps: list[tuple[Callable[[], object], list[int]]] = [
+        (lambda: table.append(ids(2, 3)), [0, 1, 2, 3]),
+        (lambda: table.delete("id = 0"), [1, 2, 3]),
+        (lambda: table.overwrite(ids(4), where="id = 1", check=False), [2, 3, 4]),
+        (several, [2, 4, 5]),
+        (lambda: table.update({"id": "id + 10"}, "id > 3"), [2, 14, 15]),
+        (table.compact, [2, 14, 15]),
+    ]
+    for number, (step, wanted) in enumerate(steps, start=2):
+        server.faults.append(fault)
+        step()
+        assert server.faults == []
+        assert ids_of(table) == ids_of(catalog.load_table("sales.days")) == wanted
+        assert len(table.history()) == number
+    # What a gateway held back comes at the end, and finds that the table has moved on.
+    table.alter().set({"a": "b"}).commit()
+    assert (server.held, table.properties["a"], ids_of(table.refresh())) == ([], "b", [2, 14, 15])
 
 
 def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any) -> None:
