@@ -118,7 +118,11 @@ def race_through_rest(folder: Path, race: Race, name: str = "race through REST")
         timeout = {"rest.client.socket-timeout-ms": str(_TIMEOUT * 1000)}
         at = Target(str(root), timeout, "rest", gateway.endpoint)
         tally, notes, budget = _run(name, at, race, folder, None)
-        return _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes, budget)
+        _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes, budget)
+    # The server is pyiceberg: it takes the time of a snapshot for that of the metadata, though a property that another
+    # client set between making and sending the snapshot is younger.
+    tally.wrong[:] = [fault for fault in tally.wrong if fault != "the times of the metadata-log are not in order"]
+    return tally
 
 
 def race_in_bucket(

@@ -69,10 +69,17 @@ def test_what_is_harmless_is_sent_again(proxy: FaultyProxy, server: RestServer, 
     "fault", [Fault(answer="none"), Fault(answer="cut"), Fault(after=3.0), Fault(forwards=0, answer="none")], ids=repr
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_an_answer_that_is_lost(method: str, fault: Fault, proxy: FaultyProxy, server: RestServer) -> None:
+def test_an_answer_that_is_lost(
+    method: str, fault: Fault, proxy: FaultyProxy, server: RestServer, waits: list[float]
+) -> None:
     fault.times = 1
     proxy.faults.append(fault)
-    server.scripted[_PATH] = [(200, {}, b"x" * 100)]
+    server.scripted[_PATH] = [(200, {}, b"x" * 100)] * 2
+    if method == "GET" and isinstance(fault.answer, str) and fault.answer != "store":
+        # What only reads is sent again if the connection breaks, though not if it is slow.
+        assert _send(proxy, method) == 200
+        assert (len(proxy.seen), len(waits)) == (2, 1)
+        return
     wanted = CommitUnknownError if method == "POST" else StorageError
     with pytest.raises(wanted) as caught:
         _send(proxy, method)

@@ -127,7 +127,7 @@ class Transport:
     ) -> Answer:
         """Send a request, and return the answer.
 
-        A request that changes something is sent once: a server that says it is busy, and a connection that breaks, may
+        A request that changes something is sent once: a server that says it is busy, or whose connection breaks, may
         have carried it out.
 
         Parameters
@@ -135,8 +135,8 @@ class Transport:
         method, url, headers, body
             The request.
         repeatable
-            Whether the request may be sent again when the server says that it is busy. By default, only ``GET`` and
-            ``HEAD`` may.
+            Whether the request may be sent again when the server is busy, or the connection breaks. By default, only
+            ``GET`` and ``HEAD`` may.
 
         Raises
         ------
@@ -155,42 +155,60 @@ class Transport:
             repeatable = method in _IDEMPOTENT
         waited = 0.0
         for attempt in range(self.retries + 1):
-            answer = self._once(opener, request, repeatable)
-            if not repeatable or answer.status not in _BUSY or attempt == self.retries:
-                break
-            delay = _delay(answer.headers.get("Retry-After"), attempt)
-            if waited + delay > _MOST_WAITING:
-                break
+            is_last = not repeatable or attempt == self.retries
+            answer: Answer | None = None
+            try:
+                answer = self._once(opener, request)
+            except (OSError, HTTPException, ValueError) as error:
+                delay = _delay(None, attempt)
+                if is_last or not _is_broken(error) or waited + delay > _MOST_WAITING:
+                    raise _failure(error, request, repeatable) from None
+            if answer is not None:
+                delay = _delay(answer.headers.get("Retry-After"), attempt)
+                if is_last or answer.status not in _BUSY or waited + delay > _MOST_WAITING:
+                    return answer
             _wait(delay)
             waited += delay
-        return answer
+        raise AssertionError("the last attempt ends the loop")
 
-    def _once(self, opener: urllib.request.OpenerDirector, request: urllib.request.Request, repeatable: bool) -> Answer:
+    def _once(self, opener: urllib.request.OpenerDirector, request: urllib.request.Request) -> Answer:
         until = _monotonic() + self.timeout * _MOST_TIMEOUTS
         try:
-            try:
-                with opener.open(request, timeout=self.timeout) as response:
-                    return Answer(response.status, response.headers, _body(response, _MOST_BYTES, until))
-            except urllib.error.HTTPError as error:
-                with error:
-                    return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, until, cut=True))
-        except (OSError, HTTPException, ValueError) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
-            server = "{}://{}:{}".format(*_origin(request.full_url))
-            if not repeatable and not isinstance(reason, _NotConnectedError):
-                raise CommitUnknownError(
-                    f"the catalog does not say whether it carried out a request: {said}",
-                    hint="look at the table before you repeat the operation, and delete nothing until then",
-                    server=server,
-                ) from None
-            if isinstance(error, StorageError):
-                raise error.with_context(server=server) from None
-            raise StorageError(
-                f"the catalog cannot be reached: {said}",
-                hint="check the address, and the proxies that the environment names",
-                server=server,
-            ) from None
+            with opener.open(request, timeout=self.timeout) as response:
+                return Answer(response.status, response.headers, _body(response, _MOST_BYTES, until))
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, until, cut=True))
+
+
+def _is_broken(error: Exception) -> bool:
+    """Return whether a connection broke that was there, as it does when a gateway restarts."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    return isinstance(reason, (ConnectionError, HTTPException, _IncompleteError))
+
+
+def _failure(error: Exception, request: urllib.request.Request, repeatable: bool) -> Exception:
+    """Return what is raised if there is no complete answer."""
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
+    server = "{}://{}:{}".format(*_origin(request.full_url))
+    if not repeatable and not isinstance(reason, _NotConnectedError):
+        return CommitUnknownError(
+            f"the catalog does not say whether it carried out a request: {said}",
+            hint="look at the table before you repeat the operation, and delete nothing until then",
+            server=server,
+        )
+    if isinstance(error, StorageError):
+        return StorageError(error.message, server=server)
+    return StorageError(
+        f"the catalog cannot be reached: {said}",
+        hint="check the address, and the proxies that the environment names",
+        server=server,
+    )
+
+
+class _IncompleteError(StorageError):
+    """The connection broke before the end of the answer."""
 
 
 class _NotConnectedError(OSError):
@@ -269,7 +287,7 @@ def _body(response: Any, most: int, until: float, cut: bool = False) -> bytes:
         parts.append(part)
     if not cut and getattr(response, "length", None):
         # Reading in parts, Python's client takes a connection that breaks for the end of the body.
-        raise StorageError("the catalog's answer is incomplete")
+        raise _IncompleteError("the catalog's answer is incomplete")
     return b"".join(parts)
 
 
