@@ -3,8 +3,8 @@
 Builders write two Delta tables byte by byte, one partitioned with deletion vectors, one with column mapping and a
 renamed column, and an Iceberg table with hidden partitions, a renamed column and both kinds of deletes. deltaberg reads
 them on Spark, with no jar. Then deltaberg creates a table itself, appends to it and overwrites a part of it; Spark and
-deltalake read it. Rows of another table are deleted and updated, and a pipeline on Spark writes what a Python function
-makes of it. The rows are checked against what the generators wrote, not against another reading of ours.
+deltalake read it. Rows of a table of each format are deleted and updated, and a pipeline on Spark writes what a Python
+function makes of them. The rows are checked against what the generators wrote, not against another reading of ours.
 """
 
 from __future__ import annotations
@@ -33,6 +33,15 @@ from tests.support.spark_session import start_session
 _REGIONS = ["north", "south", "east & west", None]
 _ROWS = 50_000
 _EVENTS = 20_000
+#: What has tables of each format hide the rows that are deleted.
+_PROPERTIES = {
+    "delta": {"delta.enableDeletionVectors": True, "delta.enableChangeDataFeed": True},
+    "iceberg": {
+        "format-version": 3,
+        "write.delete.mode": "merge-on-read",
+        "write.update.mode": "merge-on-read",
+    },
+}
 
 Row = dict[str, Any]
 
@@ -157,7 +166,8 @@ def main() -> None:
             _read_customers(spark, str(folder / "customers"), customers)
             _read_events(spark, str(folder / "events"), events)
             _write_and_read(spark, str(folder / "sensors"))
-            _change_rows(spark, folder)
+            for table_format in _PROPERTIES:
+                _change_rows(spark, folder, table_format)
         finally:
             spark.stop()
 
@@ -239,34 +249,37 @@ def _write_and_read(spark: Any, location: str) -> None:
     check("the same by deltalake", theirs.to_pylist(), left)
 
 
-def _change_rows(spark: Any, folder: Path) -> None:
+def _change_rows(spark: Any, folder: Path, table_format: str) -> None:
     """Delete and update rows, read the changes, and run a pipeline on Spark: read, compute, write."""
     columns = pa.schema([("id", pa.int64()), ("region", pa.string()), ("price", pa.decimal128(12, 2))])
     rows: list[Row] = [
         {"id": number, "region": _REGIONS[number % 4], "price": Decimal(number).scaleb(-2)} for number in range(20_000)
     ]
-    properties = {"delta.enableDeletionVectors": True, "delta.enableChangeDataFeed": True}
-    table = deltaberg.create_table(folder / "bookings", columns, properties=properties)
-    table.append(pa.Table.from_pylist(rows, columns))
+    place, what = folder / f"{table_format} bookings", f"of a table of the format {table_format}"
+    create: Any = deltaberg.create_table
+    table = create(place, columns, format=table_format, properties=_PROPERTIES[table_format])
+    first = table.append(pa.Table.from_pylist(rows, columns))
     print(f"\n{table.delete('id % 10 = 3')}")
     kept = [row for row in rows if row["id"] % 10 != 3]
-    check("rows that were not deleted", table.scan().to_arrow().to_pylist(), kept)
+    check(f"rows {what} that were not deleted", table.scan().to_arrow().to_pylist(), kept)
+    before = table.snapshot_id if table_format == "iceberg" else table.version + 1
     table.update({"price": "price * 2"}, "region = 'south' AND id < 1000")
     changed = [row for row in kept if row["region"] == "south" and row["id"] < 1000]
     doubled = [{**row, "price": 2 * row["price"]} for row in changed]
     left = [row for row in kept if row not in changed] + doubled
     check("the same after an update, on Spark", table.scan().to_spark(spark).toArrow().to_pylist(), left)
-    check(
-        "the version before", deltaberg.open_table(folder / "bookings", version=1).scan().to_arrow().to_pylist(), rows
-    )
-    feed = table.changes(3, filter="_change_type = 'update_postimage'", columns=["id", "region", "price"])
-    check("the change feed of the update", feed.to_arrow().to_pylist(), doubled)
+    moment = {"snapshot_id": first.snapshot_id} if table_format == "iceberg" else {"version": first.version}
+    older = deltaberg.open_table(place, table_format, **moment)
+    check("as it was before the delete", older.scan().to_arrow().to_pylist(), rows)
+    kind = "insert" if table_format == "iceberg" else "update_postimage"
+    feed = table.changes(before, filter=f"_change_type = '{kind}'", columns=["id", "region", "price"])
+    check("the changes of the update", feed.to_arrow().to_pylist(), doubled)
 
     scan = table.scan("region IS NOT NULL", ["region", "price"])
     summed = scan.map_in_arrow(spark, revenue, "region string, revenue decimal(18,2), orders bigint")
-    result = deltaberg.write_table(folder / "revenue", summed)
+    result = deltaberg.write_table(folder / f"{table_format} revenue", summed, format=table_format)
     print(f"\nread, computed and written in one task, by the {result.road} road")
-    written = deltaberg.open_table(folder / "revenue").scan().to_arrow().group_by("region")
+    written = deltaberg.open_table(folder / f"{table_format} revenue").scan().to_arrow().group_by("region")
     found = written.aggregate([("revenue", "sum"), ("orders", "sum")]).to_pylist()
     prices: dict[str, list[Decimal]] = {}
     for row in left:

@@ -98,6 +98,7 @@ _PRIVATE_FOLDERS = ("spark/native",)
 _UPWARD = {
     ("table/read/scan.py", "spark"): {"explanation", "map_in_arrow", "to_spark"},
     ("table/write/rows.py", "spark"): {"open_rows"},
+    ("table/rewrite/searched_table.py", "spark"): {"on_spark"},
 }
 
 # Packages that are imported in some layers only.

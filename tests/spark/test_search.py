@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from deltaberg import IcebergTable, open_table, write_table
+from deltaberg import IcebergTable, load_catalog, open_table, write_table
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
+from deltaberg.spark.write import search
 from deltaberg.spark.write.search import MatchTask, SearchTask
 from deltaberg.spark.write.staging import StageTask, delete_staged, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
@@ -131,14 +132,46 @@ def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str
         tables.append(open_table(tmp_path / name))
         tables[-1].delete("n = 5")
     here, there = tables
-    search = _Search()
+    searched = _Search()
     for table in tables:
         with table.transaction() as transaction:
-            transaction.search = search if table is there else None
+            transaction.search = searched if table is there else None
             merge = transaction.merge(source, on).when_matched_update(
                 {"name": "concat(source.name, '!')"}, "source.n < 50"
             )
             merge.when_not_matched_insert_all("source.n > 50").execute()
     assert canonical_lines(there.scan().to_arrow()) == canonical_lines(here.scan().to_arrow())
-    assert search.rows == (read or 0)
+    assert searched.rows == (read or 0)
     assert not list((tmp_path / "there").glob("*.arrow"))
+
+
+def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a table of a catalog are found by Spark's tasks, also those that match a DataFrame."""
+    monkeypatch.setattr(search, "_LEAST_BYTES", 0)
+    asked: list[str] = []
+    for name in ("find", "read"):
+        method = getattr(search.SparkSearch, name)
+
+        def noted(self: Any, *places: Any, own_name: str = name, own: Any = method, **named: Any) -> Any:
+            asked.append(own_name)
+            return own(self, *places, **named)
+
+        monkeypatch.setattr(search.SparkSearch, name, noted)
+    catalog = load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
+    catalog.create_namespace("db")
+    properties = {"format-version": "3", **{f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "merge")}}
+    plain = catalog.create_table(("db", "t"), {"n": pa.int64(), "name": pa.string()}, properties=properties)
+    for first in (0, 50):
+        plain.append(pa.table({"n": range(first, first + 50), "name": [f"n{one}" for one in range(50)]}))
+    table = plain.on_spark(spark)
+    assert table.delete("upper(name) LIKE 'N4%' AND n % 2 = 0").metrics["numDeletedRows"] == 12
+    assert table.update({"n": "n + 1000"}, "length(name) = 2").metrics["numUpdatedRows"] == 18
+    updates = spark.range(90, 110).selectExpr("id AS n", "'new' AS name")
+    merge = table.merge(updates, "target.n = source.n AND target.n < 98").when_matched_update_all()
+    done = merge.when_not_matched_insert_all("source.n > 105").execute()
+    assert (done.metrics["numTargetRowsUpdated"], done.metrics["numTargetRowsInserted"]) == (4, 4)
+    assert asked == ["find", "find", "read"]
+    assert plain.refresh().snapshot_id == done.snapshot_id
+    plain.delete("n = 1003")
+    assert asked == ["find", "find", "read"]
+    assert not list((tmp_path / "w").rglob("*.arrow"))

@@ -17,13 +17,13 @@ from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
-from deltaberg.table.rewrite import Condition
+from deltaberg.table.rewrite import Condition, SearchedTable
 from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable(ABC):
+class WritableTable(SearchedTable, ABC):
     """The verbs that change a table. The table object moves to the new version; scans that were made before do not."""
 
     _log: LogDirectory
@@ -90,7 +90,7 @@ class WritableTable(ABC):
                 hint="open it without that argument",
                 table=str(self._log.root),
             )
-        return TableTransaction(
+        made = TableTransaction(
             self._log,
             self._snapshot,
             isolation=isolation,
@@ -102,6 +102,8 @@ class WritableTable(ABC):
             progress=progress,
             committed=self._set,
         )
+        made.search = self._search
+        return made
 
     def alter(self, *, unsafe_single_writer: bool = False) -> Alteration:
         """Begin changes of columns, properties, features and clustering that become one version with ``commit()``.

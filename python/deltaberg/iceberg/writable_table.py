@@ -21,12 +21,13 @@ from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.deltalake_words import WRITE_WORDS, our_words
+from deltaberg.table.rewrite import SearchedTable
 from deltaberg.table.write import Progress, RowOptions
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable(ABC):
+class WritableTable(SearchedTable, ABC):
     """The verbs that change a table. The table object moves to the new snapshot; scans that were made before do not."""
 
     _pointer: TablePointer
@@ -96,7 +97,7 @@ class WritableTable(ABC):
                 hint="open it without that argument",
                 table=str(self._loaded.root),
             )
-        return TableTransaction(
+        made = TableTransaction(
             self._loaded,
             self._pointer.committer(unsafe_single_writer=unsafe_single_writer),
             branch=branch or self._options.ref or MAIN,
@@ -106,6 +107,8 @@ class WritableTable(ABC):
             progress=progress,
             committed=lambda loaded: self._set(loaded, None, None),
         )
+        made.search = self._search
+        return made
 
     def alter(self) -> Alteration:
         """Begin changes of columns, properties and partitioning that become one commit with ``commit()``.

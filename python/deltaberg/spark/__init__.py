@@ -21,8 +21,9 @@ except ModuleNotFoundError as error:
 from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
 from deltaberg.spark.source.register import register
 from deltaberg.spark.write.frame_rows import FrameRows
+from deltaberg.spark.write.search import row_search
 
-__all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "row_search", "scan_map_in_arrow", "scan_to_spark"]
 
 if TYPE_CHECKING:
     from deltaberg.spark.tables import DeltaTable

@@ -13,7 +13,6 @@ from deltaberg.convert import convert_to_delta
 from deltaberg.delta.operations.create import log_of
 from deltaberg.delta.operations.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
-from deltaberg.delta.table_transaction import TableTransaction
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName
 from deltaberg.spark.session import SessionFacts
@@ -23,27 +22,12 @@ from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
-from deltaberg.spark.write.search import SparkSearch
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
 
 __all__ = ["DeltaTable"]
 
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
-
-
-class _SparkTable(Table):
-    """A table of which Spark's tasks look for rows to delete or update, where there is much to read."""
-
-    def __init__(self, facts: SessionFacts, location: str, storage_options: StoreOptions | None) -> None:
-        super().__init__(location, storage_options=storage_options)
-        self._search = SparkSearch(facts)
-
-    def transaction(self, **options: Any) -> TableTransaction:
-        """Begin a transaction; see `deltaberg.DeltaTable.transaction`."""
-        made = super().transaction(**options)
-        made.search = self._search
-        return made
 
 
 class DeltaTable:
@@ -99,7 +83,7 @@ class DeltaTable:
             There is no Delta table.
         """
         options = _store_options(hadoopConf, storage_options)
-        return cls(sparkSession, _SparkTable(SessionFacts.of(sparkSession), path, options))
+        return cls(sparkSession, Table(path, storage_options=options).on_spark(sparkSession))
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> NoReturn:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import DeltabergError, StorageError
@@ -20,7 +21,7 @@ from deltaberg.storage import parse_location
 from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks
 from deltaberg.table.rewrite import RowPositions, RowTest, matching_rows, positions_of, search_here
 
-__all__ = ["MatchTask", "SearchTask", "SparkSearch"]
+__all__ = ["MatchTask", "SearchTask", "SparkSearch", "row_search"]
 
 #: Less than so many bytes are read by the driver, which needs no job of Spark for them.
 _LEAST_BYTES = 2 << 30
@@ -126,6 +127,11 @@ class SparkSearch:
         if estimated_bytes(bound, grouped_tasks(bound, self.facts.parallelism)) < _LEAST_BYTES:
             return None
         return plan_tasks(bound, self.facts, None, _REPLY_TYPE)
+
+
+def row_search(spark: SparkSession) -> SparkSearch:
+    """Return what has the tasks of a session look for rows."""
+    return SparkSearch(SessionFacts.of(spark))
 
 
 def _reply(number: int | None = None, rows: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:

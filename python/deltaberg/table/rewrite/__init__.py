@@ -19,6 +19,7 @@ from deltaberg.table.rewrite.merge_options import MergeOptions
 from deltaberg.table.rewrite.new_rows import NewRows, RowCounts, RowIdentity
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
 from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
+from deltaberg.table.rewrite.searched_table import SearchedTable
 from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
 from deltaberg.table.rewrite.verbs import RowVerbs
 from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
@@ -42,6 +43,7 @@ __all__ = [
     "RowTest",
     "RowVerbs",
     "Rows",
+    "SearchedTable",
     "VectorUnion",
     "bind_assignments",
     "change_matching",

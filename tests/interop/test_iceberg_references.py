@@ -1,0 +1,162 @@
+"""Branches, tags, picked snapshots and ways back: ours as iceberg-spark reads them, and beside its procedures."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import IcebergTable, create_table, open_table
+from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
+from tests.interop.judged import few, same
+from tests.interop.judged_iceberg import JudgedTable
+from tests.support.judge import Judge
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(600)]
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("part", pa.string())])
+#: What a summary says of the snapshot that one was picked from.
+_PICKED = ("source-snapshot-id", "published-wap-id", "replace-partitions")
+
+
+def _rows(part: str, *ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "part": [part] * len(ids)}, _COLUMNS)
+
+
+def _facts(table: IcebergTable) -> list[tuple[Any, ...]]:
+    """Return what is the same in two tables with the same history: snapshots by their order."""
+    numbers = {one.snapshot_id: at for at, one in enumerate(table.snapshots)}
+    found: list[tuple[Any, ...]] = []
+    for one in table.snapshots:
+        marks = [one.summary.get(name) for name in _PICKED]
+        source = marks[0] and numbers[int(marks[0])]
+        parent = one.parent_snapshot_id
+        found.append((one.operation, parent if parent is None else numbers[parent], source, *marks[1:]))
+    refs = sorted(
+        (
+            name,
+            numbers[ref.snapshot_id],
+            ref.type,
+            ref.min_snapshots_to_keep,
+            ref.max_snapshot_age_ms,
+            ref.max_ref_age_ms,
+        )
+        for name, ref in table.refs.items()
+    )
+    rows = sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+    return [*found, *refs, *rows, *((numbers[entry.snapshot_id],) for entry in table.metadata.snapshot_log)]
+
+
+def _refused(act: Callable[[], Any]) -> None:
+    with pytest.raises((CommitConflictError, InvalidArgumentError, VersionNotFoundError)):
+        act()
+
+
+class _Pair:
+    """Two tables: iceberg-spark manages the snapshots of one, and we those of the other."""
+
+    def __init__(self, judge: Judge, version: int) -> None:
+        self.theirs, self.ours = (JudgedTable(judge, f"references_{version}_{who}") for who in ("theirs", "ours"))
+        for one in (self.theirs, self.ours):
+            properties = {"format-version": str(version)}
+            table = create_table(one.root, _COLUMNS, format="iceberg", partition_by="part", properties=properties)
+            table.append(_rows("a", 1, 2))
+            table.append(_rows("b", 3))
+
+    @property
+    def tables(self) -> tuple[IcebergTable, IcebergTable]:
+        """The newest state of theirs and of ours."""
+        return open_table(self.theirs.root, "iceberg"), open_table(self.ours.root, "iceberg")
+
+    @property
+    def table(self) -> IcebergTable:
+        """The newest state of ours."""
+        return self.tables[1]
+
+    def check(self) -> None:
+        """Compare all that the tables say, and the rows of ours."""
+        first, second = self.tables
+        assert _facts(first) == _facts(second)
+        same(second.scan().to_arrow(), self.ours.sql("SELECT * FROM {t}"))
+
+    def at(self, place: int) -> tuple[int, int]:
+        """Return a snapshot of each table, by its place in the order of snapshots."""
+        first, second = (table.snapshots[place].snapshot_id for table in self.tables)
+        return first, second
+
+    def call(self, procedure: str, *arguments: str) -> None:
+        """Call a procedure of theirs."""
+        name = self.theirs.name.partition(".")[2]
+        self.theirs.sql(f"CALL ice.system.{procedure}({', '.join([repr(name), *arguments])})")
+
+
+@pytest.mark.parametrize("version", few({"v2": 2, "v3": 3}, "v3"))
+def test_procedures(judge: Judge, version: int) -> None:
+    """The same steps by iceberg-spark and by us leave the same snapshots, summaries, references, log and rows."""
+    pair = _Pair(judge, version)
+    _references(pair)
+    _picks(pair)
+    _ways_back(pair)
+    pair.ours.sql("INSERT INTO {t}.branch_side VALUES (9, 'z')")
+    pair.ours.sql("ALTER TABLE {t} DROP TAG old")
+    assert sorted(pair.ours.check().refs) == ["main", "side"]
+
+
+def _references(pair: _Pair) -> None:
+    old, day = pair.at(0), 86_400_000
+    pair.theirs.sql("ALTER TABLE {t} CREATE BRANCH side RETAIN 7 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 3 DAYS")
+    pair.theirs.sql(f"ALTER TABLE {{t}} CREATE TAG old AS OF VERSION {old[0]} RETAIN 5 DAYS")
+    change = pair.table.alter()
+    change.create_branch("side", max_ref_age_ms=7 * day, min_snapshots_to_keep=2, max_snapshot_age_ms=3 * day)
+    change.create_tag("old", old[1], max_ref_age_ms=5 * day).commit()
+    pair.check()
+    newest = pair.at(1)
+    pair.theirs.sql(f"ALTER TABLE {{t}} CREATE OR REPLACE TAG old AS OF VERSION {newest[0]}")
+    pair.table.alter().create_tag("old", newest[1], if_exists="replace").commit()
+    pair.check()
+
+
+def _picks(pair: _Pair) -> None:
+    """Pick an append on a branch, and publish an overwrite of a partition, after another append."""
+    for table in pair.tables:
+        table.append(_rows("c", 4), branch="side")
+        table.overwrite(_rows("b", 5), dynamic=True, properties={"wap.id": "w"})
+        table.append(_rows("d", 6))
+    pair.check()
+    side = pair.at(2)
+    pair.call("cherrypick_snapshot", str(side[0]))
+    pair.table.cherrypick_snapshot(side[1])
+    pair.check()
+    pair.call("publish_changes", "'w'")
+    pair.table.publish("w")
+    pair.check()
+    for procedure, argument in (("publish_changes", "'w'"), ("cherrypick_snapshot", str(side[0]))):
+        with pytest.raises(Exception, match=r"(?i)duplicate|already|ancestor"):
+            pair.call(procedure, argument)
+    _refused(lambda: pair.table.publish("w"))
+    _refused(lambda: pair.table.cherrypick_snapshot(side[1]))
+
+
+def _ways_back(pair: _Pair) -> None:
+    second, side, newest = (pair.at(place) for place in (1, 2, len(pair.table.snapshots) - 1))
+    moment = dt.datetime.fromtimestamp(pair.table.snapshots[-1].timestamp_ms / 1000, dt.timezone.utc)
+    before = dt.datetime.fromtimestamp(pair.tables[0].snapshots[-1].timestamp_ms / 1000, dt.timezone.utc)
+    pair.call("rollback_to_snapshot", str(second[0]))
+    pair.table.alter().rollback_to_snapshot(second[1]).commit()
+    pair.check()
+    with pytest.raises(Exception, match="not an ancestor"):
+        pair.call("rollback_to_snapshot", str(side[0]))
+    _refused(lambda: pair.table.alter().rollback_to_snapshot(side[1]))
+    pair.call("fast_forward", "'main'", "'side'")
+    pair.table.alter().fast_forward("main", "side").commit()
+    pair.check()
+    pair.call("set_current_snapshot", str(newest[0]))
+    pair.table.alter().set_current_snapshot(newest[1]).commit()
+    pair.check()
+    pair.call("rollback_to_timestamp", f"TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}'")
+    pair.table.alter().rollback_to_timestamp(moment).commit()
+    pair.check()
+    _refused(lambda: pair.table.alter().create_branch("side"))
