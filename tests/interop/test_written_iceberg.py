@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import IcebergTable, create_table, open_table
+from deltaberg.schema import Field, Primitive, Struct
+from deltaberg.schema.arrow import VARIANT
 from tests.interop.judged import few, same
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
@@ -151,3 +153,29 @@ def test_tables_of_iceberg_spark_are_written_to(judge: Judge, version: int) -> N
     table.alter().rename("more", "others").add("others.element.z", pa.int32()).commit()
     judged.sql("INSERT INTO {t} VALUES (13, 'd', NULL, array(named_struct('x', 1, 'y', 'y', 'z', 3)))")
     assert sorted(judged.check().scan().to_arrow()["id"].to_pylist()) == [11, 12, 13]
+
+
+@pytest.mark.judges
+def test_variants_and_nanoseconds(judge: Judge) -> None:
+    judged = JudgedTable(judge, "ours_of_version_3")
+    kinds = {"id": Primitive("integer"), "v": Primitive("variant"), "k": Primitive("uuid"), "n": Primitive("void")}
+    columns = Struct(tuple(Field(name, kind) for name, kind in kinds.items()))
+    table = create_table(judged.root, columns, format="iceberg", properties={"format-version": "3"})
+    # An integer of one byte, and null.
+    values = [{"metadata": b"\x01\x00\x00", "value": value} for value in (b"\x0c\x05", b"\x00")]
+    rows = {"id": [1, 2, 3], "v": pa.array([*values, None], VARIANT), "k": pa.array([b"k" * 16] * 3, pa.binary(16))}
+    table.append(pa.table(rows))
+    table.update({"id": "id + 10"}, "id = 2")
+    found = judged.sql("SELECT id, to_json(v) AS v, k, n FROM {t} ORDER BY id").to_pylist()
+    key = "6b6b6b6b-6b6b-6b6b-6b6b-6b6b6b6b6b6b"
+    assert [(row["id"], row["v"], row["k"], row["n"]) for row in found] == [
+        (1, "5", key, None),
+        (3, None, key, None),
+        (12, "null", key, None),
+    ]
+    judged.sql("INSERT INTO {t} VALUES (4, parse_json('{\"a\": [1, null]}'), NULL, NULL)")
+    table.refresh().append(pa.table({"id": [5], "v": pa.array(values[:1], VARIANT)}))
+    assert judged.sql("SELECT to_json(v) AS v FROM {t} WHERE id > 3 ORDER BY id")["v"].to_pylist()[:2] == [
+        '{"a":[1,null]}',
+        "5",
+    ]

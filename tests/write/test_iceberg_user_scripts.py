@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import struct
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -20,6 +23,8 @@ from pyiceberg.types import (
     DecimalType,
     DoubleType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     ListType,
     LongType,
@@ -36,7 +41,9 @@ from pyiceberg.types import (
 )
 
 from deltaberg import IcebergTable, create_table, load_catalog
-from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.schema import Field, List, Primitive, Struct
+from deltaberg.schema.arrow import VARIANT
 
 pytestmark = pytest.mark.one_backend
 
@@ -215,6 +222,67 @@ def test_columns_of_version_3(tmp_path: Path) -> None:
     ]
     with pytest.raises(SchemaError, match="cannot be written to a column of the type void"):
         table.append(pa.table({"nothing": [1]}))
+
+
+def _point(x: float, y: float) -> bytes:
+    """Return a point as WKB."""
+    return struct.pack("<BIdd", 1, 1, x, y)
+
+
+def test_shapes_are_written_as_bytes(tmp_path: Path) -> None:
+    ours, _ = _catalogs(tmp_path)
+    shapes = (GeometryType("srid:4326"), GeographyType(), ListType(5, GeometryType(), element_required=False))
+    columns = [NestedField(number, f"c{number}", kind) for number, kind in enumerate(shapes, start=2)]
+    schema = Schema(NestedField(1, "id", LongType()), *columns)
+    properties = {"format-version": "3", "write.metadata.metrics.default": "full", "write.delete.mode": "merge-on-read"}
+    table = ours.create_table("s.t", schema, properties=properties)
+    rows = {"id": [1, 2], "c2": [_point(1, 2), None], "c3": [_point(3, 4)] * 2, "c4": [[_point(0, 0)], None]}
+    table.append(pa.table(rows))
+    (file,) = tmp_path.rglob("*.parquet")
+    described = pq.ParquetFile(file).schema
+    if hasattr(pq, "GeoStatistics"):
+        kinds = [json.loads(described.column(number).logical_type.to_json()) for number in (1, 2, 3)]
+        assert [kind["Type"] for kind in kinds] == ["Geometry", "Geography", "Geometry"]
+        assert kinds[0]["crs"] == "srid:4326"
+    (entry,) = table.inspect("entries").to_pylist()
+    assert [number for number, _ in entry["data_file"]["lower_bounds"]] == [1]
+    table.update({"id": "id + 10"}, "id = 2")
+    table.delete("id = 1")
+    table.compact()
+    assert table.scan().to_arrow().to_pylist() == [{"id": 12, "c2": None, "c3": _point(3, 4), "c4": None}]
+    schema = Schema(NestedField(1, "c", GeographyType("OGC:CRS84", "karney")))
+    refused = ours.create_table("s.k", schema, properties={"format-version": "3"})
+    with pytest.raises(UnsupportedFeatureError, match="its edges are karney"):
+        refused.append(pa.table({"c": [_point(0, 0)]}))
+    table.alter().set({"write.format.default": "orc"}).commit()
+    with pytest.raises(UnsupportedFeatureError, match=r"geometry\('srid:4326'\) are not written to ORC files"):
+        table.append(pa.table({"id": [1]}))
+
+
+def test_variants_are_written_unshredded(tmp_path: Path) -> None:
+    kind = Struct(
+        (
+            Field("id", Primitive("long")),
+            Field("v", Primitive("variant")),
+            Field("more", List(Field("element", Primitive("variant")))),
+        )
+    )
+    table = create_table(tmp_path / "t", kind, format="iceberg", properties={"format-version": "3"})
+    value = {"metadata": b"\x01\x00\x00", "value": b"\x0c\x05"}
+    rows = {"id": [1, 2], "v": pa.array([value, None], VARIANT), "more": pa.array([[value], None], pa.list_(VARIANT))}
+    table.append(pa.table(rows))
+    table.update({"id": "id + 10"}, "id = 2")
+    wanted = [{"id": 1, "v": value, "more": [value]}, {"id": 12, "v": None, "more": None}]
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
+    entry = table.inspect("entries").to_pylist()[0]["data_file"]
+    # The element of the list is counted once, and variants have no bounds.
+    assert dict(entry["value_counts"]) == {1: 2, 2: 2, 4: 2}
+    assert [number for number, _ in entry["lower_bounds"]] == [1]
+    with pytest.raises(SchemaError, match="cannot be written to a column of the type variant"):
+        table.append(pa.table({"v": ["x"]}))
+    table.alter().set({"write.format.default": "avro"}).commit()
+    with pytest.raises(UnsupportedFeatureError, match="variant are not written to AVRO files"):
+        table.append(pa.table({"id": [1]}))
 
 
 def test_words_of_pyiceberg_name_ours(tmp_path: Path) -> None:

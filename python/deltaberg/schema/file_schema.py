@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -13,7 +15,10 @@ from deltaberg.schema.convert import list_with_values, rows_valid
 from deltaberg.schema.name_mapping import FIELD_ID
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["file_schema", "is_stored", "to_file"]
+__all__ = ["StoredType", "file_schema", "is_stored", "to_file"]
+
+#: Returns the Arrow type as which a field is written if it is not that of its type: an extension of it.
+StoredType: TypeAlias = Callable[[Field], "pa.DataType | None"]
 
 _VOID = Primitive("void")
 _VARIANT = Primitive("variant")
@@ -28,7 +33,7 @@ def is_stored(field: Field) -> bool:
     return field.type != _VOID
 
 
-def file_schema(schema: Struct, *, required: bool = False) -> pa.Schema:
+def file_schema(schema: Struct, *, required: bool = False, own: StoredType | None = None) -> pa.Schema:
     """Return the schema that data files of a table are written with.
 
     Fields are named by their physical names and carry their ids, if they have any. Elements of lists, and keys and
@@ -41,6 +46,8 @@ def file_schema(schema: Struct, *, required: bool = False) -> pa.Schema:
     required
         Whether fields that are not nullable are also required in the file. Iceberg asks for that; the writers of
         Delta leave every field optional, except keys of maps.
+    own
+        Returns the types of fields that are written in another one.
 
     Raises
     ------
@@ -54,44 +61,44 @@ def file_schema(schema: Struct, *, required: bool = False) -> pa.Schema:
     >>> stored.names, stored.field(0).metadata
     (['col-1'], {b'PARQUET:field_id': b'1'})
     """
-    stored = [_stored(child, child.physical_name, (), required) for child in schema if is_stored(child)]
+    stored = [_stored(child, child.physical_name, (), required, own) for child in schema if is_stored(child)]
     if len(schema) and not stored:
         raise UnsupportedFeatureError("a table without any stored column cannot be written to Parquet")
     return pa.schema(stored)
 
 
-def _stored(field: Field, name: str, above: tuple[str, ...], required: bool) -> pa.Field:
+def _stored(field: Field, name: str, above: tuple[str, ...], required: bool, own: StoredType | None) -> pa.Field:
     metadata = None if field.id is None else {FIELD_ID: str(field.id).encode()}
-    kind = _stored_type(field.type, (*above, field.name), required)
+    kind = (own and own(field)) or _stored_type(field.type, (*above, field.name), required, own)
     return pa.field(name, kind, nullable=field.nullable or not required, metadata=metadata)
 
 
-def _stored_type(kind: DataType, path: tuple[str, ...], required: bool) -> pa.DataType:
+def _stored_type(kind: DataType, path: tuple[str, ...], required: bool, own: StoredType | None) -> pa.DataType:
     if kind == _VARIANT:
         return pa.struct([child.remove_metadata() for child in VARIANT])
     if kind == _UUID:
         return _UUID_TYPE
     if isinstance(kind, Struct):
-        children = [_stored(child, child.physical_name, path, required) for child in kind if is_stored(child)]
+        children = [_stored(child, child.physical_name, path, required, own) for child in kind if is_stored(child)]
         if not children:
             raise UnsupportedFeatureError(
                 "a struct without any stored field cannot be written to Parquet", column=join_name(path)
             )
         return pa.struct(children)
     if isinstance(kind, List):
-        return pa.list_(_inside(kind.element, "element", path, required))
+        return pa.list_(_inside(kind.element, "element", path, required, own))
     if isinstance(kind, Map):
-        key = _inside(kind.key, "key", path, required).with_nullable(False)
-        return pa.map_(key, _inside(kind.value, "value", path, required))
+        key = _inside(kind.key, "key", path, required, own).with_nullable(False)
+        return pa.map_(key, _inside(kind.value, "value", path, required, own))
     return arrow_type(kind)
 
 
-def _inside(field: Field, name: str, path: tuple[str, ...], required: bool) -> pa.Field:
+def _inside(field: Field, name: str, path: tuple[str, ...], required: bool, own: StoredType | None) -> pa.Field:
     if not is_stored(field):
         raise UnsupportedFeatureError(
             "lists and maps of the type void cannot be written to Parquet", column=join_name((*path, name))
         )
-    return _stored(replace(field, name=name), name, path, required)
+    return _stored(replace(field, name=name), name, path, required, own)
 
 
 def to_file(array: pa.Array, kind: DataType, field: pa.Field) -> pa.Array:
@@ -131,7 +138,8 @@ def to_file(array: pa.Array, kind: DataType, field: pa.Field) -> pa.Array:
         made = list_with_values(array, values, target, start)
         return made if field.nullable or not made.null_count else _without_nulls(made, [values])
     array = array if field.nullable else _without_nulls(array)
-    return array if array.type == target or kind != _UUID else pa.ExtensionArray.from_storage(target, array)
+    is_extended = isinstance(target, pa.BaseExtensionType)
+    return pa.ExtensionArray.from_storage(target, array) if is_extended and array.type != target else array
 
 
 def _without_nulls(array: pa.Array, children: list[pa.Array] | None = None) -> pa.Array:

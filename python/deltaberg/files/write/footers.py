@@ -99,7 +99,8 @@ def footer_facts(footer: pq.FileMetaData, leaves: Sequence[ParquetLeaf]) -> Foot
                 pages = (chunk.dictionary_page_offset, chunk.data_page_offset)
                 offsets.append(min(offset for offset in pages if offset is not None))
             size[leaf.number] += chunk.total_compressed_size
-            if not leaf.is_inner:
+            is_second = index > 0 and leaves[index - 1].number == leaf.number
+            if not leaf.is_inner or is_second:
                 continue
             inner[leaf.number] += chunk.num_values
             statistics = chunk.statistics

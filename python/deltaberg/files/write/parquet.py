@@ -18,7 +18,7 @@ from deltaberg.files.write.footers import FooterFacts, footer_facts, parquet_lea
 from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema import Struct
-from deltaberg.schema.file_schema import file_schema, is_stored, to_file
+from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_file
 from deltaberg.storage import OutputFile, Storage
 
 __all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
@@ -109,6 +109,8 @@ class FileForm:
         Which statistics are taken.
     required
         Whether fields that are not nullable are required in the file.
+    own
+        As for `file_schema`.
     numbered_as
         The columns of the table, whose leaves are counted where footers are read; None if they are not.
     """
@@ -123,10 +125,11 @@ class FileForm:
         statistics: StatisticsPlan,
         *,
         required: bool,
+        own: StoredType | None = None,
         numbered_as: Struct | None = None,
     ) -> None:
         self.columns = [child for child in columns if is_stored(child)]
-        self.schema = file_schema(columns, required=required)
+        self.schema = file_schema(columns, required=required, own=own)
         self.options = options
         self.statistics = statistics
         self._numbered_as = numbered_as

@@ -17,22 +17,22 @@ from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metri
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import nested_fields
+from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
 from deltaberg.iceberg.metadata.single_values import value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
-from deltaberg.iceberg.metadata.type_names import is_shape
+from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.sorting import row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Field, Struct, arrow_type
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, TableRules, WriteSpec
 
 __all__ = [
     "DeleteFileOptions",
     "FilePlaces",
-    "check_types",
     "delete_file_options",
     "entries_of",
     "parquet_options",
@@ -191,7 +191,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
     form = _form(metadata, _FORMAT, "parquet")
-    check_types(schema, metadata.location)
+    _check_types(schema, form, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     return WriteSpec(
@@ -204,6 +204,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
         required=True,
+        own_types=stored_shape if form == "parquet" else None,
         footers=True,
         sort=row_sorter(_order(metadata), schema),
         place=FilePlaces(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
@@ -225,8 +226,8 @@ def _sorted_by(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def check_types(schema: DataType, table: str) -> None:
-    """Refuse columns of types whose Parquet columns cannot be written yet.
+def _check_types(schema: DataType, form: str, table: str) -> None:
+    """Refuse columns of types that files of a format are not written with.
 
     Raises
     ------
@@ -234,16 +235,24 @@ def check_types(schema: DataType, table: str) -> None:
         If there is one; the message names it.
     """
     for child in nested_fields(schema):
-        if child.type == Primitive("variant") or is_shape(child):
-            kind = "geometry or geography" if is_shape(child) else "variant"
+        kind = str(child.metadata.get(TYPE)) if is_shape(child) else str(child.type)
+        if form != "parquet" and (kind == "variant" or is_shape(child)):
             raise UnsupportedFeatureError(
-                f"columns of the type {kind} cannot be written yet",
-                hint="write to a table without the column",
+                f"columns of the type {kind} are not written to {form.upper()} files",
+                hint=f"set {_FORMAT} to parquet",
                 column=child.name,
                 table=table,
                 feature=kind,
             )
-        check_types(child.type, table)
+        if is_shape(child) and edges_of(child) not in ("planar", "spherical"):
+            raise UnsupportedFeatureError(
+                f"columns of the type {kind} are not written, as its edges are {edges_of(child)}",
+                hint="use a geography with spherical edges",
+                column=child.name,
+                table=table,
+                feature=kind,
+            )
+        _check_types(child.type, form, table)
 
 
 def parquet_options(properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:

@@ -11,6 +11,7 @@ from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
 from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
+from deltaberg.schema.file_schema import StoredType
 from deltaberg.table.write.row_rules import RowRules
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
@@ -65,6 +66,8 @@ class WriteSpec:
         Whether these come after the other columns in files.
     required
         Whether fields that are not nullable are required in the files.
+    own_types
+        Returns the types of fields that are written in another one than that of their type; it pickles.
     footers
         Whether the rows that describe files also hold what footers tell.
     sort
@@ -101,6 +104,7 @@ class WriteSpec:
     stores_partition_columns: bool = False
     partition_columns_last: bool = False
     required: bool = False
+    own_types: StoredType | None = None
     footers: bool = False
     sort: Callable[[pa.Table], pa.Table] | None = None
     place: Callable[[Sequence[pa.Scalar], int], str] | None = None

@@ -152,7 +152,12 @@ class _Write:
         plan = StatisticsPlan(spec.schema, frozenset(stored.names), spec.statistics, spec.cut)
         numbered_as = spec.schema if spec.footers else None
         form = partial(
-            FORMS[spec.format], options=spec.parquet, statistics=plan, required=spec.required, numbered_as=numbered_as
+            FORMS[spec.format],
+            options=spec.parquet,
+            statistics=plan,
+            required=spec.required,
+            own=spec.own_types,
+            numbered_as=numbered_as,
         )
         self._form = form(stored)
         #: The form of files whose directories do not show their partition values.
