@@ -61,11 +61,9 @@ def test_how_files_are_written(tmp_path: Path, name: str, in_transaction: bool) 
     ("change", "message", "hint"),
     [
         (lambda table: table.delete(), r"delete\(\) needs the argument where", "where=None to delete all rows"),
-        (lambda table: table.delete(predicate="id = 1"), r"delete\(\) has no argument predicate", "pass where="),
+        (lambda table: table.delete("id = 1", predicate="id = 2"), "predicate and where are the same", "one of them"),
         (lambda table: table.update(), r"update\(\) needs the argument set", "price"),
-        (lambda table: table.update(updates={"x": "'a'"}), "no argument updates", "pass set="),
         (lambda table: table.update(new_values={"x": "a"}), "no argument new_values", "quoted twice"),
-        (lambda table: table.update({"x": "'a'"}, predicate="id = 1"), "no argument predicate", "pass where="),
         (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
         (lambda table: table.merge(_ROWS, _ON, streamed_exec=False), "no argument streamed_exec", "memory="),
         (lambda table: table.merge(_ROWS, _ON, commit_properties=1), "no argument commit_properties", "txn="),
@@ -84,13 +82,10 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
     ("change", "message", "hint"),
     [
         (lambda table: table.delete(), r"delete\(\) needs the argument where", "where=None to delete all rows"),
-        (lambda table: table.delete(predicate="id = 1"), r"delete\(\) has no argument predicate", "pass where="),
-        (lambda table: table.delete(delete_filter="id = 1"), "no argument delete_filter", "pass where="),
-        (lambda table: table.update(updates={"x": "'a'"}), "no argument updates", "pass set="),
+        (lambda table: table.upsert(_ROWS, "id", join_cols=["id"]), "join_cols and keys are the same", "one of them"),
         (lambda table: table.update({"x": "'a'"}, user_metadata="a"), "no argument user_metadata", "properties="),
-        (lambda table: table.merge(_ROWS, predicate=_ON), "no argument predicate", "pass on="),
         (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
-        (lambda table: table.upsert(_ROWS, join_cols=["id"]), "no argument join_cols", "pass keys="),
+        (lambda table: table.overwrite(_ROWS, overwrite_filter="id = 1"), "no argument overwrite_filter", "check=False"),
         (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_prop", "properties="),
     ],
 )

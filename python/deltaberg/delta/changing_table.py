@@ -11,10 +11,11 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
-    DELETE_WORDS,
+    DELETE_NAMES,
     MERGE_WORDS,
     NEEDED_TO_DELETE,
     NEEDED_TO_UPDATE,
+    UPDATE_NAMES,
     UPDATE_WORDS,
     our_words,
 )
@@ -32,7 +33,7 @@ _COMMIT_WORDS = {
 class ChangingTable(WritableTable):
     """A table whose rows can be changed."""
 
-    @our_words(DELETE_WORDS | _COMMIT_WORDS, NEEDED_TO_DELETE)
+    @our_words(_COMMIT_WORDS, NEEDED_TO_DELETE, DELETE_NAMES)
     def delete(
         self,
         where: Condition | None,
@@ -99,10 +100,10 @@ class ChangingTable(WritableTable):
                 writer_properties=writer_properties,
             )
             if transaction.is_empty:
-                return CommitResult(self._snapshot.version, transaction.token, "DELETE", committed=False)
+                return transaction.unchanged()
             return transaction.commit()
 
-    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE)
+    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE, UPDATE_NAMES)
     def update(
         self,
         set: Mapping[ColumnName, Any],
@@ -166,7 +167,7 @@ class ChangingTable(WritableTable):
                 writer_properties=writer_properties,
             )
             if transaction.is_empty:
-                return CommitResult(self._snapshot.version, transaction.token, "UPDATE", committed=False)
+                return transaction.unchanged()
             return transaction.commit()
 
     @our_words(MERGE_WORDS | _COMMIT_WORDS)
@@ -251,7 +252,7 @@ class ChangingTable(WritableTable):
             ) as transaction:
                 transaction.merge_clauses(source, predicate if on is None else on, clauses, options)
                 if transaction.is_empty:
-                    return CommitResult(self._snapshot.version, transaction.token, "MERGE", committed=False)
+                    return transaction.unchanged()
                 return transaction.commit()
 
         return MergeBuilder(run)
@@ -332,5 +333,5 @@ class ChangingTable(WritableTable):
                 writer_properties=writer_properties,
             )
             if transaction.is_empty:
-                return CommitResult(self._snapshot.version, transaction.token, "MERGE", committed=False)
+                return transaction.unchanged()
             return transaction.commit()

@@ -9,10 +9,11 @@ from deltaberg.iceberg.keyed_table import KeyedTable
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
-    DELETE_WORDS,
+    DELETE_NAMES,
     MERGE_WORDS,
     NEEDED_TO_DELETE,
     NEEDED_TO_UPDATE,
+    UPDATE_NAMES,
     UPDATE_WORDS,
     WRITE_WORDS,
     our_words,
@@ -25,14 +26,14 @@ __all__ = ["ChangingTable"]
 
 #: What the properties of a commit are called here.
 _COMMIT_WORDS = {
-    **{name: hint for name, hint in WRITE_WORDS.items() if name not in ("df", "overwrite_filter")},
+    "case_sensitive": WRITE_WORDS["case_sensitive"],
     **dict.fromkeys(("commit_properties", "user_metadata"), "pass properties="),
     "post_commithook_properties": "set write.metadata.delete-after-commit.enabled",
     "txn": "pass properties=, and look for them in the summaries of snapshots",
     "unsafe_single_writer": "write by transaction(unsafe_single_writer=True)",
 }
+_COMMIT_NAMES = {"snapshot_properties": "properties"}
 _OF_UPSERT = {
-    "join_cols": "pass keys=",
     "when_matched_update_all": 'pass when_matched="update" or "ignore"',
     "when_not_matched_insert_all": 'pass when_not_matched="insert" or "ignore"',
 }
@@ -41,7 +42,7 @@ _OF_UPSERT = {
 class ChangingTable(KeyedTable):
     """A table whose rows can be changed."""
 
-    @our_words({**DELETE_WORDS, "delete_filter": "pass where=", **_COMMIT_WORDS}, NEEDED_TO_DELETE)
+    @our_words(_COMMIT_WORDS, NEEDED_TO_DELETE, DELETE_NAMES | _COMMIT_NAMES)
     def delete(
         self,
         where: Condition | None,
@@ -110,7 +111,7 @@ class ChangingTable(KeyedTable):
             )
             return transaction.commit()
 
-    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE)
+    @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE, UPDATE_NAMES | _COMMIT_NAMES)
     def update(
         self,
         set: Mapping[ColumnName, Any],
@@ -176,7 +177,7 @@ class ChangingTable(KeyedTable):
             )
             return transaction.commit()
 
-    @our_words({**MERGE_WORDS, "predicate": "pass on=", **_COMMIT_WORDS})
+    @our_words(MERGE_WORDS | _COMMIT_WORDS, names={"predicate": "on", **_COMMIT_NAMES})
     def merge(
         self,
         source: Any,
@@ -254,7 +255,7 @@ class ChangingTable(KeyedTable):
 
         return MergeBuilder(run)
 
-    @our_words(_OF_UPSERT | _COMMIT_WORDS)
+    @our_words(_OF_UPSERT | _COMMIT_WORDS, names={"join_cols": "keys", "df": "data", **_COMMIT_NAMES})
     def upsert(
         self,
         data: Any,

@@ -20,7 +20,7 @@ from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
-from deltaberg.table.deltalake_words import WRITE_WORDS, our_words
+from deltaberg.table.deltalake_words import WRITE_NAMES, WRITE_WORDS, our_words
 from deltaberg.table.rewrite import SearchedTable
 from deltaberg.table.write import Progress, RowOptions
 
@@ -127,7 +127,7 @@ class WritableTable(SearchedTable, ABC):
         """
         return Alteration(self.transaction())
 
-    @our_words(WRITE_WORDS)
+    @our_words(WRITE_WORDS, names=WRITE_NAMES)
     def append(
         self,
         data: Any,
@@ -203,7 +203,7 @@ class WritableTable(SearchedTable, ABC):
             )
             return transaction.commit()
 
-    @our_words(WRITE_WORDS)
+    @our_words(WRITE_WORDS, names=WRITE_NAMES)
     def overwrite(
         self,
         data: Any,

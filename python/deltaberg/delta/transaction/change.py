@@ -110,7 +110,7 @@ class LogChange:
         for version, data in newer.commits:
             winner = Winner(state, version, data)
             after = state.after(version, data)
-            if self._is_done(after) or winner.records(self.changes.transactions):
+            if self._is_done(after):
                 self.state = after
                 return False
             check_conflicts(self.claims, winner, self.isolation)

@@ -28,14 +28,13 @@ from deltaberg.errors import (
     ProtocolChangedError,
 )
 from deltaberg.expressions import Filter, as_expression, bind, bound_paths
-from deltaberg.lossless_json import integer_of
 from deltaberg.schema import Struct
 from deltaberg.storage import PathResolver
 from deltaberg.table import Scan, scan_options
 
 __all__ = ["Claims", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
 
-_AGAIN = "run the operation again: it will see the other commit"
+_AGAIN = "refresh the table, and repeat the operation"
 
 
 @dataclass
@@ -121,13 +120,6 @@ class Winner:
     def named(self, name: str) -> list[LogAction]:
         """Return its actions of a kind."""
         return [action for action in self.actions if action.name == name]
-
-    def records(self, progress: Mapping[str, int]) -> bool:
-        """Return whether the commit records the very same progress of an application."""
-        recorded = {
-            action.members.get("appId"): integer_of(action.members.get("version")) for action in self.named("txn")
-        }
-        return any(recorded.get(name) == version for name, version in progress.items())
 
     def conflict(self, kind: type[CommitConflictError], what: str, **context: Any) -> CommitConflictError:
         """Return the error that names the commit and what collided."""

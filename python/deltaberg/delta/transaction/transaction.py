@@ -343,8 +343,16 @@ class Transaction(PendingChanges):
                 raise AssertionError("a new table is always committed")
             self._files.delete_all()
             self._tell(state)
-            operation = change.provenance.operation
-            return CommitResult(state.version, self.token, operation, committed=False, retries=retries, road=road.name)
+            made = change.provenance
+            return CommitResult(
+                state.version,
+                self.token,
+                made.operation,
+                committed=False,
+                retries=retries,
+                metrics=dict.fromkeys(made.metrics, 0),
+                road=road.name,
+            )
         self._files.delete_dropped(changes.adds.keys())
         after = Snapshot.first(self._log, entry.data) if state is None else state.after(entry.version, entry.data)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
@@ -366,6 +374,12 @@ class Transaction(PendingChanges):
             road=road.name,
             why_not_native=road.why_not_native,
         )
+
+    def unchanged(self) -> CommitResult:
+        """Return what operations report that have found nothing to change: the version that the table has."""
+        made = together(self._operations)
+        version = self.snapshot.version
+        return CommitResult(version, self.token, made.operation, committed=False, metrics=made.metrics)
 
     def _tell(self, state: Snapshot) -> None:
         self._view = state

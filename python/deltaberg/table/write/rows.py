@@ -135,7 +135,7 @@ class _LocalRows:
 
 
 def open_rows(data: Any, progress: Progress | None = None) -> Rows:
-    """Return the rows of some data: a Spark DataFrame, or anything that `open_stream` takes.
+    """Return the rows of some data: a Spark DataFrame, a table of this library, or what `open_stream` takes.
 
     Parameters
     ----------
@@ -163,11 +163,15 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
         return FrameRows(data)
     if isinstance(data, Rows):
         return data
+    if type(data).__module__.startswith("deltaberg.") and not hasattr(data, "__arrow_c_stream__"):
+        scan = getattr(data, "scan", None)
+        if callable(scan):
+            return open_rows(scan(), progress)
     return _LocalRows(open_stream(data), progress)
 
 
 def open_source(data: Any) -> SourceRows:
-    """Return the rows of some data, for a reader on this machine. The data is what `open_rows` takes, or a table.
+    """Return the rows of some data, for a reader on this machine. The data is what `open_rows` takes.
 
     Raises
     ------
@@ -176,9 +180,7 @@ def open_source(data: Any) -> SourceRows:
     UnsupportedFeatureError
         If a column of a Spark DataFrame has a type that cannot be written.
     """
-    scan = None if _is_spark_frame(data) else getattr(data, "scan", None)
-    is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
-    rows = open_rows(data.scan() if is_table else data)
+    rows = open_rows(data)
     if not isinstance(rows, SourceRows):
         raise InvalidArgumentError(f"data of type {type(data).__name__} cannot be read here")
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +26,13 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     ----------
     data
         Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``, a pandas or Polars data frame, or a table, batch,
-        list of batches, reader or dataset of pyarrow. The index of a pandas data frame is left out.
+        list or iterator of batches, reader or dataset of pyarrow. Named levels of the index of a pandas data frame are
+        columns, and an index of numbers without a name is left out.
 
     Raises
     ------
     InvalidArgumentError
-        If it is nothing of this kind.
+        If it is nothing of this kind, or the index of a pandas data frame holds values but has no name.
 
     Examples
     --------
@@ -45,6 +47,8 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
         return pa.RecordBatchReader.from_batches(data[0].schema, data)
+    if isinstance(data, Iterator):
+        return _reader_of_batches(data)
     try:
         frame = _rows_of_frame(data)
         if frame is not None:
@@ -76,11 +80,43 @@ def can_be_read_again(data: Any) -> bool:
     return library in ("pandas", "polars", "pyspark", "deltaberg") or hasattr(data, "scanner")
 
 
+def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
+    """Return a reader of the batches of an iterator, whose first one tells the columns."""
+    first = next(batches, None)
+    if not isinstance(first, pa.RecordBatch):
+        found = "gives no batch" if first is None else f"gives values of type {type(first).__name__}"
+        raise InvalidArgumentError(
+            f"the iterator {found}, so that its columns are not known",
+            hint="pass pyarrow.RecordBatchReader.from_batches(schema, batches)",
+        )
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+
+def _with_index(frame: Any) -> Any:
+    """Return a pandas data frame whose index has become columns, as far as it says more than where rows are."""
+    index = frame.index
+    unnamed = [number for number, name in enumerate(index.names) if name is None]
+    if len(unnamed) == index.nlevels == 1 and index.dtype.kind in "iu":
+        return frame
+    if unnamed:
+        raise InvalidArgumentError(
+            "the index of the pandas data frame holds values, but has no name to store them under",
+            hint="name it by frame.rename_axis(...), or leave it out by frame.reset_index(drop=True)",
+        )
+    try:
+        return frame.reset_index()
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"the index of the pandas data frame has the name of a column: {error}",
+            hint="rename it by frame.rename_axis(...), or leave it out by frame.reset_index(drop=True)",
+        ) from error
+
+
 def _rows_of_frame(data: Any) -> pa.Table | None:
     """Return the rows of a pandas or Polars data frame; None for anything else."""
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
     if library == "pandas" and name == "DataFrame":
-        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+        return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
     if library == "polars" and name == "DataFrame":
         # Its stream has views of texts, which older releases of pyarrow cannot compute.
         return data.to_arrow()
