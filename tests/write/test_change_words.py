@@ -85,7 +85,11 @@ def test_words_of_deltalake(tmp_path: Path, change: Callable[[DeltaTable], objec
         (lambda table: table.upsert(_ROWS, "id", join_cols=["id"]), "join_cols and keys are the same", "one of them"),
         (lambda table: table.update({"x": "'a'"}, user_metadata="a"), "no argument user_metadata", "properties="),
         (lambda table: table.merge(_ROWS, _ON, merge_schema=True), "no argument merge_schema", 'schema_mode="merge"'),
-        (lambda table: table.overwrite(_ROWS, overwrite_filter="id = 1"), "no argument overwrite_filter", "check=False"),
+        (
+            lambda table: table.overwrite(_ROWS, overwrite_filter="id = 1"),
+            "no argument overwrite_filter",
+            "check=False",
+        ),
         (lambda table: table.upsert(_ROWS, "id", commit_properties=1), "no argument commit_prop", "properties="),
     ],
 )

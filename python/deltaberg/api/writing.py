@@ -477,4 +477,10 @@ def _new_table(
 def _names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
     if given is None:
         return ()
-    return (given,) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Sequence):
+        raise InvalidArgumentError(
+            f"{given!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
+        )
+    return given

@@ -360,7 +360,7 @@ class WritableTable(SearchedTable, ABC):
         >>> done.removed_files > done.added_files == 1, done.conflicts
         (True, [])
         """
-        packing = Packing(target_size or 1, min_files, max_deleted, group_size)
+        packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
         rows = RowOptions(target_file_size=target_size, compression=compression)
         compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)
         return compact_table(

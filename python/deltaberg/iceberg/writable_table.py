@@ -350,7 +350,7 @@ class WritableTable(SearchedTable, ABC):
         >>> done.removed_files, done.added_files, table.scan().to_arrow()["id"].to_pylist()
         (2, 1, [1, 2])
         """
-        packing = Packing(target_size or 1, min_files, max_deleted, group_size)
+        packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
         rows = RowOptions(target_file_size=target_size, compression=compression)
         return compact_table(
             lambda: self.transaction(branch=branch, properties=properties),

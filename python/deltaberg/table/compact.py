@@ -259,6 +259,11 @@ class CompactResult:
 
     groups: tuple[CompactedGroup, ...] = ()
 
+    def __repr__(self) -> str:
+        counts = f"{self.removed_files} files into {self.added_files}, {len(self.commits)} commits"
+        left = f", {len(self.conflicts)} groups left after conflicts" if self.conflicts else ""
+        return f"CompactResult({counts}{left})"
+
     @property
     def commits(self) -> list[CommitResult]:
         """The commits, oldest first."""

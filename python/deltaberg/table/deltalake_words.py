@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
@@ -77,6 +78,8 @@ def our_words(
     """
 
     def decorate(method: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        order = list(signature(method).parameters)
+
         @wraps(method)
         def called(*args: _Given.args, **named: _Given.kwargs) -> _Result:
             for word in named:
@@ -84,7 +87,7 @@ def our_words(
                     raise InvalidArgumentError(f"{method.__name__}() has no argument {word}", hint=words[word])
             for name in named.keys() & (names or {}).keys():
                 ours = (names or {})[name]
-                if ours in named:
+                if ours in named or ours in order[: len(args)]:
                     raise InvalidArgumentError(f"{name} and {ours} are the same", hint="pass one of them")
                 named[ours] = named.pop(name)
             for name, hint in (needed or {}).items():

@@ -19,6 +19,7 @@ from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_p
 from deltaberg.delta.operations.protocols import features_of_properties, lowered_protocol, raised_protocol
 from deltaberg.delta.operations.row_tracking import give_row_ids, take_row_ids
 from deltaberg.delta.schema.column_mapping import clustering_names
+from deltaberg.delta.schema.indexed_columns import check_indexed_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
 from deltaberg.delta.schema.writer_rules import check_constraints
@@ -26,6 +27,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, find_column, join_name
+from deltaberg.table import checked_text
 
 __all__ = ["PropertyAlteration"]
 
@@ -51,6 +53,9 @@ class PropertyAlteration(RuleAlteration):
         """
         given = {"name": name, "description": description}
         members = {member: text or None for member, text in given.items() if text is not None}
+        for member, text in members.items():
+            if text is not None:
+                checked_text(member, text, "pass empty text to remove it")
         if not members:
             raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
         self._transaction.set_metadata(self.snapshot.metadata.with_members(members))
@@ -68,6 +73,8 @@ class PropertyAlteration(RuleAlteration):
         ------
         InvalidArgumentError
             A property is unknown to Delta, its value is not valid, or none is given.
+        ColumnNotFoundError
+            ``delta.dataSkippingStatsColumns`` names a column that the table lacks.
         UnsupportedFeatureError
             A property needs a feature that is not written, or files to be changed.
         """
@@ -91,6 +98,7 @@ class PropertyAlteration(RuleAlteration):
         if recorded.get(ROW_TRACKING, "").strip().lower() == "true" and "rowTracking" not in table.active_features:
             give_row_ids(self._transaction)
             recorded |= hidden_names(table.metadata.configuration)
+        check_indexed_names(table.schema, recorded)
         document = self._document()
         if before != after:
             numbers = ColumnNumbers()

@@ -21,6 +21,7 @@ from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, overwrite_rows, write_parameters
 from deltaberg.delta.schema.column_mapping import clustering_names
 from deltaberg.delta.schema.enforce import table_rules
+from deltaberg.delta.schema.indexed_columns import check_indexed_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
@@ -31,7 +32,7 @@ from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExi
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, find_column
 from deltaberg.storage import Location
-from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.table import CommitResult, OpenOptions, checked_text
 from deltaberg.table.write import open_rows
 
 __all__ = [
@@ -71,6 +72,11 @@ class NewTable:
     properties: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     description: str | None = None
+
+    def __post_init__(self) -> None:
+        for what, text in (("name", self.name), ("description", self.description)):
+            if text not in (None, ""):
+                checked_text(what, text, "leave it out if there is none")
 
 
 def log_of(root: Location, options: OpenOptions) -> LogDirectory:
@@ -225,6 +231,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     mode = recorded.get(MAPPING_MODE, "none").strip().lower()
     schema = _numbered(table.schema, recorded, _highest_id(before)) if mode != "none" else _plain(table.schema)
     check_columns(schema, mapped=mode != "none")
+    check_indexed_names(schema, recorded)
     partition_by = partition_names(schema, table.partition_by)
     protocol = raised_protocol(features | features_of_schema(schema), before.protocol if before else None)
     if "rowTracking" in features and recorded.get("delta.enableRowTracking", "").lower() == "true":

@@ -18,9 +18,11 @@ from deltaberg.delta.operations.protocols import features_of_schema, raised_prot
 from deltaberg.delta.operations.replace import replace_rows
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.operations.rules import record_marks, rules_of
+from deltaberg.delta.schema.enforce import columns_of
 from deltaberg.delta.schema.evolve import merged_schema, wider_columns
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.schema_json import SchemaDocument, schema_to_json
+from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
@@ -251,11 +253,25 @@ def _replace_schema(transaction: Transaction, found: pa.Schema, partition_by: _N
     if numbers is not None:
         schema = Struct(tuple(numbers.assign(child) for child in schema))
     check_columns(schema, mapped=numbers is not None)
+    _check_constraints(table, schema)
     names = table.metadata.partition_columns if partition_by is None else partition_by
     members = {"schemaString": schema_to_json(schema), "partitionColumns": partition_names(schema, names)}
     if CLUSTERING_DOMAIN in table.domains:
         _replace_clustering(transaction, table, schema)
     _set_schema(transaction, members, schema, numbers)
+
+
+def _check_constraints(table: Snapshot, schema: Struct) -> None:
+    """Refuse new columns that lack one of a CHECK constraint, which stays."""
+    kept = {child.name.lower() for child in schema}
+    for rule, path in columns_of(table.schema, check_constraints(table.metadata.configuration)):
+        if path[0].lower() not in kept:
+            raise SchemaError(
+                f"the rows lack the column {path[0]}, which the CHECK constraint {rule} names",
+                hint=f"drop it first: alter().drop_constraint({rule!r}).commit()",
+                table=str(table.log.root),
+                column=path[0],
+            )
 
 
 def _replace_clustering(transaction: Transaction, table: Snapshot, schema: Struct) -> None:

@@ -26,7 +26,13 @@ from deltaberg.delta.schema.writer_rules import (
     generation_expressions,
     identity_columns,
 )
-from deltaberg.errors import ConstraintViolationError, CorruptLogError, DeltabergError, UnsupportedFeatureError
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    ConstraintViolationError,
+    CorruptLogError,
+    DeltabergError,
+    UnsupportedFeatureError,
+)
 from deltaberg.expressions import BoundValue, bind_condition, bind_value
 from deltaberg.schema import Field, Primitive, Struct, count_up
 from deltaberg.table.write import ColumnFill, RowCheck, RowRules, TableRules
@@ -244,7 +250,15 @@ def default_value(column: Field, text: str) -> BoundValue:
     rule = f"the default value of {column.name}"
     if column.type == _VARIANT and text.strip().lower() != "null":
         raise UnsupportedFeatureError("the default value of a variant is null", column=column.name, expression=text)
-    value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc), are_new=True).value(rule, text, column)
+    try:
+        value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc), are_new=True).value(rule, text, column)
+    except ColumnNotFoundError as error:
+        raise ColumnNotFoundError(
+            f"{rule} names a column: {text}",
+            hint="it must be a value; quote a text twice, as in \"'north'\"",
+            column=column.name,
+            expression=text,
+        ) from error
     value.evaluate(_ONE_ROW)
     return value
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, split_name
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_column, split_name
 
-__all__ = ["has_bounds", "indexed_columns", "renamed_in_properties"]
+__all__ = ["check_indexed_names", "has_bounds", "indexed_columns", "renamed_in_properties"]
 
 _COUNT = "delta.dataSkippingNumIndexedCols"
 _NAMES = "delta.dataSkippingStatsColumns"
@@ -58,6 +58,20 @@ def indexed_columns(
     except ValueError:
         raise SchemaError(f"{_COUNT} is {text!r}, which is not a number", hint="set it to a number, or to -1") from None
     return leaves if count == _ALL else leaves[: max(count, 0)]
+
+
+def check_indexed_names(schema: Struct, properties: Mapping[str, str]) -> None:
+    """Refuse a property that names columns with statistics which the table lacks.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    SchemaError
+        The property is not a list of names.
+    """
+    for name in _parse_names(properties.get(_NAMES, "")):
+        find_column(schema, name)
 
 
 def renamed_in_properties(properties: Mapping[str, str], path: Sequence[str], to: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.table import checked_text
 
 __all__ = ["IsolationLevel", "isolation_level"]
 
@@ -47,6 +48,8 @@ def isolation_level(
     >>> isolation_level({"delta.isolationLevel": "WriteSerializable"}).value
     'WriteSerializable'
     """
+    if wanted is not None:
+        checked_text("isolation", wanted, "leave it out for what the table says")
     named = wanted or configuration.get(_PROPERTY) or IsolationLevel.SERIALIZABLE.value
     found = next((level for level in IsolationLevel if level.value.lower() == named.strip().lower()), None)
     if found is None:

@@ -18,6 +18,7 @@ from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new
 from deltaberg.delta.transaction.own_files import OwnFiles
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.table import checked_number, checked_text
 
 __all__ = ["PendingChanges"]
 
@@ -187,7 +188,18 @@ class PendingChanges(ABC):
         self._changed()
 
     def set_transaction(self, application: str, version: int) -> None:
-        """Record the progress of an application, whatever was recorded before."""
+        """Record the progress of an application, whatever was recorded before.
+
+        If another commit records progress of the application meanwhile, the commit raises a
+        `ConcurrentTransactionError`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The application is not a text, or the version not an integer of at least 0.
+        """
+        checked_text("the application", application, "name it by a text of your own")
+        checked_number("the version of an application", version, 0, "pass how far it has come")
         self._changes.transactions[application] = version
         self._changed()
 

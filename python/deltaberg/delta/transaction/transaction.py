@@ -33,7 +33,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import Filter
-from deltaberg.table import CommitPolicy, CommitResult, commit_change
+from deltaberg.table import CommitPolicy, CommitResult, checked_text, commit_change
 from deltaberg.table.rewrite import RowSearch
 from deltaberg.table.write import LOCAL_ROAD, Progress, WriteRoad
 
@@ -104,6 +104,7 @@ class Transaction(PendingChanges):
         progress: Progress | None = None,
         committed: Callable[[Snapshot], object] | None = None,
     ) -> None:
+        _check_words(once, user_metadata, isolation)
         if snapshot is not None:
             check_writable(snapshot)
         super().__init__(snapshot, OwnFiles(log))
@@ -310,6 +311,7 @@ class Transaction(PendingChanges):
         self._is_ended = True
         try:
             text = user_metadata or self._user_metadata
+            _check_words(None, text, None)
             change = self._change(replace(made, user_metadata=text, custom=self.custom_metadata))
             retries = commit_change(change, self._policy)
         except BaseException as error:
@@ -395,3 +397,16 @@ class Transaction(PendingChanges):
         if kind is None and not self._is_ended and not self._changes.is_empty:
             self.commit()
         self.abort()
+
+
+def _check_words(once: object, user_metadata: object, isolation: str | None) -> None:
+    """Refuse words of a commit that could not be recorded, before any row is written."""
+    if once is not None and not (isinstance(once, (tuple, list)) and len(once) == 2):
+        raise InvalidArgumentError(
+            f"txn must be the name of an application and a version, not {once!r:.200}",
+            hint='pass txn=("nightly load", 7)',
+        )
+    if user_metadata not in (None, ""):
+        checked_text("user_metadata", user_metadata, "pass a text, such as what json.dumps returns")
+    if isolation is not None:
+        isolation_level({}, isolation)

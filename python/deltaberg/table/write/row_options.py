@@ -7,7 +7,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files.write import CODECS
-from deltaberg.table.arguments import zone_of
+from deltaberg.table.arguments import checked_flag, zone_of
 
 __all__ = ["RowOptions"]
 
@@ -53,6 +53,7 @@ class RowOptions:
                 f"schema_mode must be merge or overwrite, not {self.schema_mode!r}",
                 hint="leave it out to refuse columns that the table lacks",
             )
+        checked_flag("allow_truncation", self.allow_truncation)
         if self.timezone is not None:
             zone_of(self.timezone)
         size = self.target_file_size

@@ -39,16 +39,9 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
     >>> open_stream(pa.table({"x": [1]})).schema.names
     ['x']
     """
-    if isinstance(data, pa.RecordBatchReader):
-        return data
-    if isinstance(data, pa.Table):
-        return data.to_reader(max_chunksize=_ROWS)
-    if isinstance(data, pa.RecordBatch):
-        return pa.RecordBatchReader.from_batches(data.schema, [data])
-    if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
-        return pa.RecordBatchReader.from_batches(data[0].schema, data)
-    if isinstance(data, Iterator):
-        return _reader_of_batches(data)
+    reader = _reader_of_batches(data)
+    if reader is not None:
+        return reader
     try:
         frame = _rows_of_frame(data)
         if frame is not None:
@@ -80,8 +73,21 @@ def can_be_read_again(data: Any) -> bool:
     return library in ("pandas", "polars", "pyspark", "deltaberg") or hasattr(data, "scanner")
 
 
-def _reader_of_batches(batches: Iterator[Any]) -> pa.RecordBatchReader:
-    """Return a reader of the batches of an iterator, whose first one tells the columns."""
+def _reader_of_batches(data: Any) -> pa.RecordBatchReader | None:
+    """Return a reader of what pyarrow itself takes for rows, and of iterators of batches; None for anything else."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader(max_chunksize=_ROWS)
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
+        return pa.RecordBatchReader.from_batches(data[0].schema, data)
+    return _reader_of_iterator(data) if isinstance(data, Iterator) else None
+
+
+def _reader_of_iterator(batches: Iterator[Any]) -> pa.RecordBatchReader:
+    """Return a reader of the batches of an iterator, of which the first one tells the columns."""
     first = next(batches, None)
     if not isinstance(first, pa.RecordBatch):
         found = "gives no batch" if first is None else f"gives values of type {type(first).__name__}"

@@ -1,0 +1,150 @@
+"""What would drop rows or columns, or make a log entry that others cannot read, is refused before any row is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from deltaberg import create_table, open_table, write_table
+from deltaberg.delta import DeltaTable
+from deltaberg.errors import (
+    ColumnNotFoundError,
+    CommitConflictError,
+    ConcurrentTransactionError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+)
+
+_ROWS = pa.table({"id": [1, 2, 3], "x": ["a", "b", "c"]})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """Return a Delta table of three rows, in version 1."""
+    table = create_table(tmp_path / "t", _ROWS.schema)
+    table.append(_ROWS)
+    return table
+
+
+def _values(table: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = open_table(table.location).scan().to_arrow().sort_by("id").to_pylist()
+    return rows
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("write", "error", "message"),
+    [
+        (lambda table: table.append(_ROWS, user_metadata={"a": 1}), InvalidArgumentError, "user_metadata must be text"),
+        (lambda table: table.append(_ROWS, user_metadata=7), InvalidArgumentError, "user_metadata must be text"),
+        (lambda table: table.append(_ROWS, txn="app"), InvalidArgumentError, "txn must be the name of an application"),
+        (lambda table: table.append(_ROWS, txn=("a", "1")), InvalidArgumentError, "version of an application must be"),
+        (lambda table: table.append(_ROWS, txn=("", 1)), InvalidArgumentError, "application must be text"),
+        (lambda table: table.transaction(isolation="bad"), InvalidArgumentError, "no isolation level 'bad'"),
+        (lambda table: table.transaction(isolation=1), InvalidArgumentError, "isolation must be text"),
+        (lambda table: table.append(_ROWS, allow_truncation="no"), InvalidArgumentError, "must be True or False"),
+        (lambda table: table.compact(target_size=0), InvalidArgumentError, "^target_(file_)?size must be"),
+        (lambda table: table.alter().describe(description=5).commit(), InvalidArgumentError, "description must be"),
+        (
+            lambda table: table.alter().set({"delta.dataSkippingStatsColumns": "id,zz"}).commit(),
+            ColumnNotFoundError,
+            "there is no column 'zz'",
+        ),
+        (lambda table: table.alter().set_default("x", "abc").commit(), ColumnNotFoundError, "quote a text twice"),
+        (lambda table: table.append(iter([])), InvalidArgumentError, "the iterator gives no batch"),
+        (lambda table: table.append(iter([1])), InvalidArgumentError, "gives values of type int"),
+        (
+            lambda table: table.append(pd.DataFrame({"x": ["d"]}, index=["k"])),
+            InvalidArgumentError,
+            "the index of the pandas data frame holds values",
+        ),
+        (
+            lambda table: table.append(pd.DataFrame({"x": ["d"]}, index=pd.Index([4], name="x"))),
+            InvalidArgumentError,
+            "has the name of a column",
+        ),
+    ],
+)
+def test_words_that_cannot_be_recorded(
+    table: DeltaTable, write: Callable[[DeltaTable], object], error: type[DeltabergError], message: str
+) -> None:
+    before = sorted(Path(table.location).rglob("*"))
+    with pytest.raises(error, match=message):
+        write(table)
+    assert sorted(Path(table.location).rglob("*")) == before
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    "words", [{"partition_by": 5}, {"description": 5}, {"properties": {"delta.dataSkippingStatsColumns": "zz"}}]
+)
+def test_new_tables_that_cannot_be_recorded(tmp_path: Path, words: dict[str, Any]) -> None:
+    with pytest.raises((InvalidArgumentError, ColumnNotFoundError)):
+        create_table(tmp_path / "t", _ROWS.schema, **words)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.one_backend
+def test_progress_of_several_applications_is_all_or_nothing(table: DeltaTable) -> None:
+    """Progress that another commit has recorded for one of them does not stand for the other, nor for rows."""
+    with pytest.raises(ConcurrentTransactionError, match="application A"), table.transaction() as transaction:
+        transaction.set_transaction("A", 1)
+        transaction.set_transaction("B", 7)
+        transaction.append(pa.table({"id": [9]}))
+        open_table(table.location).append(pa.table({"id": [8]}), txn=("A", 1))
+    assert [row["id"] for row in _values(table)] == [1, 2, 3, 8]
+    assert "B" not in open_table(table.location).transactions
+
+
+@pytest.mark.one_backend
+def test_the_hint_of_a_conflict_helps(table: DeltaTable) -> None:
+    other = open_table(table.location)
+    other.update({"x": "'z'"}, "id = 1")
+    with pytest.raises(CommitConflictError) as caught:
+        table.delete("id = 1")
+    assert caught.value.hint == "refresh the table, and repeat the operation"
+    assert table.refresh().delete("id = 1").metrics["numDeletedRows"] == 1
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_operations_that_find_no_row_count_zero(tmp_path: Path, format: Any) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema, format=format)
+    table.append(_ROWS)
+    none = _ROWS.slice(0, 0)
+    results = [
+        (table.delete("id > 9"), "numDeletedRows"),
+        (table.update({"x": "'z'"}, "id > 9"), "numUpdatedRows"),
+        (table.upsert(none, "id"), "numTargetRowsInserted"),
+        (table.merge(none, "target.id = source.id").when_matched_delete().execute(), "numTargetRowsDeleted"),
+    ]
+    assert [(result.committed, result.metrics[name]) for result, name in results] == [(False, 0)] * 4
+
+
+@pytest.mark.one_backend
+def test_an_overwrite_without_a_column_of_a_constraint(table: DeltaTable) -> None:
+    table.alter().add_constraint("short", "length(x) < 9").commit()
+    with pytest.raises(SchemaError, match="lack the column x, which the CHECK constraint short names") as caught:
+        table.overwrite(pa.table({"id": [7]}), schema_mode="overwrite")
+    assert "drop_constraint('short')" in (caught.value.hint or "")
+
+
+def test_rows_of_frames_iterators_and_tables(table: DeltaTable, tmp_path: Path) -> None:
+    """The keys of a grouped data frame are rows as well, and a table is as good as its scan."""
+    grouped = pd.DataFrame({"region": ["n", "s", "n"], "day": [1, 1, 1], "v": [1, 2, 3]}).groupby(["region", "day"])
+    write_table(tmp_path / "sums", grouped.sum())
+    found = open_table(tmp_path / "sums").scan().to_arrow().sort_by("region").to_pylist()
+    assert found == [{"region": "n", "day": 1, "v": 4}, {"region": "s", "day": 1, "v": 2}]
+    frame = pd.DataFrame({"id": [4, 5, 6], "x": ["d", "e", "f"]})
+    table.append(frame[frame["id"] > 4])
+    table.append(batch for batch in pa.table({"id": [7, 8]}).to_batches(max_chunksize=1))
+    copy = create_table(tmp_path / "copy", _ROWS.schema, format="iceberg")
+    copy.append(table)
+    copy.append(open_table(tmp_path / "copy"))
+    assert [row["id"] for row in _values(copy)] == [key for key in (1, 2, 3, 5, 6, 7, 8) for _ in range(2)]
