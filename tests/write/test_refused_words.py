@@ -1,4 +1,4 @@
-"""What would drop rows or columns, or make a log entry that others cannot read, is refused before any row is written."""
+"""What would drop rows or columns, or make a log entry that others cannot read, is refused before rows are written."""
 
 from __future__ import annotations
 
@@ -93,11 +93,13 @@ def test_new_tables_that_cannot_be_recorded(tmp_path: Path, words: dict[str, Any
 @pytest.mark.one_backend
 def test_progress_of_several_applications_is_all_or_nothing(table: DeltaTable) -> None:
     """Progress that another commit has recorded for one of them does not stand for the other, nor for rows."""
-    with pytest.raises(ConcurrentTransactionError, match="application A"), table.transaction() as transaction:
-        transaction.set_transaction("A", 1)
-        transaction.set_transaction("B", 7)
-        transaction.append(pa.table({"id": [9]}))
-        open_table(table.location).append(pa.table({"id": [8]}), txn=("A", 1))
+    transaction = table.transaction()
+    transaction.set_transaction("A", 1)
+    transaction.set_transaction("B", 7)
+    transaction.append(pa.table({"id": [9]}))
+    open_table(table.location).append(pa.table({"id": [8]}), txn=("A", 1))
+    with pytest.raises(ConcurrentTransactionError, match="application A"):
+        transaction.commit()
     assert [row["id"] for row in _values(table)] == [1, 2, 3, 8]
     assert "B" not in open_table(table.location).transactions
 
