@@ -277,3 +277,16 @@ def test_a_table_of_another_engine(conformance: Path) -> None:
     assert list(rows[0]) == [column for column, _ in expected["columns"]]
     old = json_lines("inspect", path, "--version", 0)[0]
     assert (old["files"], old["bytes"]) == (expected["versions"]["0"]["files"], expected["versions"]["0"]["bytes"])
+
+
+def test_count_and_changes(orders: str) -> None:
+    assert printed("count", orders) == "3\n"
+    assert json_lines("count", orders, "--filter", "id > 2") == [{"rows": 1}]
+    changed = json_lines("changes", orders, "--derived", "--from", "1", "--columns", "id,_change_type")
+    assert changed == [{"id": 4, "_change_type": "insert"}]
+    assert len(json_lines("changes", orders, "--derived", "--to", "2026-01-01 00:00:00.5")) == 2
+    refused = call("changes", orders)
+    assert refused.exit_code == 4
+    assert "were not recorded" in refused.stderr
+    for name in ("chnages", "heads"):
+        assert "Did you mean" in call(name, orders).stderr

@@ -78,7 +78,7 @@ def _without_sizes(text: str) -> str:
 
 def test_every_command_has_an_example() -> None:
     shown = {line.split()[2] for line, _ in _examples()}
-    assert shown >= {"inspect", "schema", "history", "files", "plan", "head"}
+    assert shown >= {"inspect", "schema", "history", "files", "plan", "count", "head", "changes"}
 
 
 @pytest.mark.parametrize(("line", "output"), _examples(), ids=[line for line, _ in _examples()])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import pytest
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
-from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.roads import Road
 
 
@@ -32,14 +36,14 @@ def _pairs(rows: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
 
 
 _ALL = [
-    *((0, "insert", number) for number in range(7)),
-    (1, "delete", 1),
-    (1, "delete", 3),
-    (2, "delete", 5),
-    (2, "delete", 6),
-    (2, "insert", 99),
-    (3, "delete", 0),
-    (4, "insert", 100),
+    *((0, "INSERT", number) for number in range(7)),
+    (1, "DELETE", 1),
+    (1, "DELETE", 3),
+    (2, "DELETE", 5),
+    (2, "DELETE", 6),
+    (2, "INSERT", 99),
+    (3, "DELETE", 0),
+    (4, "INSERT", 100),
 ]
 
 
@@ -48,7 +52,7 @@ def _adds_up(table: IcebergTable, made: list[int]) -> None:
     live: set[int] = set()
     for before, number in zip([None, *made], made, strict=False):
         for row in table.changes(before, number).to_arrow().to_pylist():
-            assert (row["id"] in live) == (row["_change_type"] == "delete")
+            assert (row["id"] in live) == (row["_change_type"] == "DELETE")
             live ^= {row["id"]}
         rows = open_table(table.location, snapshot_id=number).scan().to_arrow()
         assert live == set(rows.column("id").to_pylist())
@@ -75,14 +79,14 @@ def test_a_part_of_the_range(tmp_path: Path) -> None:
     builder, made = _table(tmp_path / "t")
     table = open_table(builder.root)
     assert _pairs(table.changes(made[0], made[2]).to_arrow().to_pylist()) == [
-        (0, "delete", 1),
-        (0, "delete", 3),
-        (1, "delete", 5),
-        (1, "delete", 6),
-        (1, "insert", 99),
+        (0, "DELETE", 1),
+        (0, "DELETE", 3),
+        (1, "DELETE", 5),
+        (1, "DELETE", 6),
+        (1, "INSERT", 99),
     ]
     assert table.changes(made[-1]).count() == 0
-    filtered = table.changes(None, filter="_change_type = 'delete' AND id > 3", columns=["id", "_pos"])
+    filtered = table.changes(None, filter="_change_type = 'DELETE' AND id > 3", columns=["id", "_pos"])
     assert sorted(filtered.to_arrow().to_pydict()["id"]) == [5, 6]
 
 
@@ -97,6 +101,134 @@ def test_vectors_that_grow(tmp_path: Path) -> None:
     table = open_table(builder.root)
     assert sorted(table.changes(first, second).to_arrow().column("id").to_pylist()) == [1, 2]
     assert table.changes(second).to_arrow().column("id").to_pylist() == [4]
+
+
+_TYPES = {
+    "id": "long",
+    "x": "double",
+    "m": {"type": "map", "key-id": 8, "key": "string", "value-id": 9, "value-required": False, "value": "long"},
+    "l": {"type": "list", "element-id": 10, "element-required": False, "element": "string"},
+}
+
+
+def _row(number: int, x: float | None = 0.5) -> dict[str, Any]:
+    return {"id": number, "x": x, "m": [("k", number), ("n", None)] if number % 2 else None, "l": ["a", None]}
+
+
+def _written_anew(root: Path) -> tuple[IcebergBuilder, list[int]]:
+    """Write snapshots by copy on write: of a row changed, two of equal rows deleted, and all of it undone."""
+    builder = IcebergBuilder(
+        root, [{"id": at, "name": name, "required": False, "type": _TYPES[name]} for at, name in enumerate(_TYPES, 1)]
+    )
+    files = [builder.data([_row(1), _row(2), _row(3, math.nan), _row(4), _row(4), _row(4)])]
+    made = [builder.commit(*files)]
+    for rows in (
+        [_row(1), _row(2, 7.0), _row(3, math.nan), _row(4), _row(4), _row(4)],
+        [_row(1), _row(2, 7.0), _row(3, math.nan), _row(4)],
+        [_row(1), _row(2), _row(3, math.nan), _row(4), _row(4), _row(5, None)],
+    ):
+        new = builder.data(rows, row_group_size=2)
+        made.append(builder.commit(new, removed=files, operation="overwrite"))
+        files = [new]
+    return builder, made
+
+
+def test_rows_that_were_carried_over_are_no_changes(tmp_path: Path, road: Road) -> None:
+    """The rules, and the examples, are those of ``create_changelog_view`` of iceberg-spark."""
+    builder, made = _written_anew(tmp_path / "t")
+    table = open_table(builder.root)
+    rows = road.rows(table.changes(made[0], columns=["id", "x", "_change_type", "_change_ordinal"]))
+    assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
+        (0, "DELETE", 2, 0.5),
+        (0, "INSERT", 2, 7.0),
+        (1, "DELETE", 4, 0.5),
+        (1, "DELETE", 4, 0.5),
+        (2, "DELETE", 2, 7.0),
+        (2, "INSERT", 2, 0.5),
+        (2, "INSERT", 4, 0.5),
+        (2, "INSERT", 5, None),
+    ]
+    kept = table.changes(made[0], made[1], carry_over=True)
+    assert kept.count() == 12
+    assert table.changes(made[0], filter="id = 4 AND _change_type = 'INSERT'").count() == 1
+    assert len(table.changes(None, made[1]).to_arrow()) == 8
+    assert table.changes(made[0], limit=3).to_arrow().num_rows == 3
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["_change_ordinal"], row["_change_type"], row["id"]
+
+
+def test_net_changes(tmp_path: Path) -> None:
+    builder, made = _written_anew(tmp_path / "t")
+    table = open_table(builder.root)
+    assert _pairs(table.changes(made[0], net_changes=True).to_arrow().to_pylist()) == [
+        (1, "DELETE", 4),
+        (2, "INSERT", 5),
+    ]
+    everything = table.changes(None, net_changes=True).to_arrow().to_pylist()
+    assert sorted(row["id"] for row in everything) == [1, 2, 3, 4, 4, 5]
+    assert {row["_change_type"] for row in everything} == {"INSERT"}
+
+
+def test_images_of_updates(tmp_path: Path, road: Road) -> None:
+    builder, made = _written_anew(tmp_path / "t")
+    table = open_table(builder.root)
+    wanted = {"columns": ["id", "x", "_change_type", "_change_ordinal"], "identifier_columns": ["id"]}
+    rows = road.rows(table.changes(made[0], made[2], **wanted))
+    assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
+        (0, "UPDATE_AFTER", 2, 7.0),
+        (0, "UPDATE_BEFORE", 2, 0.5),
+        (1, "DELETE", 4, 0.5),
+        (1, "DELETE", 4, 0.5),
+    ]
+    plain = table.changes(made[0], made[2], identifier_columns=["id"], compute_updates=False)
+    assert {row["_change_type"] for row in plain.to_arrow().to_pylist()} == {"DELETE", "INSERT"}
+    twice = builder.data([_row(4, 1.0), _row(4, 2.0)])
+    old = builder.data([_row(4), _row(4)])
+    start = builder.commit(old)
+    builder.commit(twice, removed=[old], operation="overwrite")
+    with pytest.raises(InvalidArgumentError, match="several rows with the same id"):
+        open_table(builder.root).changes(start, identifier_columns=["id"]).to_arrow()
+    for wrong, message in (
+        ({"compute_updates": True}, "no identifier fields"),
+        ({"compute_updates": True, "identifier_columns": ["id"], "net_changes": True}, "cannot be combined"),
+        ({"carry_over": True, "net_changes": True}, "cannot be combined"),
+        ({"identifier_columns": "id"}, "list of names"),
+        ({"net_changes": 1}, "net_changes"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            table.changes(None, **wrong)
+
+
+def test_random_changelogs(tmp_path: Path, rng: random.Random) -> None:
+    """Snapshots that replace files by others: what is left of each is the difference of its two multisets."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "s": "string"})
+    live: list[tuple[IcebergFile, list[tuple[int, str]]]] = []
+    expected, states, made = [], [Counter[tuple[int, str]]()], []
+    for _ in range(8):
+        gone = rng.sample(live, rng.randrange(len(live) + 1))
+        news = []
+        for _ in range(rng.randrange(3)):
+            rows = [(rng.randrange(4), rng.choice("ab")) for _ in range(rng.randrange(1, 6))]
+            news.append((builder.data([{"id": one, "s": s} for one, s in rows]), rows))
+        made.append(
+            builder.commit(*(file for file, _ in news), removed=[file for file, _ in gone], operation="overwrite")
+        )
+        live = [pair for pair in live if pair not in gone] + news
+        states.append(Counter(row for _, rows in live for row in rows))
+    table = open_table(builder.root)
+    for number, (old, new) in enumerate(pairwise(states)):
+        expected += [(number, "DELETE", *row) for row in (old - new).elements()]
+        expected += [(number, "INSERT", *row) for row in (new - old).elements()]
+    names = ("_change_ordinal", "_change_type", "id", "s")
+    found = table.changes(None, columns=names).to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == sorted(expected)
+    first = rng.randrange(7)
+    net = table.changes(made[first], net_changes=True, columns=names).to_arrow().to_pylist()
+    old, new = states[first + 1], states[-1]
+    left = [("DELETE", *row) for row in (old - new).elements()] + [("INSERT", *row) for row in (new - old).elements()]
+    assert sorted((row["_change_type"], row["id"], row["s"]) for row in net) == sorted(left)
 
 
 def test_rewrites_change_nothing(tmp_path: Path) -> None:
@@ -156,8 +288,8 @@ def test_rows_come_back_with_the_deletes_that_go(tmp_path: Path, road: Road, ver
         made.append(builder.commit(*builder.deletion_vectors({f.path: [2, 3]}), removed=vectors, operation="overwrite"))
         deleted, back = {1, 2}, {1}
     table = open_table(builder.root)
-    expected = [*((0, "delete", number) for number in deleted), *((1, "insert", number) for number in back)]
+    expected = [*((0, "DELETE", number) for number in deleted), *((1, "INSERT", number) for number in back)]
     if version == 3:
-        expected.append((1, "delete", 3))
+        expected.append((1, "DELETE", 3))
     assert _pairs(road.rows(table.changes(made[0]))) == sorted(expected)
     _adds_up(table, made)

@@ -253,6 +253,25 @@ def test_files_are_skipped_by_their_metrics(
     assert len(_files(builder, condition)) == kept
 
 
+def test_null_structs_count_for_their_fields(tmp_path: Path) -> None:
+    """In ORC files of Iceberg Java, the counts of a field leave out the rows in which its struct is null."""
+    inner = {"type": "struct", "fields": [{"id": 2, "name": "a", "required": False, "type": "long"}]}
+    builder = IcebergBuilder(tmp_path / "t", [{"id": 1, "name": "s", "required": False, "type": inner}])
+    bounds = {"lower_bounds": {2: _long(5)}, "upper_bounds": {2: _long(5)}}
+    files: list[tuple[list[Any], int, int]] = [([None, 5], 1, 0), ([None, ...], 2, 2), ([None, None], 0, 0)]
+    for values, counted, nulls in files:
+        rows = [{"s": None if value is None else {"a": None if value is ... else value}} for value in values]
+        metrics: dict[str, dict[int, Any]] = {"value_counts": {2: counted}, "null_value_counts": {2: nulls}}
+        metrics |= bounds if 5 in values else {}
+        builder.commit(builder.data(rows, format="orc", metrics=metrics))
+    found = {}
+    for condition in ("s.a IS NULL", "s.a IS NOT NULL", "s.a = 5", "s.a <> 5"):
+        scan = open_table(builder.root).scan(condition)
+        assert scan.count() == len(scan.to_arrow())
+        found[condition] = (len(scan.files()), scan.count())
+    assert found == {"s.a IS NULL": (3, 5), "s.a IS NOT NULL": (1, 1), "s.a = 5": (1, 1), "s.a <> 5": (0, 0)}
+
+
 @pytest.mark.parametrize(("lower", "upper"), [(10, 1), (5, 4)])
 def test_inverted_bounds_prune_nothing(tmp_path: Path, lower: int, upper: int) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})

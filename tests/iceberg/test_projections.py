@@ -35,6 +35,9 @@ def _projected(condition: Expression, kind: str, *transforms: str) -> tuple[str,
     return inclusive.replace("x_1000", "p"), strict.replace("x_1000", "p")
 
 
+_TIMES = [dt.datetime(2017, 11, 16), dt.datetime(2018, 1, 1)]
+
+
 @pytest.mark.parametrize(
     ("condition", "kind", "transform", "inclusive", "strict"),
     [
@@ -44,31 +47,34 @@ def _projected(condition: Expression, kind: str, *transforms: str) -> tuple[str,
         (_X > -1, "long", "truncate[8]", "p > -8", "p > -8"),
         (_X >= -5, "long", "truncate[8]", "p >= -8", "p > -8"),
         (_X == 5, "long", "truncate[10]", "p = 0", "false"),
-        (_X != 5, "long", "truncate[10]", "true", "p != 0"),
+        (_X != 5, "long", "truncate[10]", "p IS NOT NULL", "p != 0"),
         (_X == 5, "long", "truncate[1]", "p = 5", "p = 5"),
         (_X.is_in([5, 7, 12]), "long", "truncate[10]", "p IN (0, 10)", "false"),
-        (~_X.is_in([5, 7, 12]), "long", "truncate[10]", "true", "p NOT IN (0, 10)"),
+        (~_X.is_in([5, 7, 12]), "long", "truncate[10]", "p IS NOT NULL", "p NOT IN (0, 10)"),
         (_X.is_null(), "long", "truncate[10]", "p IS NULL", "p IS NULL"),
         (_X.is_not_null(), "long", "bucket[4]", "p IS NOT NULL", "p IS NOT NULL"),
         (_X == 34, "long", "bucket[16]", "p = 3", "false"),
-        (_X != 34, "long", "bucket[16]", "true", "p != 3"),
+        (_X != 34, "long", "bucket[16]", "p IS NOT NULL", "p != 3"),
         (_X.equals_or_both_null(34), "long", "bucket[16]", "p = 3", "false"),
         (~_X.equals_or_both_null(34), "long", "bucket[16]", "true", "p IS DISTINCT FROM 3"),
         (~_X.equals_or_both_null(34), "long", "truncate[1]", "p IS DISTINCT FROM 34", "p IS DISTINCT FROM 34"),
         (_X <= _MAX, "long", "truncate[8]", f"p <= {_MAX - 7}", f"p <= {_MAX - 7}"),
         (_X <= _MAX - 1, "long", "truncate[8]", f"p <= {_MAX - 7}", f"p < {_MAX - 7}"),
-        (_X < 34, "long", "bucket[16]", "true", "false"),
-        (_X > 34, "long", "bucket[16]", "true", "false"),
+        (_X < 34, "long", "bucket[16]", "p IS NOT NULL", "false"),
+        (_X > 34, "long", "bucket[16]", "p IS NOT NULL", "false"),
         (_X < 34, "long", "identity", "p < 34", "p < 34"),
         (_X.is_nan(), "double", "identity", "p IS NAN", "p IS NAN"),
+        (~_X.is_nan(), "double", "identity", "p IS NOT NAN", "p IS NOT NAN"),
+        (~_X.is_in([34, 35]), "long", "bucket[16]", "p IS NOT NULL", "p NOT IN (3, 5)"),
+        (~_X.is_in(_TIMES), "timestamp_ntz", "year", "p IS NOT NULL", "p NOT IN (47, 48)"),
         (_X.like("a%b"), "string", "identity", "p LIKE 'a%b'", "p LIKE 'a%b'"),
-        (_X.like("a%b"), "string", "truncate[2]", "true", "false"),
+        (_X.like("a%b"), "string", "truncate[2]", "p IS NOT NULL", "false"),
         (_X.starts_with("a"), "string", "truncate[2]", "p STARTS WITH 'a'", "p STARTS WITH 'a'"),
         (_X.starts_with("日本"), "string", "truncate[2]", "p STARTS WITH '日本'", "p STARTS WITH '日本'"),
         (_X.starts_with("abc"), "string", "truncate[2]", "p = 'ab'", "false"),
         (~_X.starts_with("a"), "string", "truncate[2]", "p NOT STARTS WITH 'a'", "p NOT STARTS WITH 'a'"),
-        (~_X.starts_with("abc"), "string", "truncate[2]", "true", "p != 'ab'"),
-        (_X.starts_with("a"), "string", "bucket[4]", "true", "false"),
+        (~_X.starts_with("abc"), "string", "truncate[2]", "p IS NOT NULL", "p != 'ab'"),
+        (_X.starts_with("a"), "string", "bucket[4]", "p IS NOT NULL", "false"),
         (_X == "abc", "string", "truncate[2]", "p = 'ab'", "false"),
         (_X == "a", "string", "truncate[2]", "p = 'a'", "p = 'a'"),
         (_X < "abc", "string", "truncate[2]", "p <= 'ab'", "p < 'ab'"),
@@ -97,7 +103,9 @@ def test_how_conditions_join() -> None:
     assert _projected(both, "long", "truncate[8]") == ("p <= 8", "false")
     assert _projected(either, "long", "truncate[8]") == ("true", "p < 8")
     assert _projected((_X < 11) | (_X == 34), "long", "truncate[8]") == ("(p <= 8 OR p = 32)", "p < 8")
-    assert _projected(_X == _Y, "long", "identity") == ("true", "false")
+    assert _projected(_X == _Y, "long", "identity") == ("p IS NOT NULL", "false")
+    assert _projected(_X.equals_or_both_null(_Y), "long", "identity") == ("true", "false")
+    assert _projected(_Y < _X, "long", "bucket[4]") == ("p IS NOT NULL", "false")
 
 
 def test_several_partition_fields_of_one_column() -> None:
@@ -165,5 +173,5 @@ def test_the_least_integers_overflow() -> None:
     """The overflowed partition value is large: `x < 0` must not miss its rows, and `x > 0` must not be proven by it."""
     assert _projected(_X < 0, "integer", "truncate[10]") == ("(p < 0 OR p = 2147483646)", "p < 0")
     assert _projected(_X > 0, "integer", "truncate[10]") == ("p >= 0", "(p > 0 AND p != 2147483646)")
-    assert _projected(_X > -2147483648, "integer", "truncate[10]") == ("true", "false")
+    assert _projected(_X > -2147483648, "integer", "truncate[10]") == ("p IS NOT NULL", "false")
     assert _projected(_X < 0, "integer", "truncate[8]") == ("p < 0", "p < 0")

@@ -50,6 +50,8 @@ def _names(frame: Any) -> str:
         ({"start-snapshot-id": 1000, "end-snapshot-id": 1001}, "c"),
         ({"changes": "true", "start-snapshot-id": 1000}, "bc"),
         ({"changes": "true"}, "abbc"),
+        ({"changes": "true", "net-changes": "true"}, "ac"),
+        ({"changes": "true", "identifier-columns": "id, name"}, "abbc"),
         ({"filter": "id > 1"}, "c"),
         ({"columns": "name", "batchSize": "1"}, "ac"),
     ],
@@ -83,6 +85,7 @@ def test_the_snapshot_is_pinned(spark: Any, table: IcebergBuilder) -> None:
         ({"end-snapshot-id": "1"}, "needs start-snapshot-id"),
         ({"snapshot-id": "one"}, "snapshot-id must be an integer, not 'one'"),
         ({"location-map": "here"}, "location-map"),
+        ({"net-changes": "true"}, "net-changes needs changes"),
         ({"versionAsOf": "1"}, "has no option versionAsOf"),
     ],
 )

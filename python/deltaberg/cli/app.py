@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +20,9 @@ COMMANDS = {
     "history": "tables",
     "files": "scans",
     "plan": "scans",
+    "count": "scans",
     "head": "scans",
+    "changes": "scans",
     "create": "writes",
     "append": "writes",
     "overwrite": "writes",
@@ -52,6 +55,15 @@ class _Commands(click.Group):
             import_module(f"deltaberg.cli.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
         )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name, or say which names are near."""
+        near = get_close_matches(args[0], COMMANDS) if args and args[0] not in COMMANDS else []
+        if near and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
+        return super().resolve_command(ctx, args)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

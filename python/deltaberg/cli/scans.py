@@ -1,4 +1,4 @@
-"""Commands about scans: files, plan, head."""
+"""Commands about scans: files, plan, count, head, changes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable, Scan
     from deltaberg.schema import Field, Struct
 
-__all__ = ["files", "head", "plan"]
+__all__ = ["changes", "count", "files", "head", "plan"]
 
 # Commas separate names, except inside backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
 
 
 def _scan(table: DeltaTable | IcebergTable, filter: str | None, columns: str | None, limit: int | None = None) -> Scan:
+    return table.scan(filter, _names(columns), limit)
+
+
+def _names(columns: str | None) -> list[str] | None:
     names = None if columns is None else [name.strip() for name in _NAME.findall(columns) if name.strip()]
     if names == []:
         raise click.BadParameter("no columns are named", param_hint="--columns")
-    return table.scan(filter, names, limit)
+    return names
 
 
 @table_command
@@ -81,15 +85,75 @@ def plan(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, co
 
 
 @table_command
-@scan_options
-@click.option(
+@click.option("--filter", "-f", metavar="SQL", help="Only rows for which this condition is true.")
+def count(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None) -> None:
+    """Count the rows, by metadata where that is exact."""
+    with progress("counting"):
+        rows = table.scan(filter).count()
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        click.echo(rows)
+
+
+_limited = click.option(
     "--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to print."
 )
+
+
+@table_command
+@scan_options
+@_limited
+@click.option(
+    "--from", "start", metavar="START", help="The first version or time (Delta), or the snapshot before (Iceberg)."
+)
+@click.option("--to", "end", metavar="END", help="The last version, time or snapshot; that which is open by default.")
+@click.option("--derived", is_flag=True, help="Derive changes of versions that recorded none from their files (Delta).")
+def changes(
+    table: DeltaTable | IcebergTable,
+    as_json: bool,
+    filter: str | None,
+    columns: str | None,
+    limit: int,
+    start: str | None,
+    end: str | None,
+    derived: bool,
+) -> None:
+    """Print the rows that changed between two versions or snapshots."""
+    from deltaberg import IcebergTable as Iceberg
+
+    if isinstance(table, Iceberg):
+        if derived:
+            raise click.BadParameter("it applies only to Delta tables", param_hint="--derived")
+        scan = table.changes(_snapshot(start, "--from"), _snapshot(end, "--to"), filter, _names(columns), limit)
+    else:
+        first = 0 if start is None else _moment(start)
+        last = None if end is None else _moment(end)
+        scan = table.changes(first, last, filter, _names(columns), limit, derived=derived)
+    _print_rows(scan, as_json)
+
+
+def _snapshot(text: str | None, option: str) -> int | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    raise click.BadParameter("it is not the number of a snapshot", param_hint=option)
+
+
+def _moment(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+@table_command
+@scan_options
+@_limited
 def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
     """Print the first rows."""
+    _print_rows(_scan(table, filter, columns, limit), as_json)
+
+
+def _print_rows(scan: Scan, as_json: bool) -> None:
     from deltaberg.cli.values import json_rows
 
-    scan = _scan(table, filter, columns, limit)
     batches = scan.to_batches()
     with progress("reading"):
         first = next(batches, None)

@@ -19,6 +19,7 @@ from deltaberg.iceberg.metadata.refs import SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
+from deltaberg.iceberg.scan.changelog import ChangelogSource, chosen_changelog, refuse_options
 from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
@@ -275,14 +276,20 @@ class IcebergTable(ChangingTable):
         columns: Sequence[ColumnName] | None = None,
         limit: int | None = None,
         *,
+        carry_over: bool = False,
+        net_changes: bool = False,
+        compute_updates: bool | None = None,
+        identifier_columns: Sequence[str] | None = None,
         options: ScanOptions | None = None,
         **execution: Any,
     ) -> Scan:
         """Return a scan of the rows that changed between two snapshots.
 
-        In addition to the columns of the table, it has ``_change_type`` (``insert`` or ``delete``; an update appears as
-        both), ``_change_ordinal`` (the number of the snapshot in the range), ``_commit_snapshot_id`` and
-        ``_commit_timestamp``. Snapshots that only rewrote files change nothing.
+        In addition to the columns of the table, it has ``_change_type`` (``INSERT`` or ``DELETE``, as iceberg-spark
+        spells them; an update appears as both), ``_change_ordinal`` (the number of the snapshot in the range),
+        ``_commit_snapshot_id`` and ``_commit_timestamp``. Snapshots that only rewrote files change nothing. Rows that a
+        snapshot wrote anew without a change are left out, as in the views of ``create_changelog_view``; to find them,
+        planning reads the rows of the snapshots that both delete and insert.
 
         Parameters
         ----------
@@ -293,13 +300,35 @@ class IcebergTable(ChangingTable):
             The last snapshot whose changes are returned; by default, the one that is open.
         filter, columns, limit, options
             As in `scan`.
+        carry_over
+            Keep rows that were written anew without a change, each as a delete and an insert, and read nothing to
+            find them.
+        net_changes
+            Leave out changes that a later snapshot of the range undoes.
+        compute_updates
+            Return the delete and the insert of a row with the same identifier as ``UPDATE_BEFORE`` and
+            ``UPDATE_AFTER``; by default, if ``identifier_columns`` are given.
+        identifier_columns
+            The names of the columns that identify rows; by default, the identifier fields of the table.
 
         Raises
         ------
         VersionNotFoundError
             If ``start`` is not an ancestor of ``end``, or if snapshots between them were expired.
+        InvalidArgumentError
+            If options contradict each other, there is no identifier, or a snapshot changed several rows that have the
+            same one. The last is only known when the scan is executed.
         """
-        return self._scan(self._changes(start, end), filter, columns, limit, options, execution)
+        last, found = self._range_of(start, end)
+        source = self._source.at(last)
+        if carry_over:
+            refuse_options(net_changes, compute_updates, identifier_columns)
+            changes = ChangesSource(source, found)
+        else:
+            ids = self.metadata.current_schema.identifier_field_ids
+            kinds = chosen_changelog(source.schema, ids, net_changes, compute_updates, identifier_columns)
+            changes = ChangelogSource(source, found, kinds)
+        return self._scan(changes, filter, columns, limit, options, execution)
 
     def appends(
         self,
@@ -316,7 +345,9 @@ class IcebergTable(ChangingTable):
 
         Snapshots that are not appends are skipped. The parameters are those of `changes`.
         """
-        return self._scan(self._changes(start, end, appends=True), filter, columns, limit, options, execution)
+        last, found = self._range_of(start, end)
+        source = ChangesSource(self._source.at(last), found, appends=True)
+        return self._scan(source, filter, columns, limit, options, execution)
 
     def _scan(
         self,
@@ -330,8 +361,8 @@ class IcebergTable(ChangingTable):
         chosen = scan_options(options, execution, self._options.timezone)
         return Scan(source, filter=filter, columns=columns, limit=limit, options=chosen)
 
-    def _changes(self, start: int | None, end: int | None, *, appends: bool = False) -> ChangesSource:
-        """Return the source of what changed, or was appended, after one snapshot and up to another."""
+    def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
+        """Return the last snapshot of a range, and all of them after its start."""
         try:
             for name, value in (("start", start), ("end", end)):
                 checked_integer(name, value, "pass the number of a snapshot, or None")
@@ -339,7 +370,7 @@ class IcebergTable(ChangingTable):
             found = [] if last is None and start is None else self._range(start, last)
         except DeltabergError as error:
             raise error.with_context(table=self.location) from None
-        return ChangesSource(self._source.at(last), found, appends)
+        return last, found
 
     def _range(self, start: int | None, last: Snapshot | None) -> list[Snapshot]:
         if last is None:

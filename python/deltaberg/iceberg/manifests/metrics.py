@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,10 +15,10 @@ from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, stats_key
 from deltaberg.schema import Decimal, Field, Fixed, Primitive, arrow_type, as_array
 
-__all__ = ["METRIC_NAMES", "Metrics", "entry_numbers", "manifests_of"]
+__all__ = ["Metrics", "entry_numbers", "manifests_of", "metric_names"]
 
 #: The metrics that filters use.
-METRIC_NAMES = ("null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+_NAMES = ("null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 #: An entry's number has the number of its manifest in the upper bits, and its position there in the lower ones.
 _MANIFEST_SHIFT = 32
 _FLOATING = frozenset({"float", "double"})
@@ -33,6 +34,15 @@ def manifests_of(manifests: pa.Table, entries: pa.Int64Array) -> pa.Table:
     """Return the manifests that hold the entries of these numbers."""
     numbers = pc.divide(entries, 1 << _MANIFEST_SHIFT).unique()
     return manifests.filter(pc.is_in(manifests.column("number").cast(pa.int64()), value_set=numbers))
+
+
+def metric_names(columns: Iterable[tuple[Field, ...]]) -> tuple[str, ...]:
+    """Return the metrics that filters on some columns use.
+
+    The counts of a field of a struct need not include rows in which the struct is null: in ORC files they do not. How
+    many values were counted tells these apart.
+    """
+    return (*_NAMES, "value_counts") if any(len(path) > 1 for path in columns) else _NAMES
 
 
 class Metrics:
@@ -59,22 +69,35 @@ class Metrics:
         kept = self._kept
         if kept is None or not ids <= self._ids or pc.index_in(entries, value_set=kept.column("number")).null_count:
             wanted = manifests_of(manifests, entries).to_pylist()
-            kept = _metrics_of(self._reader.read(wanted, ManifestPart(METRIC_NAMES, ids)))
+            kept = _metrics_of(self._reader.read(wanted, ManifestPart(metric_names(columns), ids)))
             self._ids, self._kept = ids, kept
         found = kept.take(pc.index_in(entries, value_set=kept.column("number")))
         counts = found.column("record_count").combine_chunks()
         stats: dict[StatsKey, ColumnStats] = {}
-        maps = {name: as_array(found.column(name)) for name in METRIC_NAMES}
+        maps = {name: as_array(found.column(name)) for name in metric_names(columns)}
         for path in columns:
-            stats[stats_key(path)] = _column(maps, path[-1])
+            column = _column(maps, path[-1])
+            number = path[-1].id
+            if len(path) > 1 and column.null_count is not None and number is not None:
+                values = kernels.parse_counts(maps["value_counts"], [number]).column(0)
+                column = replace(column, null_count=_with_null_structs(column.null_count, values, counts))
+            stats[stats_key(path)] = column
         return FileStats(len(entries), counts, stats)
+
+
+def _with_null_structs(nulls: pa.Int64Array, values: pa.Int64Array, rows: pa.Int64Array) -> pa.Int64Array:
+    """Return in how many rows a field of a struct is null, or the struct; null if the counts do not tell."""
+    whole = pc.add(nulls, pc.subtract(rows, values))
+    is_sound = pc.and_(pc.less_equal(values, rows), pc.less_equal(whole, rows))
+    return pc.if_else(is_sound, whole, pa.scalar(None, pa.int64()))
 
 
 def _metrics_of(entries: Sequence[Entries]) -> pa.Table:
     parts = []
     for found in entries:
         numbers = entry_numbers(found.table)
-        parts.append(found.table.select(["record_count", *METRIC_NAMES]).append_column("number", numbers))
+        names = [name for name in (*_NAMES, "value_counts") if name in found.table.column_names]
+        parts.append(found.table.select(["record_count", *names]).append_column("number", numbers))
     return pa.concat_tables(parts).combine_chunks()
 
 

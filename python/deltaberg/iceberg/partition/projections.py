@@ -30,6 +30,8 @@ _UNEQUAL = frozenset({"!=", "not in", "is distinct from"})
 _BELOW = frozenset({"<", "<="})
 _ORDERED = frozenset({*_BELOW, ">", ">="})
 _WITH_EQUAL = {"<": "<=", ">": ">="}
+#: What can be true for a null. Every transform keeps nulls, so everything else excludes a null partition value.
+_TRUE_FOR_NULL = frozenset({"is null", "is distinct from", "is not nan"})
 
 
 def project(condition: Bound, fields: Sequence[PartitionField], schema: Struct, strict: bool) -> Bound:
@@ -68,6 +70,8 @@ def _project(bound: Bound, parts: Mapping[int | None, Sequence[_Part]], strict: 
         return FALSE if strict else _project(bound.implied, parts, strict)
     if isinstance(bound, BoundPredicate):
         found = [part.project(bound, strict) for part in parts.get(bound.path[-1].id, ())]
+        if bound.other is not None and not strict:
+            found += [part.project(bound, strict) for part in parts.get(bound.other[-1].id, ())]
         # Each partition field excludes on its own, and proves on its own. Without any, this is the default.
         return join_bound(found, is_and=not strict)
     return join_bound([_project(part, parts, strict) for part in bound.parts], isinstance(bound, BoundAnd))
@@ -109,6 +113,11 @@ class _Part:
     source: DataType
 
     def project(self, bound: BoundPredicate, strict: bool) -> Bound:
+        found = self._project(bound, strict)
+        is_for_null = bound.operator in _TRUE_FOR_NULL or (bound.operator == "<=>" and bound.other is not None)
+        return self._predicate("is not null") if found == TRUE and not strict and not is_for_null else found
+
+    def _project(self, bound: BoundPredicate, strict: bool) -> Bound:
         operator = bound.operator
         unknown = FALSE if strict else TRUE
         if bound.other is not None:

@@ -1,7 +1,8 @@
 """The changes between two snapshots of an Iceberg table.
 
-Whole files were added or removed, and deletes removed rows from files that stayed. An update appears as a delete and an
-insert, as in the changelog of iceberg-spark. Snapshots that only rewrote files (``replace``) changed nothing.
+Whole files were added or removed, and deletes removed rows from files that stayed. Snapshots that only rewrote files
+(``replace``) changed nothing. An update appears as a delete and an insert, and so does every row that a snapshot wrote
+anew; `deltaberg.iceberg.scan.changelog` leaves these out.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
 from deltaberg.storage import StoreSpec
 from deltaberg.table import FILE_NUMBER, FileSelection
 
-__all__ = ["CHANGE_COLUMNS", "ChangesSource", "snapshots_between"]
+__all__ = ["CHANGE_COLUMNS", "DELETE", "INSERT", "ORDINAL", "TYPE", "ChangesSource", "snapshots_between"]
 
-_TYPE = Field("_change_type", Primitive("string"), nullable=False, id=2147483543)
-_ORDINAL = Field("_change_ordinal", Primitive("integer"), nullable=False, id=2147483542)
+#: The kinds of changes, as iceberg-spark names them.
+DELETE, INSERT = "DELETE", "INSERT"
+
+TYPE = Field("_change_type", Primitive("string"), nullable=False, id=2147483543)
+ORDINAL = Field("_change_ordinal", Primitive("integer"), nullable=False, id=2147483542)
 _SNAPSHOT = Field("_commit_snapshot_id", Primitive("long"), nullable=False, id=2147483541)
 #: When the snapshot was committed. The specification reserves no id for it.
 _TIMESTAMP = Field("_commit_timestamp", Primitive("timestamp"), nullable=False)
 #: The columns that describe the change.
-CHANGE_COLUMNS = (_TYPE, _ORDINAL, _SNAPSHOT, _TIMESTAMP)
+CHANGE_COLUMNS = (TYPE, ORDINAL, _SNAPSHOT, _TIMESTAMP)
 
 _PART = ManifestPart(rest=FURTHER_FIELDS, deleted=True)
 
@@ -149,14 +153,19 @@ class ChangesSource:
         """Return the files as they are: no filter left out any deletes."""
         return files
 
+    @property
+    def file_columns(self) -> list[str]:
+        """The names of the columns of the file table."""
+        return list(self._no_files.column_names)
+
+    @property
+    def _no_files(self) -> pa.Table:
+        return self._marked(located_files(self._source, []), 0, None, INSERT).slice(0, 0)
+
     @cached_property
     def _files(self) -> pa.Table:
         parts = [part for number, snapshot in enumerate(self._snapshots) for part in self._files_of(number, snapshot)]
-        whole = (
-            pa.concat_tables(parts)
-            if parts
-            else self._marked(located_files(self._source, []), 0, None, "insert").slice(0, 0)
-        )
+        whole = pa.concat_tables(parts) if parts else self._no_files
         return whole.set_column(0, FILE_NUMBER, count_up(0, len(whole))).combine_chunks()
 
     def _files_of(self, number: int, snapshot: Snapshot) -> Iterator[pa.Table]:
@@ -168,7 +177,7 @@ class ChangesSource:
         data = own.filter(pc.equal(own.column("content"), 0))
         entries = now.reader.read(data.to_pylist(), _PART) if len(data) else []
         added = _chosen(entries, snapshot.snapshot_id, ADDED)
-        yield self._marked(located_files(now, added), number, snapshot, "insert")
+        yield self._marked(located_files(now, added), number, snapshot, INSERT)
         if self._appends:
             return
         parent = snapshot.parent_snapshot_id
@@ -176,20 +185,20 @@ class ChangesSource:
         then = self._source.at(before)
         removed = _chosen(entries, snapshot.snapshot_id, DELETED)
         if any(len(found.table) for found in removed):
-            yield self._marked(located_files(then, removed), number, snapshot, "delete")
+            yield self._marked(located_files(then, removed), number, snapshot, DELETE)
         if not have_same_deletes(then, now):
             old, new = files_of_both(then, now)
-            yield self._marked(deleted_only_in_other(old, new), number, snapshot, "delete")
+            yield self._marked(deleted_only_in_other(old, new), number, snapshot, DELETE)
             # Rows come back if a delete file was removed, or if a deletion vector lost rows.
-            yield self._marked(deleted_only_in_other(new, old), number, snapshot, "insert")
+            yield self._marked(deleted_only_in_other(new, old), number, snapshot, INSERT)
 
     def _marked(self, files: pa.Table, number: int, snapshot: Snapshot | None, kind: str) -> pa.Table:
         """Return files with the columns that describe the change."""
         rows = len(files)
         millis = 0 if snapshot is None else snapshot.timestamp_ms
         values = {
-            _TYPE.name: pa.scalar(kind),
-            _ORDINAL.name: pa.scalar(number, pa.int32()),
+            TYPE.name: pa.scalar(kind),
+            ORDINAL.name: pa.scalar(number, pa.int32()),
             _SNAPSHOT.name: pa.scalar(0 if snapshot is None else snapshot.snapshot_id, pa.int64()),
             _TIMESTAMP.name: pa.scalar(millis * 1000, pa.int64()).cast(pa.timestamp("us", "UTC")),
         }

@@ -18,7 +18,7 @@ from deltaberg.iceberg.encryption import encrypted
 from deltaberg.iceberg.location.recorded_paths import locate_paths
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
-from deltaberg.iceberg.manifests.metrics import METRIC_NAMES, Metrics, manifests_of
+from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
 from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -186,8 +186,9 @@ class IcebergSource:
         if data is None:
             data = self._manifests_of(0)
         chosen = prune_manifests(data, self.reader, condition)
-        ids = frozenset(path[-1].id for path in bound_paths(condition) if path[-1].id is not None)
-        part = ManifestPart(METRIC_NAMES if ids else (), ids, FURTHER_FIELDS)
+        paths = list(bound_paths(condition))
+        ids = frozenset(path[-1].id for path in paths if path[-1].id is not None)
+        part = ManifestPart(metric_names(paths) if ids else (), ids, FURTHER_FIELDS)
         entries = self.reader.read(chosen.to_pylist(), part, condition)
         self._metrics.keep(ids, entries)
         files = self.file_table(entries, condition)

@@ -134,6 +134,8 @@ class IcebergDataSource(_TableSource):
         Read the rows that were appended after one snapshot, up to and including another.
     changes
         ``true``: read all changes of the range, with the columns that `IcebergTable.changes` adds.
+    carry-over, net-changes, compute-updates, identifier-columns
+        Arguments of `IcebergTable.changes`.
     location-map
         ``auto``: the table was moved as a whole, and its recorded paths are resolved in its new place.
     columns, filter, batchSize, timezone

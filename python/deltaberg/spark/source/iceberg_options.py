@@ -14,6 +14,7 @@ from deltaberg.table import AUTO, Scan
 
 __all__ = ["IcebergReadOptions"]
 
+_CHANGELOG = ("carry-over", "net-changes", "compute-updates", "identifier-columns")
 _TRAVEL = ("snapshot-id", "as-of-timestamp", "branch", "tag")
 _RANGE = ("start-snapshot-id", "end-snapshot-id")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -23,7 +24,7 @@ class IcebergReadOptions(ReadOptions):
     """The options of reading an Iceberg table; the metadata file and the snapshot that were found first are kept."""
 
     format = "iceberg"
-    own = (*_TRAVEL, *_RANGE, "changes", "location-map")
+    own = (*_TRAVEL, *_RANGE, "changes", *_CHANGELOG, "location-map")
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -40,10 +41,19 @@ class IcebergReadOptions(ReadOptions):
         table = self._open()
         start = self._number("start-snapshot-id")
         if self._flag("changes"):
-            return table.changes(start, self._number("end-snapshot-id"), **wanted)
+            return table.changes(start, self._number("end-snapshot-id"), **self._changelog(), **wanted)
         if start is not None:
             return table.appends(start, self._number("end-snapshot-id"), **wanted)
         return table.scan(**wanted)
+
+    def _changelog(self) -> dict[str, Any]:
+        """Return the arguments that say what becomes of the recorded changes."""
+        found: dict[str, Any] = {
+            name.replace("-", "_"): self._flag(name) for name in _CHANGELOG[:3] if name in self._options
+        }
+        if "identifier-columns" in self._options:
+            found["identifier_columns"] = [name.strip() for name in self._options["identifier-columns"].split(",")]
+        return found
 
     def _check_together(self) -> None:
         """Refuse options that contradict each other; one of them would be ignored silently."""
@@ -52,6 +62,11 @@ class IcebergReadOptions(ReadOptions):
         travel = [name for name in _TRAVEL if name in self._options]
         if ranged and travel:
             raise InvalidArgumentError(f"the options {ranged[0]} and {travel[0]} cannot be used together")
+        misplaced = [name for name in _CHANGELOG if name in self._options]
+        if misplaced and not self._flag("changes"):
+            raise InvalidArgumentError(
+                f"the option {misplaced[0]} needs changes", hint="set the option changes to true"
+            )
         if ranged == ["end-snapshot-id"] and not self._flag("changes"):
             raise InvalidArgumentError("the option end-snapshot-id needs start-snapshot-id")
 

@@ -1,0 +1,210 @@
+"""What is left of the recorded changes of an Iceberg table when rows that are equal cancel each other.
+
+A snapshot that writes files anew records every row of them as deleted, and the rows that stay as inserted again: they
+were *carried over*. As in the changelog views of iceberg-spark, such pairs are no changes. On request, changes that
+later snapshots undo are left out as well, and a delete and an insert of rows with the same identifier become the two
+images of an update.
+
+If a snapshot has both kinds of changes, planning reads its rows to compare them. What remains is said by the positions
+of rows, so that a scan of it reads files like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg.errors import InvalidArgumentError
+from deltaberg.expressions import TRUE
+from deltaberg.files import DELETE_FILES, constant_column
+from deltaberg.iceberg.metadata.snapshots import Snapshot
+from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangesSource
+from deltaberg.iceberg.scan.equal_rows import equal_rows, not_carried_over, not_undone, numbers_in_runs
+from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.schema import Struct, arrow_schema, as_array, count_up, find_path
+from deltaberg.table import FILE_NUMBER, checked_flag, scan_options
+from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.rewrite.positions import RowPositions
+
+__all__ = ["Changelog", "ChangelogSource", "chosen_changelog", "refuse_options"]
+
+_UPDATE_BEFORE, _UPDATE_AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
+_TYPE = constant_column(TYPE.name)
+_ORDINAL = constant_column(ORDINAL.name)
+
+
+@dataclass(frozen=True)
+class Changelog:
+    """How recorded changes become a changelog.
+
+    Parameters
+    ----------
+    net
+        Whether changes that a later snapshot of the range undoes are left out.
+    identifiers
+        The names of the columns that identify rows, by which deletes and inserts become updates; without any, they do
+        not.
+    """
+
+    net: bool = False
+    identifiers: tuple[str, ...] = ()
+
+
+def refuse_options(net: bool, updates: bool | None, identifiers: Sequence[str] | None) -> None:
+    """Refuse what is asked of a changelog, where rows that were carried over are to be kept."""
+    if net or updates or identifiers is not None:
+        raise InvalidArgumentError(
+            "carry_over cannot be combined with net_changes, compute_updates or identifier_columns",
+            hint="leave carry_over out",
+        )
+
+
+def chosen_changelog(
+    schema: Struct, ids: Sequence[int], net: bool, updates: bool | None, identifiers: Sequence[str] | None
+) -> Changelog:
+    """Return the changelog that arguments ask for.
+
+    Parameters
+    ----------
+    schema, ids
+        The columns of the table, and the ids of its identifier fields.
+    net, updates, identifiers
+        The arguments ``net_changes``, ``compute_updates`` and ``identifier_columns``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they contradict each other, or no column identifies rows.
+    ColumnNotFoundError
+        If the table has no such column.
+    """
+    for name, value in (("net_changes", net), ("compute_updates", updates)):
+        if value is not None:
+            checked_flag(name, value)
+    if updates is False or (updates is None and identifiers is None):
+        return Changelog(net)
+    if net:
+        raise InvalidArgumentError("net_changes and compute_updates cannot be combined", hint="leave one of them out")
+    if isinstance(identifiers, str):
+        raise InvalidArgumentError("identifier_columns is a list of names", hint=f"pass [{identifiers!r}]")
+    known = {child.id: child.name for child in schema}
+    named = [known.get(number, "") for number in ids] if identifiers is None else list(identifiers)
+    if not named or "" in named:
+        raise InvalidArgumentError("the table has no identifier fields", hint="pass identifier_columns")
+    return Changelog(identifiers=tuple(find_path(schema, (name,))[-1].name for name in named))
+
+
+class ChangelogSource(ChangesSource):
+    """The changes of some snapshots without rows that were carried over.
+
+    Parameters
+    ----------
+    source, snapshots
+        As for `ChangesSource`.
+    changelog
+        What else becomes of them.
+    """
+
+    def __init__(self, source: IcebergSource, snapshots: Sequence[Snapshot], changelog: Changelog) -> None:
+        super().__init__(source, snapshots)
+        self._changelog = changelog
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        recorded = ChangesSource(self._source, self._snapshots)
+        bound = BoundScan(recorded, TRUE, recorded.schema, None, scan_options(None, {}, "UTC")).with_addresses()
+        files = bound.plan.files
+        is_insert = _is_insert(files)
+        apart = pa.repeat(True, len(files))
+        parts: list[pa.Table] = []
+        for mask in self._groups(as_array(files.column(_ORDINAL))):
+            if _has(pc.and_(mask, is_insert)) and _has(pc.and_not(mask, is_insert)):
+                apart = pc.and_not(apart, mask)
+                parts += self._compared(bound.of_files(mask))
+        whole = pa.concat_tables([files.filter(apart).select(self.file_columns), *parts])
+        whole = whole.take(pc.sort_indices(whole, [(_ORDINAL, "ascending"), (FILE_NUMBER, "ascending")]))
+        return whole.set_column(0, FILE_NUMBER, count_up(0, len(whole))).combine_chunks()
+
+    def _groups(self, ordinals: pa.Int32Array) -> Iterator[pa.BooleanArray]:
+        """Return masks of the files whose rows are compared with each other."""
+        if self._changelog.net:
+            yield pa.repeat(True, len(ordinals))
+            return
+        for ordinal in ordinals.unique():
+            yield pc.equal(ordinals, ordinal)
+
+    def _compared(self, bound: BoundScan) -> Iterator[pa.Table]:
+        """Return files, once for each kind of change that remains of them, with the rows that it concerns."""
+        rows = self._rows(bound)
+        rows = rows.filter((not_undone if self._changelog.net else not_carried_over)(rows))
+        is_insert = as_array(rows.column("is_insert"))
+        kinds = pc.if_else(is_insert, INSERT, DELETE)
+        if self._changelog.identifiers:
+            images = pc.if_else(is_insert, _UPDATE_AFTER, _UPDATE_BEFORE)
+            kinds = pc.if_else(self._is_update(rows), images, kinds)
+        files = bound.plan.files.select(self.file_columns)
+        for kind in kinds.unique().to_pylist():
+            mine = rows.filter(pc.equal(kinds, kind))
+            found = RowPositions()
+            found.add(as_array(mine.column("number")), as_array(mine.column("position")))
+            chosen = pc.is_in(files.column(FILE_NUMBER), value_set=pa.array(found.numbers, pa.int64()))
+            yield _with_rows(files.filter(chosen), found, kind)
+
+    def _rows(self, bound: BoundScan) -> pa.Table:
+        """Read rows: their addresses, the change, and numbers that are the same for equal rows and identifiers."""
+        batches = list(bound.batches())
+        address = bound.address
+        if address is None:
+            raise AssertionError("rows are compared by a scan with addresses")
+        whole = pa.Table.from_batches(batches, arrow_schema(bound.output))
+        row = equal_rows(whole.select(self._source.schema.names))
+        named = self._changelog.identifiers
+        return pa.table(
+            {
+                "row": row,
+                "identifier": equal_rows(whole.select(named)) if named else row,
+                "number": whole.column(address.file_number.name),
+                "position": whole.column(address.position.name),
+                "ordinal": whole.column(ORDINAL.name),
+                "is_insert": pc.equal(whole.column(TYPE.name), INSERT),
+            }
+        )
+
+    def _is_update(self, rows: pa.Table) -> pa.BooleanArray:
+        """Return a mask of the rows of one snapshot that a change of the row with the same identifier stands beside."""
+        is_insert = as_array(rows.column("is_insert"))
+        identifier = as_array(rows.column("identifier"))
+        both = [identifier.filter(is_insert), identifier.filter(pc.invert(is_insert))]
+        updated = pc.and_(*(pc.is_in(identifier, value_set=found) for found in both))
+        again = pc.greater(numbers_in_runs(rows, "identifier"), 0)
+        if _has(pc.and_(updated, again)):
+            raise InvalidArgumentError(
+                f"one snapshot changed several rows with the same {', '.join(self._changelog.identifiers)}",
+                hint="updates need columns that identify rows; leave out compute_updates and identifier_columns",
+                table=self.table,
+            )
+        return updated
+
+
+def _is_insert(files: pa.Table) -> pa.BooleanArray:
+    return pc.equal(as_array(files.column(_TYPE)), INSERT)
+
+
+def _has(mask: pa.BooleanArray) -> bool:
+    return bool(pc.any(mask, min_count=0).as_py())
+
+
+def _with_rows(files: pa.Table, rows: RowPositions, kind: str) -> pa.Table:
+    """Return files of which only some rows count, as changes of a kind."""
+    new = {
+        "only_in_vector": rows.references(files.column(FILE_NUMBER).to_pylist()),
+        "only_in_delete_files": pa.nulls(len(files), DELETE_FILES),
+        _TYPE: pa.repeat(pa.scalar(kind), len(files)),
+    }
+    for name, column in new.items():
+        files = files.set_column(files.schema.get_field_index(name), name, column)
+    return files
