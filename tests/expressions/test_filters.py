@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import pickle
 import random
 from decimal import Decimal
 
@@ -13,7 +14,8 @@ import pytest
 
 from deltaberg import col, open_table
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions import as_expression
+from deltaberg.expressions import BoundPredicate, as_expression, bind
+from deltaberg.schema import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import Road
 
@@ -176,3 +178,16 @@ def test_what_is_not_supported_is_named(builder: DeltaBuilder, text: str) -> Non
     with pytest.raises(ExpressionError) as caught:
         open_table(builder.root).scan(text)
     assert text[:10] in str(caught.value)
+
+
+def test_a_long_list_becomes_an_array_once() -> None:
+    """A filter is evaluated for every file, and sent to every task."""
+    bound = bind(col("x").is_in(range(9, 0, -1)), Struct((Field("x", Primitive("double")),)))
+    assert isinstance(bound, BoundPredicate)
+    text = pickle.dumps(bound)
+    assert bound.literals is bound.literals
+    assert bound.sorted_literals is bound.sorted_literals
+    assert bound.sorted_literals.to_pylist() == sorted(bound.literals.to_pylist())
+    assert not bound.has_nan
+    assert pickle.dumps(bound) == text
+    assert pickle.loads(text) == bound

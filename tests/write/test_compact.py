@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -313,3 +314,26 @@ def test_arguments_out_of_range(tmp_path: Path, arguments: dict[str, Any]) -> No
     table = create_table(tmp_path, ID)
     with pytest.raises(InvalidArgumentError):
         table.compact(**arguments)
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_files_of_all_bins_are_looked_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Literal["delta", "iceberg"]
+) -> None:
+    """Each look-up goes through all files of the table, of which there may be many."""
+    table: Any = create_table(tmp_path, pa.schema([*ID, ("p", pa.int64())]), format=format, partition_by="p")
+    for _ in range(2):
+        table.append(pa.table({"id": [1, 2, 3, 4], "p": [1, 2, 3, 4]}))
+    looked: list[int] = []
+    index_in = pc.index_in
+
+    def counted(values: Any, value_set: Any) -> Any:
+        looked.append(len(values))
+        return index_in(values, value_set=value_set)
+
+    monkeypatch.setattr(pc, "index_in", counted)
+    assert table.compact().added_files == 4
+    assert looked.count(8) == 1
+    assert 2 not in looked
+    assert ids_of(table) == [1, 1, 2, 2, 3, 3, 4, 4]

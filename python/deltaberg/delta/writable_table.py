@@ -66,7 +66,8 @@ class WritableTable(SearchedTable, ABC):
         policy
             How long the commit is tried.
         progress
-            What is called with a `WriteProgress` after every batch of rows that this process writes.
+            What is called with a `WriteProgress` after every batch of rows that this process writes. Operations that
+            write files anew count the rows that are only copied.
 
         Raises
         ------

@@ -65,7 +65,8 @@ class WritableTable(SearchedTable, ABC):
         policy
             How long the commit is tried; by default, as the properties ``commit.retry.*`` say.
         progress
-            What is called with a `WriteProgress` after every batch of rows that this process writes.
+            What is called with a `WriteProgress` after every batch of rows that this process writes. Operations that
+            write files anew count the rows that are only copied.
         unsafe_single_writer
             Write to a store in which two writers would overwrite one another. Surely nobody else must write.
 

@@ -139,7 +139,7 @@ def _may(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
         return pc.and_not(possible, stats.no_nan(key))
     if operator in ("is not null", "like", "not like"):
         return possible
-    if operator in ("=", "<=>", "in", "<", "<=") and not any(map(_is_nan, bound.values)):
+    if operator in ("=", "<=>", "in", "<", "<=") and not bound.has_nan:
         possible = pc.and_not(possible, stats.no_number(key))
     return pc.and_(possible, _within(bound, stats))
 
@@ -187,11 +187,10 @@ def _any_within(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
     The bounds and the values are sorted together, so the cost hardly depends on the number of values.
     """
-    if any(map(_is_nan, bound.values)):
+    if bound.has_nan:
         return stats.all(True)
     lower, upper = (None if limit is None else _without_nan(limit) for limit in _bounds(bound, stats))
-    values = bound.literals()
-    values = values.take(pc.array_sort_indices(values))
+    values = bound.sorted_literals
     # The least value that is not below the lower bound, or null if there is none.
     nearest = pa.repeat(values[0], stats.files) if lower is None else values.take(_number_below(values, lower))
     possible = nearest.is_valid()
@@ -225,7 +224,7 @@ def _only(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     lower, upper = _bounds(bound, stats)
     if lower is None or upper is None or bound.is_floating:
         return stats.all(False)
-    values = bound.literals()
+    values = bound.literals
     return pc.and_(pc.equal(lower, upper).fill_null(False), pc.is_in(lower.cast(values.type), value_set=values))
 
 
@@ -289,6 +288,6 @@ def _always(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
 
 def _never(bound: BoundPredicate, stats: FileStats) -> pa.BooleanArray:
     """Return a mask of the files whose bounds prove that no value equals one of the predicate's values."""
-    if any(map(_is_nan, bound.values)):
+    if bound.has_nan:
         return stats.all(False)
     return pc.invert(_any_within(bound, stats))

@@ -6,9 +6,10 @@ one commit, so that the work of a commit is bounded, and a conflict costs one gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ __all__ = [
     "commit_groups",
     "group_bins",
     "pack_files",
+    "rows_of_bins",
     "write_bins",
 ]
 
@@ -39,6 +41,7 @@ _WRITING = 512 << 20
 _READING = 256 << 20
 
 _Bin = TypeVar("_Bin")
+_Rows = TypeVar("_Rows", pa.Array, pa.Table)
 
 
 class PackedFile(NamedTuple):
@@ -293,6 +296,12 @@ class CompactResult:
     def removed_bytes(self) -> int:
         """The size of the removed files in bytes."""
         return sum(commit.removed_bytes for commit in self.commits)
+
+
+def rows_of_bins(rows: _Rows, bins: Sequence[Sized]) -> list[_Rows]:
+    """Return the part of each bin of an array or a table that has the rows of all bins, one bin after the other."""
+    ends = accumulate(map(len, bins))
+    return [rows.slice(end - len(one), len(one)) for one, end in zip(bins, ends, strict=True)]
 
 
 def commit_groups(

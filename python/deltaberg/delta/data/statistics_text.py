@@ -65,7 +65,7 @@ def _leaves(files: pa.Table, column: str) -> dict[int, pa.Array]:
     structs = as_array(files.column(column))
     if not pt.is_struct(structs.type):
         return {}
-    return {int(field.name): pc.struct_field(structs, index) for index, field in enumerate(structs.type)}
+    return {int(field.name): leaf for field, leaf in zip(structs.type, structs.flatten(), strict=True)}
 
 
 def _without_nan(upper: pa.Array, nans: pa.Array | None) -> pa.Array:

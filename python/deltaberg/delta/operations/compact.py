@@ -36,6 +36,7 @@ from deltaberg.table.compact import (
     commit_groups,
     group_bins,
     pack_files,
+    rows_of_bins,
     write_bins,
 )
 from deltaberg.table.read.bound import BoundScan
@@ -145,13 +146,14 @@ class _Group:
                 table=str(self._snapshot.log.root),
                 feature="rowTracking",
             )
-        self._bins = [self._find(files) for files in bins]
+        self._files = self._source.select_files(TRUE).files
+        self._bins = self._find(bins)
         # The sizes of old files tell little of the new one's where another codec is used: it may become larger.
         rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
         self._spec = replace(row_spec(self._snapshot, rows), schema=self._row_ids.stored)
 
-    def _find(self, files: _Files) -> pa.Int64Array:
-        """Return the numbers of files in the version of the transaction.
+    def _find(self, bins: Sequence[_Files]) -> list[pa.Int64Array]:
+        """Return the numbers of the files of each bin in the version of the transaction.
 
         Raises
         ------
@@ -159,6 +161,7 @@ class _Group:
             One of them is not live any more, or has other deleted rows.
         """
         live = self._snapshot.live.table
+        files = _Files(*map(pa.concat_arrays, zip(*bins, strict=True)))
         numbers = pc.index_in(files.paths, value_set=live.column("path").combine_chunks())
         vectors = unique_ids(as_array(live.column("deletionVector").take(numbers)))
         same = pc.equal(pc.fill_null(vectors, ""), pc.fill_null(files.vectors, ""))
@@ -170,7 +173,7 @@ class _Group:
                 table=str(self._snapshot.log.root),
                 file=gone[0].as_py(),
             )
-        return numbers.cast(pa.int64())
+        return rows_of_bins(numbers.cast(pa.int64()), [one.paths for one in bins])
 
     def commit(self) -> CommitResult:
         """Rewrite the files, and commit. New files that surely did not become part of the table are deleted."""
@@ -189,7 +192,7 @@ class _Group:
     def _write(self, rows: pa.Int64Array, options: ScanOptions, memory: int) -> pa.Table:
         """Write the rows of some files to a new one."""
         spec = replace(self._spec, memory=memory)
-        files = self._source.select_files(TRUE).files.take(rows)
+        files = self._files.take(rows)
         plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
         known = Struct((*self._source.schema, *self._source.hidden))
         columns = select_columns(known, self._row_ids.columns)

@@ -246,7 +246,7 @@ class RowChanges:
     def _write(self, batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> pa.Table:
         log = self.table.log
         reader = pa.RecordBatchReader.from_batches(arrow_schema(spec.schema), batches)
-        files = write_files(reader, spec, log.storage, log.root.path)
+        files = write_files(reader, spec, log.storage, log.root.path, progress=self._transaction.progress)
         self._transaction.note_written(files.column("path").to_pylist())
         return files
 

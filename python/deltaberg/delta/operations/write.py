@@ -123,7 +123,7 @@ def overwrite_rows(
         _check_partitioning(before, partition_by, options)
         _check_replacement(before, options, where=where, dynamic=dynamic)
         if where is not None and not _is_on_partitions(before, where, timezone):
-            rows = open_rows(data)
+            rows = open_rows(data, transaction.progress)
             if options.schema_mode == "merge":
                 merge_columns(transaction, table_schema(rows.schema))
             made.parameters.update(write_parameters(transaction.snapshot, "Overwrite", where=where))

@@ -60,7 +60,9 @@ class OwnFiles:
 
     def delete_dropped(self, added: Collection[str]) -> None:
         """Delete the dropped files after a commit that adds files with these recorded paths."""
-        self._delete([path for path in self._written if encode_path(path) in self._dropped.difference(added)])
+        gone = self._dropped.difference(added)
+        if gone:
+            self._delete([path for path in self._written if encode_path(path) in gone])
 
     def delete_all(self) -> None:
         """Delete all of them, because there is surely no commit."""

@@ -35,7 +35,7 @@ from deltaberg.errors import (
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, checked_text, commit_change
 from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import LOCAL_ROAD, Progress, WriteRoad
+from deltaberg.table.write import LOCAL_ROAD, Progress, ProgressSum, WriteRoad
 
 __all__ = ["Transaction"]
 
@@ -125,8 +125,7 @@ class Transaction(PendingChanges):
         #: What the commit did; None before it.
         self.result: CommitResult | None = None
         self._committed = committed
-        #: What operations tell how far they have written rows.
-        self.progress = progress
+        self._progress = None if progress is None else ProgressSum(progress)
         #: What looks for rows in the files of the table; None for this machine.
         self.search: RowSearch | None = None
         #: What finds the commit later, whatever became of it.
@@ -165,6 +164,11 @@ class Transaction(PendingChanges):
     def is_empty(self) -> bool:
         """Whether the transaction changes nothing so far."""
         return self._changes.is_empty
+
+    @property
+    def progress(self) -> Progress | None:
+        """What the next write of an operation tells how far it has come; None if nobody asks."""
+        return None if self._progress is None else self._progress.next_write()
 
     @property
     def timezone(self) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.predicates.literals import Placed, place_literal
@@ -73,9 +75,25 @@ class BoundPredicate:
         """Whether the column can hold NaN."""
         return isinstance(self.type, Primitive) and self.type.name in ("float", "double")
 
+    # A filter is evaluated for every file, and may have many values.
+
+    @cached_property
     def literals(self) -> pa.Array:
-        """Return the scalars, of which there must be at least one, as an array."""
+        """The scalars, of which there must be at least one, as an array."""
         return pa.concat_arrays([pa.repeat(value, 1) for value in self.values])
+
+    @cached_property
+    def sorted_literals(self) -> pa.Array:
+        """The scalars, of which there must be at least one, in ascending order."""
+        return self.literals.take(pc.array_sort_indices(self.literals))
+
+    @cached_property
+    def has_nan(self) -> bool:
+        """Whether one of the scalars is NaN."""
+        return self.is_floating and bool(self.values) and bool(pc.any(pc.is_nan(self.literals)).as_py())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {child.name: getattr(self, child.name) for child in fields(self)}
 
     def __str__(self) -> str:
         name = ".".join(part.name for part in self.path)

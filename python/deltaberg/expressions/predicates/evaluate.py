@@ -117,6 +117,6 @@ def _membership(bound: BoundPredicate, values: pa.Array) -> pa.BooleanArray:
         for literal in bound.values:
             found = pc.or_(found, compare_values("=", values, literal, True))
     else:
-        found = pc.is_in(values, value_set=bound.literals().cast(values.type))
+        found = pc.is_in(values, value_set=bound.literals.cast(values.type))
         found = pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
     return found if bound.operator == "in" else pc.invert(found)

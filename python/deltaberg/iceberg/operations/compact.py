@@ -27,6 +27,7 @@ from deltaberg.table.compact import (
     commit_groups,
     group_bins,
     pack_files,
+    rows_of_bins,
     write_bins,
 )
 
@@ -100,15 +101,15 @@ def _rewrite(
             source = transaction.source
             known = source.select_files(TRUE).files
             paths = pa.concat_arrays(bins)
-            live = pc.is_in(paths, value_set=as_array(known.column("path")))
-            if not pc.all(live).as_py():
+            places = pc.index_in(paths, value_set=as_array(known.column("path")))
+            if places.null_count:
                 raise ConcurrentDeleteDeleteError(
                     "a file that was to be compacted was removed meanwhile",
                     hint="compact again",
                     table=source.table,
-                    file=paths.filter(pc.invert(live))[0].as_py(),
+                    file=paths.filter(pc.is_null(places))[0].as_py(),
                 )
-            chosen = [known.take(pc.index_in(one, value_set=as_array(known.column("path")))) for one in bins]
+            chosen = rows_of_bins(known.take(places), bins)
             # The sizes of old files tell little of the new one's if another codec is used: it may become larger.
             rows = replace(compaction.rows, target_file_size=2 * packing.target_size)
             moved = MovedRows(transaction, rows)

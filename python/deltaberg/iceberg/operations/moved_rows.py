@@ -18,7 +18,7 @@ from deltaberg.schema import Struct, arrow_schema, select_columns
 from deltaberg.table import ScanOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.write import RowOptions, write_files
+from deltaberg.table.write import Progress, RowOptions, write_files
 
 __all__ = ["MovedRows"]
 
@@ -52,7 +52,15 @@ class MovedRows:
         #: The columns of the new files.
         self.stored = self.ids.stored
 
-    def write(self, files: pa.Table, options: ScanOptions, choose: Choice | None = None, *, memory: int) -> pa.Table:
+    def write(
+        self,
+        files: pa.Table,
+        options: ScanOptions,
+        choose: Choice | None = None,
+        *,
+        memory: int,
+        progress: Progress | None = None,
+    ) -> pa.Table:
         """Write rows of some files, and return a row for each new file.
 
         Parameters
@@ -65,6 +73,8 @@ class MovedRows:
             Returns the rows of a batch that are written; None for all. Deleted rows are left out in any case.
         memory
             Bytes of rows that wait to be written.
+        progress
+            What is told how far the write has come.
         """
         plan = Plan(self._source, TRUE, files, pa.repeat(False, len(files)))
         known = Struct((*self._source.schema, *self._source.hidden))
@@ -72,10 +82,16 @@ class MovedRows:
         bound = BoundScan(self._source, TRUE, columns, None, options, given=plan)
         with closing(bound.batches()) as batches:  # type: ignore[type-var]
             kept = batches if choose is None else (part for batch in batches for part in choose(batch))
-            return self.write_batches(_as_stored(kept, self.stored), memory=memory, threads=options.threads)
+            stored = _as_stored(kept, self.stored)
+            return self.write_batches(stored, memory=memory, threads=options.threads, progress=progress)
 
     def write_batches(
-        self, batches: Iterable[pa.RecordBatch], *, memory: int | None = None, threads: int | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        memory: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
     ) -> pa.Table:
         """Write rows as files store them, and return a row for each new file.
 
@@ -87,13 +103,15 @@ class MovedRows:
             Bytes of rows that wait to be written; None for the default.
         threads
             How many threads write; None for the number of processors.
+        progress
+            What is told how far the write has come.
         """
         spec = replace(row_spec(self._metadata, self._options), schema=self.stored)
         if memory is not None:
             spec = replace(spec, memory=memory)
         place = self._resolver.resolve(self.location)
         reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), batches)
-        return write_files(reader, spec, self._store.open(place), place.path, threads=threads)
+        return write_files(reader, spec, self._store.open(place), place.path, threads=threads, progress=progress)
 
     @property
     def location(self) -> str:

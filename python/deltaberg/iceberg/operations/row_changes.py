@@ -193,7 +193,7 @@ class RowChanges:
         batches = self._rows.batches(matched, change, inserted, hides=hides)
         if batches is None:
             return
-        written = self._files.write_batches(batches)
+        written = self._files.write_batches(batches, progress=self._transaction.progress)
         self._files.note(self._transaction, written)
         self._transaction.add_files(self._files.entries(written))
         self._rows.count_copied(pc.sum(written.column("record_count")).as_py() or 0)

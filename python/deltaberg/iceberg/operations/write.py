@@ -217,7 +217,8 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
     known = transaction.source.select_files(TRUE).files
     chosen = known.filter(pc.is_in(known.column("path"), value_set=pa.array(paths, pa.string())))
     moved = MovedRows(transaction, RowOptions())
-    written = moved.write(chosen, ScanOptions(timezone=transaction.timezone), others, memory=_MOVING)
+    options = ScanOptions(timezone=transaction.timezone)
+    written = moved.write(chosen, options, others, memory=_MOVING, progress=transaction.progress)
     moved.note(transaction, written)
     transaction.claims.moved.update(paths)
     transaction.add_files(moved.entries(written))

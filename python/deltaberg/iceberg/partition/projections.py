@@ -131,7 +131,7 @@ class _Part:
         if operator not in _EQUAL | _UNEQUAL | _ORDERED:
             return unknown
         try:
-            edges = self._edges(bound.literals())
+            edges = self._edges(bound.literals)
         except InvalidArgumentError:
             return unknown
         if operator in _EQUAL:

@@ -39,7 +39,7 @@ from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult
 from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import LOCAL_ROAD, Progress, WriteRoad, roads_together
+from deltaberg.table.write import LOCAL_ROAD, Progress, ProgressSum, WriteRoad, roads_together
 
 __all__ = ["Transaction"]
 
@@ -109,7 +109,7 @@ class Transaction:
         self.timezone = timezone
         self._policy = policy
         self._now = (policy or CommitPolicy()).now
-        self.progress = progress
+        self._progress = None if progress is None else ProgressSum(progress)
         self._committed = committed
         self._updates: list[Update] = []
         self._view = loaded.metadata
@@ -136,6 +136,11 @@ class Transaction:
         write_id = f"{number:016x}"
         extra = self._target.summary
         self._production = Production(self.store, self.resolver, number, write_id, self.pending, extra)
+
+    @property
+    def progress(self) -> Progress | None:
+        """What the next write of an operation tells how far it has come; None if nobody asks."""
+        return None if self._progress is None else self._progress.next_write()
 
     @property
     def metadata(self) -> TableMetadata:

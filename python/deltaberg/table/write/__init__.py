@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
 from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
 from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
@@ -9,7 +10,7 @@ from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_colu
 from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
 from deltaberg.table.write.stream import can_be_read_again, open_stream
 from deltaberg.table.write.table_rules import CountedValues, TableRules
-from deltaberg.table.write.write import Progress, WriteProgress, write_files
+from deltaberg.table.write.write import write_files
 
 __all__ = [
     "LOCAL_ROAD",
@@ -18,6 +19,7 @@ __all__ = [
     "PartitionField",
     "PlannedRows",
     "Progress",
+    "ProgressSum",
     "RowCheck",
     "RowOptions",
     "RowRules",

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.write.progress import Progress
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.stream import open_stream
-from deltaberg.table.write.write import Progress, write_files
+from deltaberg.table.write.write import write_files
 
 __all__ = ["LOCAL_ROAD", "Rows", "SourceRows", "WriteRoad", "open_rows", "open_source", "roads_together"]
 

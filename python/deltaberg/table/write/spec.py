@@ -144,7 +144,8 @@ class WriteSpec:
 
     def _taken(self, found: pa.Schema) -> Struct:
         filled = self.rules.filled if self.rules else frozenset()
-        missing = filled - {child.name for child in self.schema if child.name.lower() in map(str.lower, found.names)}
+        names = {name.lower() for name in found.names}
+        missing = {name for name in filled if name.lower() not in names}
         if not missing:
             return self.schema
         return Struct(tuple(replace(child, nullable=True) if child.name in missing else child for child in self.schema))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,31 +20,13 @@ from deltaberg.table.read.options import processors
 from deltaberg.table.write.encoding import EncodingPool
 from deltaberg.table.write.partition import PartitionRows, split_by_partition
 from deltaberg.table.write.places import file_place
+from deltaberg.table.write.progress import Progress, WriteProgress
 from deltaberg.table.write.rolling import PartitionWriter, Sizes
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
 from deltaberg.table.write.stream import open_stream, small_batches
 
-__all__ = ["Progress", "WriteProgress", "write_files"]
-
-
-class WriteProgress(NamedTuple):
-    """How far a write has come.
-
-    Parameters
-    ----------
-    rows
-        The rows that were taken from the source.
-    files
-        The data files that were begun.
-    """
-
-    rows: int
-    files: int
-
-
-#: What is told how far a write has come, after every batch of rows. An exception ends the write.
-Progress = Callable[[WriteProgress], object]
+__all__ = ["write_files"]
 
 
 def write_files(

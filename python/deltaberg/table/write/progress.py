@@ -1,0 +1,63 @@
+"""How far a write has come, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Progress", "ProgressSum", "WriteProgress"]
+
+
+class WriteProgress(NamedTuple):
+    """How far a write has come.
+
+    Parameters
+    ----------
+    rows
+        The rows that were taken to be written. Rows that are copied, because their file is written anew, are counted.
+    files
+        The data files that were begun.
+    """
+
+    rows: int
+    files: int
+
+
+#: What is told how far a write has come, after every batch of rows. An exception ends the write.
+Progress = Callable[[WriteProgress], object]
+
+
+class ProgressSum:
+    """Adds up how far the writes of a transaction have come, which are done one after the other.
+
+    Parameters
+    ----------
+    tell
+        What is told the sums.
+
+    Examples
+    --------
+    >>> total = ProgressSum(print)
+    >>> first, second = total.next_write(), total.next_write()
+    >>> first(WriteProgress(5, 1))
+    WriteProgress(rows=5, files=1)
+    >>> second(WriteProgress(2, 1))
+    WriteProgress(rows=7, files=2)
+    """
+
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._now = WriteProgress(0, 0)
+
+    def next_write(self) -> Progress:
+        """Return what another write tells its own progress. The write comes after those that have told theirs."""
+        before: WriteProgress | None = None
+
+        def tell(made: WriteProgress) -> None:
+            nonlocal before
+            if before is None:
+                before = self._now
+            self._now = WriteProgress(before.rows + made.rows, before.files + made.files)
+            self._tell(self._now)
+
+        return tell

@@ -1,0 +1,62 @@
+"""The progress of a transaction: its callers are told of the rows of every operation, and can stop each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from deltaberg import create_table
+from deltaberg.table.write import WriteProgress
+from tests.support.rows import ID, ids, ids_of
+
+pytestmark = pytest.mark.one_backend
+
+#: Each with what it tells in the end, and the sum of the ids after it.
+_OPERATIONS: dict[str, tuple[Callable[[Any], object], WriteProgress, int]] = {
+    "delete": (lambda it: it.delete("id = 1", strategy="copy-on-write"), WriteProgress(3, 1), 9),
+    "update": (
+        lambda it: it.update({"id": "id + 10"}, where="id = 1", strategy="copy-on-write"),
+        WriteProgress(4, 1),
+        20,
+    ),
+    "upsert": (lambda it: it.upsert(ids(1, 7), "id", strategy="copy-on-write"), WriteProgress(5, 1), 17),
+    "merge": (
+        lambda it: (
+            it.merge(ids(1, 7), "source.id = target.id", source_alias="source", target_alias="target")
+            .when_matched_delete()
+            .when_not_matched_insert_all()
+            .execute()
+        ),
+        WriteProgress(4, 1),
+        16,
+    ),
+    # The new rows are written to one file, and those that stay to another.
+    "overwrite": (lambda it: it.overwrite(ids(2), where="id = 2"), WriteProgress(4, 2), 10),
+    "two operations": (lambda it: (it.append(ids(5, 6)), it.append(ids(7))), WriteProgress(3, 2), 28),
+}
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+@pytest.mark.parametrize("name", _OPERATIONS)
+def test_operations_tell_how_far_they_are(tmp_path: Path, format: Literal["delta", "iceberg"], name: str) -> None:
+    table: Any = create_table(tmp_path, ID, format=format)
+    table.append(ids(1, 2, 3, 4))
+    operation, whole, after = _OPERATIONS[name]
+
+    def stop(_: WriteProgress) -> None:
+        raise KeyError("stop")
+
+    files = set(tmp_path.rglob("*.parquet"))
+    with pytest.raises(KeyError, match="stop"), table.transaction(progress=stop) as transaction:
+        operation(transaction)
+    assert set(tmp_path.rglob("*.parquet")) == files
+    told: list[WriteProgress] = []
+    with table.transaction(progress=told.append) as transaction:
+        operation(transaction)
+    assert told == sorted(told)
+    assert told[-1].rows == whole.rows
+    assert told[-1].files <= whole.files
+    assert sum(ids_of(table)) == after
