@@ -73,6 +73,7 @@ _ROOMS = {
         {"operations"},
         {"table_transaction"},
         {"writable_table"},
+        {"picking_table"},
         {"keyed_table"},
         {"changing_table"},
         {"table"},

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from deltaberg import IcebergTable, load_catalog, open_table, write_table
+from deltaberg import IcebergTable, create_table, open_table, write_table
 from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
@@ -146,7 +146,7 @@ def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str
 
 
 def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of a table of a catalog are found by Spark's tasks, also those that match a DataFrame."""
+    """Rows are found by Spark's tasks, also those that match a DataFrame."""
     monkeypatch.setattr(search, "_LEAST_BYTES", 0)
     asked: list[str] = []
     for name in ("find", "read"):
@@ -157,10 +157,9 @@ def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest
             return own(self, *places, **named)
 
         monkeypatch.setattr(search.SparkSearch, name, noted)
-    catalog = load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
-    catalog.create_namespace("db")
     properties = {"format-version": "3", **{f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "merge")}}
-    plain = catalog.create_table(("db", "t"), {"n": pa.int64(), "name": pa.string()}, properties=properties)
+    columns = {"n": pa.int64(), "name": pa.string()}
+    plain = create_table(tmp_path / "t", columns, format="iceberg", properties=properties)
     for first in (0, 50):
         plain.append(pa.table({"n": range(first, first + 50), "name": [f"n{one}" for one in range(50)]}))
     table = plain.on_spark(spark)
@@ -174,4 +173,4 @@ def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest
     assert plain.refresh().snapshot_id == done.snapshot_id
     plain.delete("n = 1003")
     assert asked == ["find", "find", "read"]
-    assert not list((tmp_path / "w").rglob("*.arrow"))
+    assert not list(tmp_path.rglob("*.arrow"))

@@ -243,6 +243,16 @@ def test_snapshots_are_staged_and_published(tmp_path: Path, version: str) -> Non
     assert (summary["published-wap-id"], summary["source-snapshot-id"]) == ("late", str(late.snapshot_id))
     with pytest.raises(CommitConflictError, match="published already"):
         table.publish("late")
+    staged = table.append(_rows(6), properties={"wap.id": "overtaken"})
+    open_table(tmp_path / "t", "iceberg").append(_rows(7))
+    assert table.publish("overtaken").snapshot_id != staged.snapshot_id
+    assert _ids(table) == [1, 2, 5, 6, 7]
+    gone = table.delete("id = 6", properties={"wap.id": "gone again"})
+    open_table(tmp_path / "t", "iceberg").delete("id = 7")
+    with pytest.raises(CommitConflictError, match="of the operation delete"):
+        table.publish("gone again")
+    assert (_ids(table), gone.committed) == ([1, 2, 5, 6], True)
+    table.delete("id = 6")
     table.append(_rows(8), properties={"wap.branch": "audit"})
     table.append(_rows(9), properties={"wap.branch": "audit"})
     assert _ids(table) == [1, 2, 5]

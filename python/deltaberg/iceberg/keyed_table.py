@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltaberg.iceberg.writable_table import WritableTable
+from deltaberg.iceberg.picking_table import PickingTable
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 
 __all__ = ["KeyedTable"]
 
 
-class KeyedTable(WritableTable):
+class KeyedTable(PickingTable):
     """A table whose rows can be deleted by keys."""
 
     def delete_by_keys(

@@ -21,7 +21,7 @@ from deltaberg.iceberg.transaction.target import PUBLISHED, SOURCE, WAP_ID
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import as_array
 
-__all__ = ["about_pick", "cherry_pick", "staged_snapshot"]
+__all__ = ["about_pick", "cherry_pick", "follows", "staged_snapshot"]
 
 #: What an entry inherits from the manifest list that it is committed with.
 _INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number", "first_row_id")
@@ -52,6 +52,12 @@ def about_pick(picked: Snapshot) -> dict[str, str]:
     return {SOURCE: str(picked.snapshot_id), **({PUBLISHED: wap_id} if wap_id else {})}
 
 
+def follows(picked: Snapshot, metadata: TableMetadata, branch: str) -> bool:
+    """Return whether a snapshot follows on the newest one of a branch, so that the branch can move to it."""
+    current = metadata.snapshot_of_ref(branch)
+    return picked.parent_snapshot_id == (None if current is None else current.snapshot_id)
+
+
 def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
     """Make a snapshot, or what it changed, a part of the branch of a transaction.
 
@@ -60,10 +66,9 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
     CommitConflictError
         The branch has the snapshot or its changes already, or it has moved on since, so that the changes do not fit.
     """
-    current = transaction.planned
     with transaction.operation("cherry-pick"):
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
-        if picked.parent_snapshot_id == (None if current is None else current.snapshot_id):
+        if follows(picked, transaction.metadata, transaction.branch):
             moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)
             transaction.change_metadata(*([moved] if moved else []))
             return
