@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import json
 import struct
 import uuid
@@ -109,7 +110,7 @@ def test_a_table_of_many_types(tmp_path: Path) -> None:
         "attrs": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
         "pos": [{"x": 1.0, "y": None}, None],
         "price": [Decimal("-1.25"), None],
-        "key": pa.array([uuid.UUID(int=1).bytes, None], pa.uuid()),
+        "key": pa.array([uuid.UUID(int=1).bytes, None], pa.binary(16)),
         "code": pa.array([b"abcd", None], pa.binary(4)),
         "hour": [dt.time(23, 59, 59, 999999), None],
         "seen": [dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), None],
@@ -121,6 +122,7 @@ def test_a_table_of_many_types(tmp_path: Path) -> None:
     assert names == {1: "A", 2: None, 3: "N"}
 
 
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="pyarrow 18 brought UUIDs")
 @pytest.mark.parametrize("version", [2, 3])
 def test_arrow_types_of_a_new_table(tmp_path: Path, version: int) -> None:
     ours, theirs = _catalogs(tmp_path)
@@ -283,6 +285,44 @@ def test_variants_are_written_unshredded(tmp_path: Path) -> None:
     table.alter().set({"write.format.default": "avro"}).commit()
     with pytest.raises(UnsupportedFeatureError, match="variant are not written to AVRO files"):
         table.append(pa.table({"id": [1]}))
+
+
+def test_properties_of_files_are_obeyed(tmp_path: Path) -> None:
+    properties = {
+        "write.parquet.row-group-limit": "400",
+        "write.parquet.page-row-limit": "100",
+        "write.parquet.bloom-filter-enabled.column.id": "true",
+        "write.parquet.bloom-filter-enabled.column.tags.element": "true",
+        "write.parquet.bloom-filter-enabled.column.flag": "true",
+        "write.parquet.bloom-filter-fpp.column.id": "0.05",
+        "write.parquet.bloom-filter-max-bytes": "256",
+        "write.avro.compression-level": "1",
+    }
+    kind = {"id": pa.int64(), "tags": pa.list_(pa.string()), "flag": pa.bool_(), "x": pa.int64()}
+    table = create_table(tmp_path / "t", kind, format="iceberg", properties=properties)
+    numbers = list(range(1000))
+    rows = {"id": numbers, "tags": [[str(n)] for n in numbers], "flag": [True] * 1000, "x": numbers}
+    table.append(pa.table(rows))
+    for name, value, match in (
+        ("write.parquet.bloom-filter-fpp.column.id", "2", "between 0 and 1"),
+        ("write.parquet.row-group-limit", "many", "positive whole number"),
+        ("write.location-provider.impl", "com.example.Places", "com.example.Places chooses where"),
+    ):
+        table.alter().set({name: value}).commit()
+        with pytest.raises((InvalidArgumentError, UnsupportedFeatureError), match=match):
+            table.append(pa.table({"id": [1]}))
+        if "impl" not in name:
+            table.alter().unset(name).commit()
+    (file,) = tmp_path.rglob("*.parquet")
+    footer = pq.ParquetFile(file).metadata
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    assert [group.num_rows for group in groups] == [400, 400, 200]
+    if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
+        pytest.skip("this pyarrow writes no Bloom filters")
+    lengths = [groups[0].column(number).bloom_filter_length for number in range(4)]
+    assert [length is not None for length in lengths] == [True, True, False, False]
+    # A header, and a power of two.
+    assert 256 <= max(length or 0 for length in lengths) < 512
 
 
 def test_words_of_pyiceberg(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,8 +26,9 @@ __all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
 
 #: The codecs of Parquet that every reader of tables knows, and the suffix that they give to names of files.
 CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "lz4": ".lz4", "brotli": ".br", "none": ""}
+_KNOWN = inspect.signature(pq.ParquetWriter.__init__).parameters
 #: pyarrow 16 stores decimals as bytes of a fixed length, which all readers know as well.
-_STORES_INTEGERS = "store_decimal_as_integer" in inspect.signature(pq.ParquetWriter.__init__).parameters
+_STORES_INTEGERS = "store_decimal_as_integer" in _KNOWN
 
 _FLOATS = ("FLOAT", "DOUBLE")
 #: Rows of a chunk that is worth copying with others into one, and bytes of such a copy at most.
@@ -55,6 +57,13 @@ class ParquetOptions:
         Bytes of a page of values, and of a dictionary, at most; None for what pyarrow chooses.
     write_batch_size
         How many values are encoded at a time; None for what pyarrow chooses.
+    page_rows
+        Rows of a page at most; None for what pyarrow chooses. Old versions of pyarrow have no limit.
+    bloom_filters
+        The share of false positives of the Bloom filter of a column, by its path in the table, such as
+        ``tags.element``. Old versions of pyarrow write none.
+    bloom_filter_size
+        Bytes of a Bloom filter at most.
     """
 
     compression: str | Mapping[str, str] = "snappy"
@@ -65,6 +74,9 @@ class ParquetOptions:
     data_page_size: int | None = None
     dictionary_page_size: int | None = None
     write_batch_size: int | None = None
+    page_rows: int | None = None
+    bloom_filters: Mapping[str, float] = field(default_factory=dict)
+    bloom_filter_size: int = 1 << 20
 
     def __post_init__(self) -> None:
         codecs = [self.compression] if isinstance(self.compression, str) else list(self.compression.values())
@@ -75,7 +87,7 @@ class ParquetOptions:
             raise InvalidArgumentError(
                 f"row_group_size must be a positive number of bytes, not {self.row_group_size!r}"
             )
-        for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size"):
+        for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size", "page_rows"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number, or None")
@@ -87,8 +99,27 @@ class ParquetOptions:
             "data_page_size": self.data_page_size,
             "dictionary_pagesize_limit": self.dictionary_page_size,
             "write_batch_size": self.write_batch_size,
+            **({"max_rows_per_page": self.page_rows} if "max_rows_per_page" in _KNOWN else {}),
         }
         return {name: value for name, value in chosen.items() if value is not None}
+
+    def filters(self, leaves: Mapping[str, str], rows: int) -> dict[str, Any]:
+        """Return what pyarrow is told of Bloom filters.
+
+        Parameters
+        ----------
+        leaves
+            The physical types of the Parquet columns by their paths.
+        rows
+            The rows of the first row group: others have as many distinct values at most, approximately.
+        """
+        found = {}
+        for path, kind in leaves.items():
+            share = self.bloom_filters.get(path.replace(".list.element", ".element").replace(".key_value.", "."))
+            if share is not None and kind != "BOOLEAN":
+                most = -self.bloom_filter_size * math.log1p(-(share**0.125))
+                found[path] = {"ndv": max(min(rows, int(most)), 1), "fpp": share}
+        return {"bloom_filter_options": found} if found and "bloom_filter_options" in _KNOWN else {}
 
     @property
     def main_codec(self) -> str:
@@ -180,6 +211,7 @@ class FileForm:
             use_dictionary=self._dictionary(first, negative_zeros),
             store_schema=False,
             **self.options.limits,
+            **(self.options.filters(self._leaves, first.num_rows) if self.options.bloom_filters else {}),
             **options,
         )
 

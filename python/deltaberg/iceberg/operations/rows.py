@@ -45,6 +45,9 @@ _FORMAT = "write.format.default"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
+_PAGE_ROWS, _ROW_GROUP_ROWS = "write.parquet.page-row-limit", "write.parquet.row-group-limit"
+_FILTERED, _POSITIVES = "write.parquet.bloom-filter-enabled.column.", "write.parquet.bloom-filter-fpp.column."
+_FILTER_SIZE = "write.parquet.bloom-filter-max-bytes"
 _PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
 _DELETE_FORMAT, _DELETE_TARGET, _DEFAULT_DELETE_TARGET = (
     "write.delete.format.default",
@@ -275,6 +278,10 @@ def parquet_options(properties: Mapping[str, str], options: RowOptions) -> Parqu
         row_group_size=_number(properties, _ROW_GROUP, _DEFAULT_ROW_GROUP),
         data_page_size=_number(properties, _PAGE, 1 << 20),
         dictionary_page_size=_number(properties, _DICTIONARY, 2 << 20),
+        row_group_rows=_number(properties, _ROW_GROUP_ROWS, 1) if _ROW_GROUP_ROWS in properties else None,
+        page_rows=_number(properties, _PAGE_ROWS, 1) if _PAGE_ROWS in properties else None,
+        bloom_filters=_filters(properties),
+        bloom_filter_size=_number(properties, _FILTER_SIZE, 1 << 20),
     )
     if options.compression is None:
         return own
@@ -289,7 +296,29 @@ def _other_options(form: str, properties: Mapping[str, str], options: RowOptions
             hint="leave them out",
         )
     own = properties.get(f"write.{form}.compression-codec", "gzip")
-    return ParquetOptions(_codec(own if options.compression is None else options.compression))
+    level = f"write.{form}.compression-level"
+    chosen = properties.get(level, "null").strip().lower() not in ("", "null") and options.compression is None
+    codec = _codec(own if options.compression is None else options.compression)
+    return ParquetOptions(codec, _number(properties, level, 0) if chosen and form == "avro" else None)
+
+
+def _filters(properties: Mapping[str, str]) -> dict[str, float]:
+    """Return the share of false positives of each column that gets a Bloom filter."""
+    found = {}
+    for name, value in properties.items():
+        if name.startswith(_FILTERED) and value.strip().lower() == "true":
+            column = name.removeprefix(_FILTERED)
+            text = properties.get(_POSITIVES + column, "0.01")
+            try:
+                share = float(text)
+            except ValueError:
+                share = 0.0
+            if not 0 < share < 1:
+                raise InvalidArgumentError(
+                    f"the property {_POSITIVES}{column} is {text!r:.40}", hint="set it to a number between 0 and 1"
+                )
+            found[column] = share
+    return found
 
 
 def _codec(text: str) -> str:

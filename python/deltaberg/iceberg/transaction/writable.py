@@ -9,6 +9,7 @@ from deltaberg.storage import Location, PathResolver
 __all__ = ["check_writable"]
 
 _ENCRYPTION = "encryption.key-id"
+_PROVIDER = "write.location-provider.impl"
 
 
 def check_writable(metadata: TableMetadata, root: Location, resolver: PathResolver) -> None:
@@ -17,7 +18,7 @@ def check_writable(metadata: TableMetadata, root: Location, resolver: PathResolv
     Raises
     ------
     UnsupportedFeatureError
-        If its files are encrypted.
+        If its files are encrypted, or a Java class chooses their places.
     InvalidArgumentError
         If it was moved: its metadata records another place, where other readers would look for new files.
     """
@@ -27,6 +28,13 @@ def check_writable(metadata: TableMetadata, root: Location, resolver: PathResolv
             hint="write it with an engine that has its keys",
             table=str(root),
             feature="encryption",
+        )
+    if metadata.properties.get(_PROVIDER):
+        raise UnsupportedFeatureError(
+            f"the Java class {metadata.properties[_PROVIDER]} chooses where files of the table are ({_PROVIDER})",
+            hint="write it with an engine that has the class, or unset the property with one",
+            table=str(root),
+            feature="location provider",
         )
     place = resolver.resolve(metadata.location)
     if place.path.rstrip("/") != root.path.rstrip("/"):
