@@ -25,6 +25,10 @@ def _field(number: int, kind: Any, name: str | None = None, **members: Any) -> d
     return {"id": number, "name": name or f"f{number}", "required": False, "type": kind, **members}
 
 
+def _struct(*children: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(children)}
+
+
 def _read(*fields: dict[str, Any]) -> Struct:
     return read_schema(schema_of(*fields)).struct
 
@@ -113,6 +117,27 @@ def test_ids_stand_once_in_a_schema() -> None:
     for twice in (1, 7, 8, 3, 4, 5):
         with pytest.raises(CorruptMetadataError, match=f"the field id {twice} occurs twice"):
             _read(_field(1, nested), _field(2, _MAP), _field(twice, "int", "again"))
+
+
+@pytest.mark.req("ICE-SCH-01", half="reader")
+@pytest.mark.parametrize(
+    ("kind", "twice"),
+    [
+        (_struct(_field(2, "int", "a"), _field(2, "int", "b")), 2),
+        (_struct(_field(2, _struct(_field(2, "int")))), 2),
+        (_struct(_field(1, "int")), 1),
+        ({**_LIST, "element-id": 1}, 1),
+        ({**_LIST, "element": _struct(_field(3, "int"))}, 3),
+        ({**_MAP, "key-id": 1}, 1),
+        ({**_MAP, "value-id": 1}, 1),
+        ({**_MAP, "key-id": 5}, 5),
+        ({**_MAP, "key": _struct(_field(5, "int"))}, 5),
+        ({**_MAP, "value": _struct(_field(4, "int"))}, 4),
+    ],
+)
+def test_ids_are_not_repeated_inside_of_a_column(kind: Any, twice: int) -> None:
+    with pytest.raises(CorruptMetadataError, match=f"the field id {twice} occurs twice"):
+        _read(_field(1, kind))
 
 
 def test_names_stand_once_in_a_struct() -> None:

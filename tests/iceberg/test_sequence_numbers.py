@@ -42,6 +42,15 @@ def test_added_entries_inherit(tmp_path: Path) -> None:
     assert files.column(column).to_pylist() == [5, 3]
 
 
+@pytest.mark.req("ICE-SEQ-05")
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_entries_of_every_status_inherit_the_snapshot(tmp_path: Path, status: int) -> None:
+    builder = IcebergBuilder(tmp_path / "t", _COLUMNS)
+    entries = [entry(builder.data(_rows(1)), status, 3), entry(builder.data(_rows(2)), status, 3, 44)]
+    builder.commit(manifests=[builder.manifest(entries, snapshot_id=7, sequence_number=5)])
+    assert [row["snapshot_id"] for row in read_entries(builder)] == [7, 44]
+
+
 @pytest.mark.req("ICE-SEQ-03", half="reader")
 @pytest.mark.parametrize("content", [0, 1])
 def test_existing_entries_must_not_inherit(tmp_path: Path, content: int) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -15,7 +15,8 @@ from deltaberg.delta.table import open_delta_table
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.catalogs.base import Catalog, NamedCatalog
 from deltaberg.iceberg.table import open_iceberg_table
-from deltaberg.table import OpenOptions
+from deltaberg.table import OpenOptions, ScanOptions
+from deltaberg.table.read.options import ScanExecution
 from tests.support.iceberg_builder import IcebergBuilder
 
 _CALLS: dict[str, Callable[[Any], Any]] = {
@@ -134,3 +135,7 @@ def test_a_state_of_the_other_format_is_refused(table: Any, tmp_path: Path) -> N
     builder.commit(builder.data([{"id": 1}]))
     with pytest.raises(InvalidArgumentError, match="version applies only to Delta tables"):
         open_iceberg_table(str(builder.root), OpenOptions(version=0))
+
+
+def test_type_checkers_know_all_options_of_scans() -> None:
+    assert get_type_hints(ScanExecution) == get_type_hints(ScanOptions)

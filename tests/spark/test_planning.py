@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
+from deltaberg.delta.scan.source import SnapshotSource
 from deltaberg.errors import CorruptCheckpointError, InvalidArgumentError
 from deltaberg.files import read_task, tasks_of
+from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.table.read import sharing
 from deltaberg.table.read.sharing import BoundScan, bound_scan, file_tasks, planning_pieces, scan_part, share_planning
 from tests.spark.doors import needs_native
@@ -43,18 +45,53 @@ def table(tmp_path: Path) -> Any:
     return open_table(builder.root)
 
 
+def _plans_here(monkeypatch: pytest.MonkeyPatch, source: type[Any]) -> list[Any]:
+    """Return a list that gets the condition of every scan that this process plans."""
+    found: list[Any] = []
+    original = source.select_files
+
+    def select_files(self: Any, condition: Any) -> Any:
+        found.append(condition)
+        return original(self, condition)
+
+    monkeypatch.setattr(source, "select_files", select_files)
+    return found
+
+
 _LEFT = [number for number in range(10 * _FILES) if number % 50 != 3]
 
 
 @pytest.mark.req("ICE-GEN-06")
 @pytest.mark.parametrize("planning", ["driver", "executors"])
-def test_the_same_rows(planning: str, table: Any, spark: Any) -> None:
+def test_the_same_rows(planning: str, table: Any, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = _plans_here(monkeypatch, IcebergSource)
     scan = table.scan(planning=planning)
     assert sorted(collect(scan.to_spark(spark)).column("id").to_pylist()) == _LEFT
     few = table.scan("p IN (0, 1) AND id > 5", ["id", "_pos"], planning=planning)
     found = sorted(collect(few.to_spark(spark)).to_pylist(), key=repr)
     assert found == sorted(({"id": number, "_pos": number % 10} for number in range(6, 20)), key=repr)
     assert collect(table.scan("p = 99", planning=planning).to_spark(spark)).num_rows == 0
+    # What executors do happens in other processes.
+    assert bool(here) == (planning == "driver")
+
+
+def _told(scan: BoundScan) -> list[Any]:
+    """Return the data files, the files that delete their rows, and whether the filter remains."""
+    return sorted((task.location, task.delete_files, task.filtered) for task in tasks_of(file_tasks(scan)))
+
+
+@pytest.mark.req("ICE-GEN-06")
+@pytest.mark.parametrize("condition", [None, "p < 30 AND id > 5", "p IN (0, 1, 5)"])
+def test_the_same_tasks(table: Any, condition: str | None) -> None:
+    scan = bound_scan(table.scan(condition, planning="executors"))
+    pieces = planning_pieces(scan)
+    assert pieces is not None
+    parts = share_planning(pieces, 1)
+    assert len(parts) > 1
+    apart = sorted(told for part in parts for told in _told(scan_part(scan, part)))
+    assert apart == _told(scan)
+    assert any(deletes for _, deletes, _ in apart)
+    assert {filtered for *_, filtered in apart} == {"id" in (condition or "")}
 
 
 def test_the_fused_road(table: Any, spark: Any) -> None:
@@ -114,8 +151,12 @@ def _delta(builder: DeltaBuilder, checkpoint: dict[str, Any]) -> list[int]:
     return [number for number in range(20, 210) if number != 24]
 
 
+@pytest.mark.req("DL-GEN-05")
 @pytest.mark.parametrize("checkpoint", _KINDS, ids=["multipart", "sidecars"])
-def test_checkpoints_in_parts(builder: DeltaBuilder, spark: Any, checkpoint: dict[str, Any]) -> None:
+def test_checkpoints_in_parts(
+    builder: DeltaBuilder, spark: Any, checkpoint: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = _plans_here(monkeypatch, SnapshotSource)
     left = _delta(builder, checkpoint)
     table = open_table(builder.root)
     scan = table.scan(planning="executors")
@@ -123,6 +164,7 @@ def test_checkpoints_in_parts(builder: DeltaBuilder, spark: Any, checkpoint: dic
     few = table.scan("p IN (2, 3, 20) AND id >= 24", planning="executors")
     expected = [*range(25, 40), *range(200, 210)]
     assert sorted(collect(few.to_spark(spark)).column("id").to_pylist()) == expected
+    assert not here
     assert planning_pieces(bound_scan(few)) is not None
     assert len(pickle.dumps(scan)) < 10_000
     assert planning_pieces(bound_scan(table.scan())) is None

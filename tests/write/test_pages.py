@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, open_table
+from deltaberg import DeltaTable, open_table, write_table
 from tests.support.rows import ids_of
 
 _ROOT = Path(__file__).parents[2]
@@ -66,3 +68,18 @@ def test_the_examples_of_the_page_run_one_after_another(tmp_path: Path, monkeypa
             continue
         exec(compile(example, f"docs/write.md, example {number}", "exec"), names)
     assert ids_of(DeltaTable(tmp_path / "orders")) == [1, 3, 5, 6, 8, 9]
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("page", ["scan", "storage", "expressions"])
+def test_the_examples_about_reading_run(page: str, tmp_path: Path) -> None:
+    """Only the places of tables are others."""
+    days = [dt.date(2026, 1, 1), None]
+    rows = {"id": [1, 2], "day": days, "region": ["north", None], "price": [None, 2.5]}
+    for place in ("data/orders", "mnt/copy"):
+        write_table(tmp_path / place, pa.table(rows))
+    examples = re.findall(r"```python\n(.*?)```", (_ROOT / f"docs/{page}.md").read_text("utf-8"), re.DOTALL)
+    assert examples
+    for number, example in enumerate(examples):
+        code = re.sub('"/(data|mnt)/', rf'"{tmp_path}/\1/', example)
+        exec(compile(code, f"docs/{page}.md, example {number}", "exec"), {})

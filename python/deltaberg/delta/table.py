@@ -6,7 +6,7 @@ import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -47,7 +47,10 @@ from deltaberg.table import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from deltaberg.delta.schema.writer_rules import IdentityColumn
+    from deltaberg.table.read.options import ScanExecution
 
 __all__ = ["DeltaTable", "open_delta_table"]
 
@@ -316,7 +319,7 @@ class DeltaTable(MaintainedTable):
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
-        **execution: Any,
+        **execution: Unpack[ScanExecution],
     ) -> Scan:
         """Return a scan of rows and columns of the snapshot. Nothing is read yet.
 
@@ -345,7 +348,7 @@ class DeltaTable(MaintainedTable):
         *,
         derived: bool = False,
         options: ScanOptions | None = None,
-        **execution: Any,
+        **execution: Unpack[ScanExecution],
     ) -> Scan:
         """Return a scan of the rows that changed from one version to another, both included.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,6 +35,11 @@ from deltaberg.table import (
     checked_limit,
     scan_options,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from deltaberg.table.read.options import ScanExecution
 
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
@@ -249,7 +254,7 @@ class IcebergTable(ChangingTable):
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
-        **execution: Any,
+        **execution: Unpack[ScanExecution],
     ) -> Scan:
         """Return a scan of rows and columns of the snapshot. Nothing is read yet.
 
@@ -281,7 +286,7 @@ class IcebergTable(ChangingTable):
         compute_updates: bool | None = None,
         identifier_columns: Sequence[str] | None = None,
         options: ScanOptions | None = None,
-        **execution: Any,
+        **execution: Unpack[ScanExecution],
     ) -> Scan:
         """Return a scan of the rows that changed between two snapshots.
 
@@ -339,7 +344,7 @@ class IcebergTable(ChangingTable):
         limit: int | None = None,
         *,
         options: ScanOptions | None = None,
-        **execution: Any,
+        **execution: Unpack[ScanExecution],
     ) -> Scan:
         """Return a scan of the rows that were appended between two snapshots: the incremental append scan.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
-__all__ = ["ScanOptions", "processors", "scan_options"]
+__all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
 
 _PLANNING = ("auto", "driver", "executors")
 
@@ -55,6 +55,17 @@ class ScanOptions:
     def readers(self) -> int:
         """How many files are read at a time."""
         return self.threads or processors()
+
+
+class ScanExecution(TypedDict, total=False):
+    """The options of `ScanOptions`, for type checkers of callers that pass them by name."""
+
+    batch_size: int
+    threads: int
+    memory: int
+    split_size: int
+    timezone: str
+    planning: str
 
 
 def processors() -> int:
