@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltaberg.files.write import ParquetOptions
-from deltaberg.schema import Decimal, Field, Primitive, Struct, arrow_schema
+from deltaberg import create_table
+from deltaberg.files.write import ParquetOptions, written
+from deltaberg.schema import Decimal, Field, Primitive, Struct, arrow_schema, as_array
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.write import WriteSpec, partition_columns, write_files
 from tests.write.rows_of_types import values_of
@@ -231,3 +232,23 @@ def test_memory_of_a_compaction_does_not_grow_with_its_files(tmp_path: Path) -> 
         peaks.append(peak)
     # The rows are 160 and 480 MB, of which 96 MB may wait.
     assert peaks[1] - peaks[0] < 80 << 20
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_statistics_of_a_wide_table_are_taken_apart_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Any
+) -> None:
+    """The structs that describe a file have a field for each column, so that no column may look at all of them."""
+    seen: list[int] = []
+
+    def counted(column: Any) -> pa.Array:
+        seen[-1] += 1
+        return as_array(column)
+
+    monkeypatch.setattr(written, "as_array", counted)
+    for columns in (2, 40):
+        rows = pa.table({f"c{number}": [1] for number in range(columns)})
+        table: Any = create_table(tmp_path / str(columns), rows.schema, format=format)
+        seen.append(0)
+        table.append(rows)
+    assert seen[0] == seen[1] > 0

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg import kernels
-from deltaberg.files.write import leaf_paths
+from deltaberg.files.write import leaf_paths, written_leaves
 from deltaberg.lossless_json import integer_of, read_json, write_json
 from deltaberg.schema import Struct, as_array
 
@@ -44,9 +44,10 @@ def statistics_texts(files: pa.Table, schema: Struct, *, tight: bool) -> pa.Stri
     '{"numRecords":5,"minValues":{"x":1},"maxValues":{"x":9},"nullCount":{"x":2}}'
     """
     sides = {
-        side: _leaves(files, name) for side, name in (("min", "lower"), ("max", "upper"), ("nullCount", "null_count"))
+        side: written_leaves(files, name)
+        for side, name in (("min", "lower"), ("max", "upper"), ("nullCount", "null_count"))
     }
-    nans = _leaves(files, "nan_count")
+    nans = written_leaves(files, "nan_count")
     columns = {"numRecords": as_array(files.column("record_count"))}
     paths: list[list[str]] = []
     for number, path in leaf_paths(schema).items():
@@ -58,14 +59,6 @@ def statistics_texts(files: pa.Table, schema: Struct, *, tight: bool) -> pa.Stri
                 columns[f"{side}.{len(paths)}"] = values
         paths.append([part.physical_name for part in path])
     return kernels.format_stats(pa.record_batch(columns), paths, tight)
-
-
-def _leaves(files: pa.Table, column: str) -> dict[int, pa.Array]:
-    """Return the fields of one of the structs by the number of the leaf, null if the struct is."""
-    structs = as_array(files.column(column))
-    if not pt.is_struct(structs.type):
-        return {}
-    return {int(field.name): leaf for field, leaf in zip(structs.type, structs.flatten(), strict=True)}
 
 
 def _without_nan(upper: pa.Array, nans: pa.Array | None) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltaberg.files.write.forms import FORMS
 from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions, leaf_columns
 from deltaberg.files.write.statistics import CutBounds, StatisticsPlan
-from deltaberg.files.write.written import WrittenFile, leaf_paths, written_rows, written_schema
+from deltaberg.files.write.written import WrittenFile, leaf_paths, written_leaves, written_rows, written_schema
 
 __all__ = [
     "CODECS",
@@ -18,6 +18,7 @@ __all__ = [
     "WrittenFile",
     "leaf_columns",
     "leaf_paths",
+    "written_leaves",
     "written_rows",
     "written_schema",
 ]

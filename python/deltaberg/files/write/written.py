@@ -27,11 +27,12 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from deltaberg.files.write.footers import FooterFacts, parquet_leaves
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type, as_array
 
-__all__ = ["WrittenFile", "leaf_paths", "written_rows", "written_schema"]
+__all__ = ["WrittenFile", "leaf_paths", "written_leaves", "written_rows", "written_schema"]
 
 _FLOATS = (Primitive("float"), Primitive("double"))
 _BOUNDLESS = (Primitive("variant"), Primitive("void"))
@@ -90,6 +91,20 @@ def _leaves_inside(kind: DataType) -> int:
     if isinstance(kind, Map):
         return _leaves_inside(kind.key.type) + _leaves_inside(kind.value.type)
     return 1
+
+
+def written_leaves(files: pa.Table, column: str) -> dict[int, pa.Array]:
+    """Return the fields of one of the structs of written files by the number of the leaf, null if the struct is.
+
+    Examples
+    --------
+    >>> written_leaves(pa.table({"lower": [{"0": 1, "3": None}, {"0": 2, "3": 5}]}), "lower")[3].to_pylist()
+    [None, 5]
+    """
+    structs = as_array(files.column(column))
+    if not pt.is_struct(structs.type):
+        return {}
+    return {int(child.name): leaf for child, leaf in zip(structs.type, structs.flatten(), strict=True)}
 
 
 def written_schema(schema: Struct, partition: Sequence[Field] = (), *, footers: bool = False) -> pa.Schema:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.files.write import leaf_paths
+from deltaberg.files.write import leaf_paths, written_leaves
 from deltaberg.files.write.footers import parquet_leaves
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, FURTHER, METRICS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.manifests import no_entries
@@ -103,22 +103,23 @@ def _metrics(files: pa.Table, schema: Struct, modes: Mapping[int, MetricsMode]) 
     """Return the columns of each metric, with their ids."""
     found: dict[str, list[_Column]] = {name: [] for name in METRICS}
     counts = as_array(files.column("record_count"))
+    leaves = {name: written_leaves(files, name) for name in ("null_count", "nan_count", "lower", "upper")}
     for number, path in leaf_paths(schema).items():
-        mode, key, child = _mode(path[-1], modes), str(number), path[-1]
+        mode, child = _mode(path[-1], modes), path[-1]
         if child.id is None or not mode.counts:
             continue
-        nulls = _of_leaf(files, "null_count", key)
+        nulls = leaves["null_count"].get(number)
         if nulls is None or nulls.null_count == len(nulls):
             # Nothing was written of it: a void column, or a variant whose nulls were not counted.
             continue
         found["value_counts"].append((child.id, counts))
         found["null_value_counts"].append((child.id, nulls))
-        nans = _of_leaf(files, "nan_count", key)
+        nans = leaves["nan_count"].get(number)
         if nans is not None:
             found["nan_value_counts"].append((child.id, nans))
         if mode.bounds and has_value_bytes(child.type) and not is_shape(child):
             for side, name, cut in (("lower", "lower_bounds", cut_lower), ("upper", "upper_bounds", cut_upper)):
-                bounds = _of_leaf(files, side, key)
+                bounds = leaves[side].get(number)
                 if bounds is not None:
                     found[name].append((child.id, encode_values(_cut(bounds, cut, mode.length), child.type)))
     _add_footer_metrics(found, files, schema, modes)
@@ -130,10 +131,11 @@ def _add_footer_metrics(
 ) -> None:
     leaves = _leaf_fields(schema)
     names = {"column_sizes": "column_size", "value_counts": "inner_count", "null_value_counts": "inner_null_count"}
+    facts = {name: written_leaves(files, column) for name, column in names.items()}
     for leaf in {leaf.number: leaf for leaves in parquet_leaves(schema).values() for leaf in leaves}.values():
         child = leaves[leaf.number]
-        for name, column in names.items():
-            values = _of_leaf(files, column, str(leaf.number))
+        for name, known in facts.items():
+            values = known.get(leaf.number)
             if values is not None and child.id is not None and _mode(child, modes).counts:
                 found[name].append((child.id, values))
     for columns in found.values():
@@ -159,12 +161,6 @@ def _leaf_fields(schema: Struct) -> list[Field]:
 
 def _mode(child: Field, modes: Mapping[int, MetricsMode]) -> MetricsMode:
     return modes.get(-1 if child.id is None else child.id, MetricsMode(counts=False, bounds=False))
-
-
-def _of_leaf(files: pa.Table, column: str, key: str) -> pa.Array | None:
-    values = as_array(files.column(column))
-    place = values.type.get_field_index(key)
-    return None if place < 0 else values.field(place)
 
 
 def _cut(bounds: pa.Array, cut: Any, length: int | None) -> pa.Array:

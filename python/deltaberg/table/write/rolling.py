@@ -40,6 +40,8 @@ class Sizes:
     most: int
     ratio: float = _FIRST_GUESS
     is_known: bool = False
+    #: Bytes of rows that wait in all writers to be put into row groups.
+    held: int = 0
 
     def learn(self, in_memory: int, in_file: int) -> None:
         """Take note of a row group."""
@@ -112,7 +114,9 @@ class PartitionWriter:
 
     def take_waiting(self) -> list[pa.RecordBatch]:
         """Return the waiting rows, which are then not written here."""
-        waiting, self._waiting, self.held = self._waiting, [], 0
+        waiting, self._waiting = self._waiting, []
+        self._sizes.held -= self.held
+        self.held = 0
         return waiting
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -121,14 +125,14 @@ class PartitionWriter:
             size = batch.nbytes
             room = self._wanted() - self.held
             if size <= room or batch.num_rows == 1:
-                self._waiting.append(batch)
-                self.held += size
-                taken = batch.num_rows
+                taken, part = batch.num_rows, batch
             else:
                 taken = max(batch.num_rows * max(room, 0) // size, 1)
                 part = batch.slice(0, taken)
-                self._waiting.append(part)
-                self.held += part.nbytes
+                size = part.nbytes
+            self._waiting.append(part)
+            self.held += size
+            self._sizes.held += size
             batch = batch.slice(taken)
             if self.held >= self._wanted() or batch.num_rows:
                 self.flush()

@@ -247,11 +247,8 @@ class _Write:
 
     def _close_oldest(self) -> None:
         """Finish partitions in the order in which they began, until what waits in memory is within its bound."""
-        held = self._held()
-        while held > self._gathered and len(self._writers) > 1:
-            oldest = self._writers.pop(next(iter(self._writers)))
-            held -= oldest.held
-            self._close(oldest)
+        while self._sizes.held > self._gathered and len(self._writers) > 1:
+            self._close(self._writers.pop(next(iter(self._writers))))
 
     def _spool_excess(self, spooled: _Spooled) -> None:
         """Put the partitions on disk that there are too many of to be open."""
@@ -262,16 +259,10 @@ class _Write:
                 for rows in writer.take_waiting():
                     spooled.add(PartitionRows(key, writer.values, rows))
 
-    def _held(self) -> int:
-        return sum(writer.held for writer in self._writers.values())
-
     def _flush_largest(self) -> None:
         """Encode the rows of the partitions that hold most, until what is gathered in memory is within its bound."""
-        held = self._held()
-        while held > self._gathered:
-            largest = max(self._writers.values(), key=lambda writer: writer.held)
-            held -= largest.held
-            largest.flush()
+        while self._sizes.held > self._gathered:
+            max(self._writers.values(), key=lambda writer: writer.held).flush()
 
     def _writer(self, values: Mapping[str, pa.Scalar]) -> PartitionWriter:
         return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values), self._spec.sort)
