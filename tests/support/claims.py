@@ -106,11 +106,12 @@ CLAIMS = Claims(
             *(f"ICE-JSON-{number:02}" for number in (*range(1, 10), 11, 12, 13, 14)),
             # Updates of table metadata.
             "ICE-META",
-            *(f"ICE-COM-{number:02}" for number in (1, 2, 3, 6, 9, 10, 11, 12, 13)),
-            *(f"ICE-SORT-{number:02}" for number in (1, 2, 3, 5)),
+            *(f"ICE-COM-{number:02}" for number in (1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13)),
+            *(f"ICE-SORT-{number:02}" for number in range(1, 7)),
+            *(f"ICE-ORC-{number:02}" for number in (1, 2, 3, 4, 5, 9)),
             # Columns, values and files of tables that are written.
-            *(f"ICE-SCH-{number:02}" for number in (1, 2, *range(4, 11), 12, 13, 15, 17, 18, 20)),
-            *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-08", "ICE-SCAN-21", "ICE-HASH-13"),
+            *(f"ICE-SCH-{number:02}" for number in (*range(1, 11), 12, 13, 15, 17, 18, 20)),
+            *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-08", "ICE-GEN-12", "ICE-SCAN-21", "ICE-HASH-13"),
         )
     ),
     exceptions={

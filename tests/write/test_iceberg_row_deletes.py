@@ -142,6 +142,7 @@ def test_rows_are_deleted_in_turns(tmp_path: Path, version: str, properties: dic
 @pytest.mark.req("ICE-DEL-02", half="writer")
 @pytest.mark.req("ICE-DEL-04", half="writer")
 @pytest.mark.req("ICE-DEL-05", half="writer")
+@pytest.mark.req("ICE-SORT-06", half="writer")
 @pytest.mark.parametrize("form", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_position_delete_files(tmp_path: Path, form: str, granularity: str) -> None:

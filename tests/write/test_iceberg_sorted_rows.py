@@ -92,7 +92,7 @@ def test_orders_that_rows_cannot_be_sorted_by() -> None:
     assert row_sorter(SortOrder(1, (SortField((1,), "void", "asc", "nulls-first"),)), schema) is None
 
 
-@pytest.mark.req("ICE-SORT-05", half="writer")
+@pytest.mark.req("ICE-SORT-04", "ICE-SORT-05", half="writer")
 @pytest.mark.parametrize("partition_by", [None, "kind"])
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_every_file_is_sorted(tmp_path: Path, version: str, partition_by: str | None) -> None:
@@ -134,6 +134,7 @@ def test_every_file_is_sorted(tmp_path: Path, version: str, partition_by: str | 
     assert done.conflicts == []
     orders = {row["sort_order_id"] for row in table.inspect("files").to_pylist()}
     assert orders == ({1, 2} if partition_by else {2})
+    assert orders < set(table.metadata.sort_orders)
     assert StaticTable.from_metadata(table.metadata_location).scan().to_arrow().num_rows == 405
 
 
