@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from deltaberg import open_table
-from deltaberg.errors import ChangesNotRecordedError, DeltabergError, VersionNotFoundError
+from deltaberg import create_table, open_table
+from deltaberg.errors import ChangesNotRecordedError, DeltabergError, SchemaError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
@@ -249,3 +250,22 @@ def test_a_limit_and_a_filter_on_changes(builder: DeltaBuilder, road: Road) -> N
     scan = table.changes(1, filter="_commit_version = 2 AND _change_type = 'insert' AND id > 17")
     assert road.column(scan, "id") == [18, 19]
     assert scan.files().num_rows == 1
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("mapped", [True, False])
+def test_columns_that_the_last_version_lacks(tmp_path: Path, mapped: bool) -> None:
+    """A column of the same name that came later holds nothing of what the dropped one held."""
+    properties = {"delta.enableChangeDataFeed": "true"} | ({"delta.columnMapping.mode": "name"} if mapped else {})
+    rows = pa.table({"id": [1], "v": [5]})
+    table = create_table(tmp_path / "t", rows.schema, properties=properties)
+    table.append(rows)
+    if mapped:
+        table.alter().drop("v").commit()
+        table.alter().add("v", pa.int64()).commit()
+    else:
+        table.overwrite(pa.table({"id": [2], "w": [6]}), schema_mode="overwrite")
+    with pytest.raises(SchemaError, match=r"version 1 has the column v, which version \d lacks"):
+        table.changes(1).to_arrow()
+    assert table.changes(1, 1).to_arrow()["v"].to_pylist() == [5]
+    assert table.changes(table.version).count() == (0 if mapped else 2)

@@ -126,8 +126,8 @@ def test_the_feed_has_the_values_of_the_table(tmp_path: Path, properties: dict[s
         x = 42 if row["k"] % 2 == 0 else None if row["k"] % 7 == 0 else row["k"]
         assert (row["x"], row["twice"]) == (x, None if x is None else 2 * x)
     assert table.identity_columns["id"].high_water_mark == 10 + 3 * 895
-    inserts = [row[:-1] for row in _feed(table) if row[-1] == "insert"]
     if "delta.enableChangeDataFeed" in properties:
+        inserts = [row[:-1] for row in _feed(table) if row[-1] == "insert"]
         assert Counter(inserts) == Counter(tuple(row.values()) for row in rows)
 
 

@@ -31,6 +31,7 @@ from deltaberg.delta.scan.changed_files import (
     recorded_changes,
 )
 from deltaberg.delta.scan.source import DeltaFiles
+from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import (
@@ -42,11 +43,12 @@ from deltaberg.errors import (
 )
 from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
-from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, as_array, count_up, join_name
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, parse_instant
 
 _ENABLED = "delta.enableChangeDataFeed"
+_MAPPING_MODE = "delta.columnMapping.mode"
 
 __all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
 
@@ -218,20 +220,33 @@ class ChangesSource(DeltaFiles):
             )
 
     def _check_metadata(self, version: int, text: str) -> None:
-        """Refuse a range in which the partition columns change, or in which changes were not recorded."""
+        """Refuse a range in which the partition columns change, columns go, or changes were not recorded."""
         metadata = read_metadata(text)
-        if not self._derived:
-            if version > self._first and not self._is_first_known:
-                self._check_feed(Snapshot.load(self.snapshot.log, self._first).metadata, self._first)
-            # From here on, the metadata of every version is that of a commit which was checked.
-            self._is_first_known = True
-            self._check_feed(metadata, version)
+        if version > self._first and not self._is_first_known:
+            self._check_version(Snapshot.load(self.snapshot.log, self._first).metadata, self._first)
+        # From here on, the metadata of every version is that of a commit which was checked.
+        self._is_first_known = True
+        self._check_version(metadata, version)
         mine = self.snapshot.metadata
         if metadata.partition_columns != mine.partition_columns and version > self._first:
             raise SchemaError(
                 f"the partition columns changed in version {version}",
                 hint=f"read the changes before version {version} separately from later ones",
                 version=version,
+            )
+
+    def _check_version(self, metadata: Metadata, version: int) -> None:
+        """Refuse a version that has no change data feed, or columns that the last version lacks."""
+        if not self._derived:
+            self._check_feed(metadata, version)
+        old = parse_schema(metadata.schema_string or "", metadata.configuration.get(_MAPPING_MODE, "none"))
+        lost = _lost_column(old, self.snapshot.schema)
+        if lost is not None:
+            raise SchemaError(
+                f"version {version} has the column {lost}, which version {self.snapshot.version} lacks",
+                hint="read the changes up to the version that dropped it separately from later ones",
+                version=version,
+                column=lost,
             )
 
     def _with_partition_values(self, version: int, removes: pa.Table) -> pa.Table:
@@ -248,3 +263,24 @@ class ChangesSource(DeltaFiles):
         index = removes.schema.get_field_index("partitionValues")
         column = removes.schema.field(index)
         return removes.set_column(index, column, pa.array(filled, column.type))
+
+
+def _lost_column(old: DataType, new: DataType) -> str | None:
+    """Return the name of a column, or of a field at any depth, that newer columns lack; None if there is none."""
+    path = _lost_path(old, new)
+    return None if path is None else join_name(path)
+
+
+def _lost_path(old: DataType, new: DataType) -> list[str] | None:
+    if isinstance(old, Struct) and isinstance(new, Struct):
+        known = {child.physical_name: child for child in new}
+        for child in old:
+            other = known.get(child.physical_name)
+            below = [] if other is None else _lost_path(child.type, other.type)
+            if below is not None:
+                return [child.name, *below]
+    if isinstance(old, List) and isinstance(new, List):
+        return _lost_path(old.element.type, new.element.type)
+    if isinstance(old, Map) and isinstance(new, Map):
+        return _lost_path(old.key.type, new.key.type) or _lost_path(old.value.type, new.value.type)
+    return None

@@ -384,8 +384,9 @@ class Transaction(PendingChanges):
     def unchanged(self) -> CommitResult:
         """Return what operations report that have found nothing to change: the version that the table has."""
         made = together(self._operations)
-        version = self.snapshot.version
-        return CommitResult(version, self.token, made.operation, committed=False, metrics=made.metrics)
+        if self._base is None:
+            raise AssertionError("a new table is always committed")
+        return CommitResult(self._base.version, self.token, made.operation, committed=False, metrics=made.metrics)
 
     def _tell(self, state: Snapshot) -> None:
         self._view = state
