@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
     BooleanType,
@@ -23,7 +25,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from deltaberg import IcebergTable, open_table
+from deltaberg import IcebergTable, create_table, open_table
 
 pytestmark = pytest.mark.one_backend
 
@@ -152,3 +154,20 @@ def test_what_the_metadata_file_says(peer: Any, name: str) -> None:
         # Pyiceberg names the operation by its member of an enumeration.
         found, wanted = found.drop_columns(["operation"]), wanted.drop_columns(["operation"])
     _same(found, wanted, keys.get(name, "committed_at"))
+
+
+def test_tables_that_we_write(tmp_path: Path) -> None:
+    kind = {"id": pa.int64(), "s": pa.string()}
+    properties = {"write.delete.mode": "merge-on-read"}
+    table = create_table(tmp_path, kind, format="iceberg", partition_by="truncate(1, s)", properties=properties)
+    table.append(pa.table({"id": [1, 2, 3, 4], "s": ["aa", "ab", "b", None]}))
+    table.delete("id = 1")
+    table.alter().partition_by("bucket(2, id)").create_tag("v1").commit()
+    table.append(pa.table({"id": [5, 6], "s": ["z", "y"]}))
+    table.delete("id = 3")
+    peer = StaticTable.from_metadata(table.metadata_location)
+    keys = {"data_files": "file_path", "delete_files": "file_path", "manifests": "path", "partitions": "partition"}
+    for name, key in {**keys, "history": "snapshot_id", "snapshots": "snapshot_id"}.items():
+        found, wanted = table.inspect(name), getattr(peer.inspect, name)()
+        shown = [column for column in wanted.column_names if column not in ("operation", "readable_metrics")]
+        _same(found.select(shown), wanted.select(shown), key)
