@@ -271,7 +271,7 @@ def _change_rows(spark: Any, folder: Path, table_format: str) -> None:
     moment = {"snapshot_id": first.snapshot_id} if table_format == "iceberg" else {"version": first.version}
     older = deltaberg.open_table(place, table_format, **moment)
     check("as it was before the delete", older.scan().to_arrow().to_pylist(), rows)
-    kind = "insert" if table_format == "iceberg" else "update_postimage"
+    kind = "INSERT" if table_format == "iceberg" else "update_postimage"
     feed = table.changes(before, filter=f"_change_type = '{kind}'", columns=["id", "region", "price"])
     check("the changes of the update", feed.to_arrow().to_pylist(), doubled)
 
