@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
@@ -14,9 +16,15 @@ import deltaberg.spark
 from deltaberg.spark.types import spark_schema
 from tests.support.roads import Road, collect
 
+if TYPE_CHECKING:
+    from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
+    from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
+    from deltaberg.spark.source.writer import TableWriter
+
 __all__ = [
     "DOORS",
     "VERSION",
+    "SourceWrites",
     "needs_connect",
     "needs_data_sources",
     "needs_native",
@@ -71,3 +79,29 @@ def register(spark: Any) -> Any:
     """Register the Data Sources, and return the session."""
     deltaberg.spark.register(spark)
     return spark
+
+
+class SourceWrites:
+    """Writes of a Data Source as Spark's processes do them, without Spark.
+
+    Parameters
+    ----------
+    options
+        The class of the options of the source.
+    """
+
+    def __init__(self, options: type[DeltaWriteOptions | IcebergWriteOptions]) -> None:
+        self._options = options
+
+    def writer(self, root: Path, columns: pa.Schema, mode: str = "append", **options: str) -> TableWriter:
+        """Return a writer as the processes get it."""
+        from deltaberg.spark.source.writer import TableWriter
+
+        staged = self._options({"path": str(root), **options}).stage(columns, overwrite=mode == "overwrite")
+        writer: TableWriter = pickle.loads(pickle.dumps(TableWriter(staged, tuple(columns.names))))
+        return writer
+
+    def write(self, rows: pa.Table, root: Path, mode: str = "append", **options: str) -> None:
+        """Write and commit rows, a task for each batch."""
+        writer = self.writer(root, rows.schema, mode, **options)
+        writer.commit(pickle.loads(pickle.dumps([writer.write(iter([batch])) for batch in rows.to_batches()])))

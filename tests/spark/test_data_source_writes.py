@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,28 +12,16 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
-from tests.spark.doors import needs_data_sources, register
+from tests.spark.doors import SourceWrites, needs_data_sources, register
 
 pytestmark = [pytest.mark.spark, needs_data_sources]
+
+_SOURCE = SourceWrites(DeltaWriteOptions)
 
 
 def _save(frame: Any, root: Path, mode: str = "append", **options: Any) -> None:
     register(frame.sparkSession)
     frame.write.format("delta").mode(mode).options(**options).save(str(root))
-
-
-def _writer(root: Path, columns: pa.Schema, mode: str = "append", **options: str) -> Any:
-    """Return a writer as Spark's processes get it."""
-    from deltaberg.spark.source.writer import TableWriter
-
-    staged = DeltaWriteOptions({"path": str(root), **options}).stage(columns, overwrite=mode == "overwrite")
-    return pickle.loads(pickle.dumps(TableWriter(staged, tuple(columns.names))))
-
-
-def _write(rows: pa.Table, root: Path, mode: str = "append", **options: str) -> None:
-    """Write rows as Spark's processes do."""
-    writer = _writer(root, rows.schema, mode, **options)
-    writer.commit(pickle.loads(pickle.dumps([writer.write(iter([batch])) for batch in rows.to_batches()])))
 
 
 def _rows(root: Path, *names: str) -> list[tuple[Any, ...]]:
@@ -59,21 +46,21 @@ def test_modes(tmp_path: Path) -> None:
     """Rows are appended, or replace all rows, those of a filter, or those of their partitions."""
     root = tmp_path / "table"
     rows = pa.table({"id": [1, 2], "p": ["x", "y"]})
-    _write(rows, root, partitionBy='["p"]', userMetadata="first", txnAppId="app", txnVersion="1")
+    _SOURCE.write(rows, root, partitionBy='["p"]', userMetadata="first", txnAppId="app", txnVersion="1")
     table = open_table(root, "delta")
     assert (table.version, table.partition_columns) == (0, ["p"])
     assert table.history()[0].info["userMetadata"] == "first"
-    _write(rows, root, txnAppId="app", txnVersion="1")
+    _SOURCE.write(rows, root, txnAppId="app", txnVersion="1")
     assert table.refresh().version == 0
-    _write(pa.table({"id": [3, 4], "p": ["x", "y"], "price": [0.5, 0.5]}), root, mergeSchema="true")
+    _SOURCE.write(pa.table({"id": [3, 4], "p": ["x", "y"], "price": [0.5, 0.5]}), root, mergeSchema="true")
     assert _rows(root, "id", "price") == [(1, None), (2, None), (3, 0.5), (4, 0.5)]
-    _write(pa.table({"id": [9], "p": ["x"]}), root, "overwrite", replaceWhere="p = 'x'")
+    _SOURCE.write(pa.table({"id": [9], "p": ["x"]}), root, "overwrite", replaceWhere="p = 'x'")
     assert _rows(root, "id", "p") == [(2, "y"), (4, "y"), (9, "x")]
-    _write(pa.table({"id": [7], "p": ["y"]}), root, "overwrite", partitionOverwriteMode="dynamic")
+    _SOURCE.write(pa.table({"id": [7], "p": ["y"]}), root, "overwrite", partitionOverwriteMode="dynamic")
     assert _rows(root, "id", "p") == [(7, "y"), (9, "x")]
-    _write(pa.table({"id": [0]}), root, "overwrite", overwriteSchema="true", partitionBy="[]")
+    _SOURCE.write(pa.table({"id": [0]}), root, "overwrite", overwriteSchema="true", partitionBy="[]")
     assert (_rows(root), table.refresh().partition_columns) == ([(0,)], [])
-    _write(pa.table({"id": pa.array([], pa.int64())}), root, "overwrite")
+    _SOURCE.write(pa.table({"id": pa.array([], pa.int64())}), root, "overwrite")
     assert (_rows(root), table.refresh().version) == ([], 5)
 
 
@@ -121,7 +108,7 @@ def test_abort_deletes_only_what_no_commit_can_name(tmp_path: Path) -> None:
     root = tmp_path / "table"
     columns = pa.schema([("id", pa.int64())])
     create_table(root, columns)
-    writer = _writer(root, columns)
+    writer = _SOURCE.writer(root, columns)
     message = writer.write(_batches(1, 2))
     writer.abort([message])
     assert len(list(root.glob("*.parquet"))) == 1
@@ -133,7 +120,7 @@ def test_a_twin_of_a_task_leaves_no_duplicate(tmp_path: Path) -> None:
     root = tmp_path / "table"
     columns = pa.schema([("id", pa.int64())])
     table = create_table(root, columns)
-    writer = _writer(root, columns)
+    writer = _SOURCE.writer(root, columns)
     writer.write(_batches(1, 2))
     writer.commit([writer.write(_batches(1, 2)), writer.write(iter(()))])
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [1, 2]
@@ -144,7 +131,7 @@ def test_a_table_that_changed_meanwhile(tmp_path: Path) -> None:
     root = tmp_path / "table"
     columns = pa.schema([("id", pa.int64())])
     table = create_table(root, columns)
-    first, second = _writer(root, columns), _writer(root, columns)
+    first, second = _SOURCE.writer(root, columns), _SOURCE.writer(root, columns)
     messages = [first.write(_batches(1))]
     table.append(pa.table({"id": [5]}))
     first.commit(messages)
@@ -154,4 +141,4 @@ def test_a_table_that_changed_meanwhile(tmp_path: Path) -> None:
         second.commit([second.write(_batches(2))])
     assert _rows(root, "id") == [(1,), (5,)]
     with pytest.raises(InvalidArgumentError, match="in memory"):
-        _writer(Path("memory://x"), columns)
+        _SOURCE.writer(Path("memory://x"), columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,13 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
-from tests.spark.doors import needs_data_sources, register
+from tests.spark.doors import SourceWrites, needs_data_sources, register
 
 pytestmark = [pytest.mark.spark, needs_data_sources, pytest.mark.one_backend]
 
+_SOURCE = SourceWrites(IcebergWriteOptions)
+
 _COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
-
-
-def _writer(root: Path, columns: pa.Schema, mode: str = "append", **options: str) -> Any:
-    """Return a writer as Spark's processes get it."""
-    from deltaberg.spark.source.writer import TableWriter
-
-    staged = IcebergWriteOptions({"path": str(root), **options}).stage(columns, overwrite=mode == "overwrite")
-    return pickle.loads(pickle.dumps(TableWriter(staged, tuple(columns.names))))
-
-
-def _write(rows: pa.Table, root: Path, mode: str = "append", **options: str) -> None:
-    """Write rows as Spark's processes do."""
-    writer = _writer(root, rows.schema, mode, **options)
-    writer.commit(pickle.loads(pickle.dumps([writer.write(iter([batch])) for batch in rows.to_batches()])))
 
 
 def _named(**options: str) -> dict[str, str]:
@@ -69,24 +56,26 @@ def test_quickstart(spark: Any, tmp_path: Path) -> None:
 def test_modes_and_options(tmp_path: Path) -> None:
     root = tmp_path / "t"
     rows = pa.table({"id": [1, 2], "p": ["x", "y"]})
-    _write(rows, root, partitionBy='["p", "bucket(4, id)"]')
-    _write(rows, root, **_named(write_format="avro", compression_codec="zstd", fanout_enabled="true"))
+    _SOURCE.write(rows, root, partitionBy='["p", "bucket(4, id)"]')
+    _SOURCE.write(rows, root, **_named(write_format="avro", compression_codec="zstd", fanout_enabled="true"))
     table = open_table(root, "iceberg")
     assert sorted(set(table.inspect("files")["file_format"].to_pylist())) == ["AVRO", "PARQUET"]
     more = pa.table({"id": [3], "p": ["x"], "price": [0.5]})
-    _write(more, root, **_named(merge_schema="true", snapshot_property__owner="ada", target_file_size_bytes="99"))
+    _SOURCE.write(
+        more, root, **_named(merge_schema="true", snapshot_property__owner="ada", target_file_size_bytes="99")
+    )
     found = table.refresh().snapshot
     assert found is not None
     assert (found.operation, found.summary["owner"], table.schema.names[-1]) == ("append", "ada", "price")
-    _write(pa.table({"id": [9], "p": ["y"]}), root, "overwrite", **_named(overwrite_mode="dynamic"))
+    _SOURCE.write(pa.table({"id": [9], "p": ["y"]}), root, "overwrite", **_named(overwrite_mode="dynamic"))
     assert sorted(row[:2] for row in _rows(root)) == [(1, "x"), (1, "x"), (2, "y"), (2, "y"), (3, "x"), (9, "y")]
-    _write(pa.table({"id": [7], "p": ["z"]}), root, **_named(snapshot_property__wap__id="w"))
+    _SOURCE.write(pa.table({"id": [7], "p": ["z"]}), root, **_named(snapshot_property__wap__id="w"))
     assert len(_rows(root)) == 6
     table.refresh().publish("w")
     assert len(_rows(root)) == 7
-    _write(pa.table({"id": [0], "p": ["q"]}), root, "overwrite")
+    _SOURCE.write(pa.table({"id": [0], "p": ["q"]}), root, "overwrite")
     assert [row[:2] for row in _rows(root)] == [(0, "q")]
-    _write(pa.table({"id": pa.array([], pa.int64())}), root, "overwrite")
+    _SOURCE.write(pa.table({"id": pa.array([], pa.int64())}), root, "overwrite")
     assert _rows(root) == []
 
 
@@ -124,9 +113,9 @@ def test_a_table_that_changed_meanwhile(tmp_path: Path) -> None:
     table.append(pa.table({"id": [1], "p": ["x"]}))
     rows = pa.table({"id": [2], "p": ["x"]}).to_batches()
     appending, replacing, merging = (
-        _writer(root, _COLUMNS),
-        _writer(root, _COLUMNS, "overwrite", **_named(overwrite_mode="dynamic")),
-        _writer(root, _COLUMNS.append(pa.field("n", pa.int64())), **_named(merge_schema="true")),
+        _SOURCE.writer(root, _COLUMNS),
+        _SOURCE.writer(root, _COLUMNS, "overwrite", **_named(overwrite_mode="dynamic")),
+        _SOURCE.writer(root, _COLUMNS.append(pa.field("n", pa.int64())), **_named(merge_schema="true")),
     )
     messages = [appending.write(iter(rows)), appending.write(iter(()))]
     appending.write(iter(rows))
