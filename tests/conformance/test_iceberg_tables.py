@@ -19,8 +19,6 @@ from tests.support.canon import digest
 from tests.support.roads import Road
 from tests.support.shared import shared_directory
 
-pytestmark = pytest.mark.both_backends
-
 #: (table, road) to the reason why it is not read.
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 _NO_PARQUET = "it is not a Parquet file"

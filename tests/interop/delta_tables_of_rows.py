@@ -285,7 +285,6 @@ TABLES: dict[str, DeltaSparkTable] = {
         _HOSTILE_COLUMNS,
         "PARTITIONED BY (p)",
         properties(VECTORS),
-        always=True,
     ),
     "names_hostile": DeltaSparkTable(
         ("INSERT INTO {t} {rows:0:40}", "DELETE FROM {t} WHERE id % 7 = 3", "UPDATE {t} SET `a b` = 0 WHERE id < 9"),

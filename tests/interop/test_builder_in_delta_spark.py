@@ -57,6 +57,7 @@ def test_checkpoints(judge: Judge, builder: DeltaBuilder, kind: dict[str, Any]) 
     assert sorted(_same(judge, builder.root)["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7, 8]
 
 
+@pytest.mark.judges
 def test_compactions(judge: Judge, builder: DeltaBuilder) -> None:
     """Both take what the compaction says, and not the commits that it stands for."""
     numbered_commits(builder, 6)

@@ -13,7 +13,7 @@ import pytest
 
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import ConstraintViolationError
-from tests.interop.judged import same
+from tests.interop.judged import few, same
 from tests.support.judge import Judge, JudgeError
 from tests.support.merge_model import ON, SETS, Clause, drawn_clauses, drawn_rows, with_clause
 
@@ -71,7 +71,7 @@ def _made(path: Path, files: list[list[Row]], properties: dict[str, str]) -> Del
 @pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("properties", [{}, {**_VECTORS, **_FEED, **_TRACKED}], ids=["rewritten", "vectors"])
+@pytest.mark.parametrize("properties", few({"rewritten": {}, "vectors": {**_VECTORS, **_FEED, **_TRACKED}}, "vectors"))
 def test_random_merges_as_delta_spark_does_them(tmp_path: Path, judge: Judge, properties: dict[str, str]) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
