@@ -71,7 +71,7 @@ def test_encrypted_files_are_refused_by_name(tmp_path: Path, plaintext_footer: b
     """pyarrow ends the process if it is asked about an encrypted column of a file with a plaintext footer."""
     from pyarrow.parquet import encryption
 
-    class Keys(encryption.KmsClient):  # type: ignore[misc]
+    class Keys(encryption.KmsClient):  # type: ignore[misc]  # pyarrow has no types
         def __init__(self, _: Any) -> None:
             super().__init__()
 

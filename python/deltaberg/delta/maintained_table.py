@@ -1,4 +1,4 @@
-"""What keeps the log of a Delta table short: checkpoints, compaction and clean-up."""
+"""Keeping the log of a Delta table short: checkpoints, compaction and clean-up."""
 
 from __future__ import annotations
 

@@ -112,6 +112,11 @@ def checked_text(name: str, value: Any, hint: str) -> str:
     return value
 
 
+def checked_note(name: str, value: Any, hint: str) -> str | None:
+    """Refuse what is neither text nor None. Text may be empty."""
+    return value if value is None or (isinstance(value, str) and not value) else checked_text(name, value, hint)
+
+
 def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> str:
     """Refuse what is not one of some texts.
 

@@ -110,6 +110,10 @@ class Metadata:
             }
             object.__setattr__(self, "action", _new_action("metaData", members))
 
+    def is_enabled(self, name: str) -> bool:
+        """Return whether a table property is ``true``."""
+        return self.configuration.get(name, "").strip().lower() == "true"
+
     def with_members(self, changes: Mapping[str, Any]) -> Metadata:
         """Return the metadata with other values for some members of the action; None removes a member.
 

@@ -27,7 +27,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, find_column, join_name
-from deltaberg.table import checked_text
+from deltaberg.table import checked_note
 
 __all__ = ["PropertyAlteration"]
 
@@ -52,10 +52,9 @@ class PropertyAlteration(RuleAlteration):
             Neither is given.
         """
         given = {"name": name, "description": description}
+        for member, text in given.items():
+            checked_note(member, text, "pass empty text to remove it")
         members = {member: text or None for member, text in given.items() if text is not None}
-        for member, text in members.items():
-            if text is not None:
-                checked_text(member, text, "pass empty text to remove it")
         if not members:
             raise InvalidArgumentError("neither a name nor a description is given", hint="pass name or description")
         self._transaction.set_metadata(self.snapshot.metadata.with_members(members))

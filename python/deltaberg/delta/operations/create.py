@@ -32,7 +32,7 @@ from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExi
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, find_column
 from deltaberg.storage import Location
-from deltaberg.table import CommitResult, OpenOptions, checked_text
+from deltaberg.table import CommitResult, OpenOptions, checked_note
 from deltaberg.table.write import open_rows
 
 __all__ = [
@@ -75,8 +75,7 @@ class NewTable:
 
     def __post_init__(self) -> None:
         for what, text in (("name", self.name), ("description", self.description)):
-            if text not in (None, ""):
-                checked_text(what, text, "leave it out if there is none")
+            checked_note(what, text, "leave it out if there is none")
 
 
 def log_of(root: Location, options: OpenOptions) -> LogDirectory:

@@ -91,7 +91,7 @@ class StagedWrite:
 
     @property
     def store(self) -> StoreSpec:
-        """What opens the store of the table."""
+        """The opener of the store of the table."""
         return self.log.store
 
     @property

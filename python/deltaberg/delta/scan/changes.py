@@ -24,6 +24,7 @@ from deltaberg import kernels
 from deltaberg.delta.actions.table_actions import Metadata, read_metadata
 from deltaberg.delta.data.change_files import CHANGE_TYPE, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.partition_values import read_partition_values
+from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.scan.changed_files import (
     CHANGED_FILES,
     ChangedFiles,
@@ -48,7 +49,6 @@ from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, parse_instant
 
 _ENABLED = "delta.enableChangeDataFeed"
-_MAPPING_MODE = "delta.columnMapping.mode"
 
 __all__ = ["CHANGE_COLUMNS", "ChangesSource", "change_range"]
 
@@ -209,7 +209,7 @@ class ChangesSource(DeltaFiles):
 
     def _check_feed(self, metadata: Metadata, version: int) -> None:
         """Refuse a version in which the table kept no change data feed."""
-        if metadata.configuration.get(_ENABLED, "").strip().lower() != "true":
+        if not metadata.is_enabled(_ENABLED):
             raise ChangesNotRecordedError(
                 f"changes of versions {self._first} to {self.snapshot.version} were not recorded: the table had no "
                 f"change data feed in version {version}",
@@ -239,7 +239,7 @@ class ChangesSource(DeltaFiles):
         """Refuse a version that has no change data feed, or columns that the last version lacks."""
         if not self._derived:
             self._check_feed(metadata, version)
-        old = parse_schema(metadata.schema_string or "", metadata.configuration.get(_MAPPING_MODE, "none"))
+        old = parse_schema(metadata.schema_string or "", metadata.configuration.get(MAPPING_MODE, "none"))
         lost = _lost_column(old, self.snapshot.schema)
         if lost is not None:
             raise SchemaError(

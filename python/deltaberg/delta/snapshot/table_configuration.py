@@ -80,4 +80,4 @@ class TableConfiguration:
 
     def is_enabled(self, name: str) -> bool:
         """Return whether a table property is ``true``."""
-        return self.metadata.configuration.get(name, "").strip().lower() == "true"
+        return self.metadata.is_enabled(name)

@@ -141,16 +141,16 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
         raise InvalidArgumentError("the first version of a table needs a protocol and metadata")
     if changes.protocol is not None or changes.metadata is not None:
         check_combinations(protocol, metadata, state)
-    keeps_time = supports(protocol, "inCommitTimestamp") and _is_true(metadata, IN_COMMIT_TIMESTAMPS)
+    keeps_time = supports(protocol, "inCommitTimestamp") and metadata.is_enabled(IN_COMMIT_TIMESTAMPS)
     time = (now if parent_time is None else max(now, parent_time + 1)) if keeps_time else None
     new_metadata = changes.metadata
-    if time is not None and state is not None and not _is_true(state.metadata, IN_COMMIT_TIMESTAMPS):
+    if time is not None and state is not None and not state.metadata.is_enabled(IN_COMMIT_TIMESTAMPS):
         new_metadata = metadata.with_properties({SINCE_VERSION: str(version), SINCE_TIMESTAMP: str(time)})
     if is_compatible(active_features(protocol, metadata.configuration)):
         _check_counted(changes)
     domains = dict(changes.domains)
     tracks_rows = supports(protocol, "rowTracking")
-    gives_row_ids = tracks_rows and not _is_true(metadata, ROW_TRACKING_SUSPENDED)
+    gives_row_ids = tracks_rows and not metadata.is_enabled(ROW_TRACKING_SUSPENDED)
     if state is not None and (changes.metadata or changes.protocol):
         _check_row_ids(changes, state, protocol, metadata)
     row_ids = _assign_row_ids(changes, state, domains) if gives_row_ids else {}
@@ -210,10 +210,6 @@ def _check_row_ids(changes: Changes, state: Snapshot, protocol: Protocol, metada
             table=str(state.log.root),
             file=bare,
         )
-
-
-def _is_true(metadata: Metadata, name: str) -> bool:
-    return metadata.configuration.get(name, "").strip().lower() == "true"
 
 
 def _assign_row_ids(changes: Changes, state: Snapshot | None, domains: dict[str, str | None]) -> dict[str, int]:

@@ -33,7 +33,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import Filter
-from deltaberg.table import CommitPolicy, CommitResult, checked_text, commit_change
+from deltaberg.table import CommitPolicy, CommitResult, checked_note, commit_change
 from deltaberg.table.rewrite import RowSearch
 from deltaberg.table.write import LOCAL_ROAD, Progress, ProgressSum, WriteRoad
 
@@ -167,7 +167,7 @@ class Transaction(PendingChanges):
 
     @property
     def progress(self) -> Progress | None:
-        """What the next write of an operation tells how far it has come; None if nobody asks."""
+        """The receiver of the progress of the next write; None if there is none."""
         return None if self._progress is None else self._progress.next_write()
 
     @property
@@ -411,7 +411,6 @@ def _check_words(once: object, user_metadata: object, isolation: str | None) -> 
             f"txn must be the name of an application and a version, not {once!r:.200}",
             hint='pass txn=("nightly load", 7)',
         )
-    if user_metadata not in (None, ""):
-        checked_text("user_metadata", user_metadata, "pass a text, such as what json.dumps returns")
+    checked_note("user_metadata", user_metadata, "pass a text, such as what json.dumps returns")
     if isolation is not None:
         isolation_level({}, isolation)

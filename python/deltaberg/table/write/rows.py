@@ -164,11 +164,9 @@ def open_rows(data: Any, progress: Progress | None = None) -> Rows:
         return FrameRows(data)
     if isinstance(data, Rows):
         return data
-    if type(data).__module__.startswith("deltaberg.") and not hasattr(data, "__arrow_c_stream__"):
-        scan = getattr(data, "scan", None)
-        if callable(scan):
-            return open_rows(scan(), progress)
-    return _LocalRows(open_stream(data), progress)
+    scan = getattr(data, "scan", None)
+    is_table = callable(scan) and not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.Table)
+    return _LocalRows(open_stream(data.scan() if is_table else data), progress)
 
 
 def open_source(data: Any) -> SourceRows:
