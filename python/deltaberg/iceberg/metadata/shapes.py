@@ -18,8 +18,11 @@ _PARAMETERS = re.compile(r"(geometry|geography)(?:\(\s*([^,]*?)\s*(?:,\s*([^,]*?
 _DEFAULT_SYSTEM, _DEFAULT_EDGES = "OGC:CRS84", "spherical"
 
 
-class _Shape(pa.ExtensionType):  # type: ignore[misc]
-    """What pyarrow writes annotated, from version 21 on. It is not registered, so that nobody reads it by chance."""
+class _Shape(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """A type that pyarrow writes with its annotation, from version 21 on.
+
+    It is not registered, so that no column is read as this type.
+    """
 
     def __init__(self, metadata: str) -> None:
         self._metadata = metadata

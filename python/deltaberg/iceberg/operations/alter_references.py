@@ -161,7 +161,7 @@ class ReferenceChanges:
         return self._reference("set retention", lambda: retained_reference(self.metadata, name, kept))
 
     def rename_branch(self, name: str, to: str) -> Alteration:
-        """Give a branch another name.
+        """Rename a branch.
 
         Raises
         ------

@@ -29,7 +29,7 @@ _IF_EXISTS = ("error", "ignore", "replace")
 
 @dataclass(frozen=True)
 class Retention:
-    """What a reference keeps when snapshots expire, and when it expires itself; ages are in milliseconds.
+    """The retention of a reference: which snapshots it keeps, and when it expires itself. Ages are in milliseconds.
 
     None leaves it to the properties of the table, or to the reference as it is.
     """

@@ -27,7 +27,7 @@ __all__ = ["StagedWrite", "WriteRequest", "stage_write"]
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """What a caller asks of a write.
+    """The request of a caller for a write.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class StagedWrite:
     pointer, location
         Where the table is or will be found, and its location as its metadata records it.
     request
-        What the caller asks for.
+        The request.
     columns
         The columns of the rows.
     file, root

@@ -1,4 +1,4 @@
-"""What is left of the recorded changes of an Iceberg table when rows that are equal cancel each other.
+"""Changelogs of Iceberg tables: recorded changes without those of equal rows that cancel each other.
 
 A snapshot that writes files anew records every row of them as deleted, and the rows that stay as inserted again: they
 were *carried over*. As in the changelog views of iceberg-spark, such pairs are no changes. On request, changes that
@@ -106,7 +106,7 @@ class ChangelogSource(ChangesSource):
     source, snapshots
         As for `ChangesSource`.
     changelog
-        What else becomes of them.
+        Which further changes are left out or combined.
     """
 
     def __init__(self, source: IcebergSource, snapshots: Sequence[Snapshot], changelog: Changelog) -> None:

@@ -139,7 +139,7 @@ class Transaction:
 
     @property
     def progress(self) -> Progress | None:
-        """What the next write of an operation tells how far it has come; None if nobody asks."""
+        """The receiver of the progress of the next write; None if there is none."""
         return None if self._progress is None else self._progress.next_write()
 
     @property

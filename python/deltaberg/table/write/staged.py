@@ -22,12 +22,12 @@ class StagedFiles(Protocol):
 
     @property
     def spec(self) -> WriteSpec | None:
-        """What the table asks of data files; None if nothing is to be written."""
+        """The description of the data files to write; None if nothing is to be written."""
         ...
 
     @property
     def store(self) -> StoreSpec:
-        """What opens the store of the table."""
+        """The opener of the store of the table."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class PlannedRows:
         return spec.no_files()
 
     def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
-        """Return that there is no road yet."""
+        """Return a road without a name: no rows were written yet."""
         return WriteRoad("")
 
 
