@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import SchemaError
+from deltaberg.errors import SchemaError, TooLargeError
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
-__all__ = ["VARIANT", "arrow_field", "arrow_schema", "arrow_type", "as_array", "count_up", "is_variant_field"]
+__all__ = [
+    "VARIANT",
+    "arrow_field",
+    "arrow_schema",
+    "arrow_type",
+    "as_array",
+    "as_batch",
+    "count_up",
+    "is_variant_field",
+]
 
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -106,6 +117,27 @@ def count_up(first: int, count: int) -> pa.Int64Array:
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column of a table as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def as_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows of batches of a schema as one batch.
+
+    Raises
+    ------
+    TooLargeError
+        A column has more than 2 GiB of text or bytes, which no array of its type can hold.
+    """
+    if len(batches) == 1:
+        return batches[0]
+    whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+    if len(whole) > 1:
+        raise TooLargeError(
+            f"{sum(batch.num_rows for batch in batches)} rows have more than 2 GiB of text or bytes in one column",
+            hint="use less memory for a join, or leave out columns that are not needed",
+        )
+    if whole:
+        return whole[0]
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
 
 def is_variant_field(child: pa.Field) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import count_up
+from deltaberg.schema import as_batch, count_up
 from deltaberg.table.join.partition import partition_numbers, split_by_number
 from deltaberg.table.join.stored import StoredRows
 from deltaberg.table.write.spool import Spool
@@ -234,8 +234,7 @@ class RowJoin:
                     for number, rows in split_by_number(batch, numbers):
                         spool.add(number, rows)
             for right_rows, left_rows in _aligned(rights.partitions(), lefts.partitions()):
-                whole = pa.Table.from_batches(right_rows, self._right.schema).combine_chunks().to_batches()
-                rows = whole[0] if whole else _no_rows(self._right.schema)
+                rows = as_batch(list(right_rows), self._right.schema)
                 yield from self._join(self._part(rows, keys), left_rows)
 
     def _all_pairs(self, left: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
@@ -256,7 +255,7 @@ class RowJoin:
                             joined.append(pc.add(pc.unique(others), first))
                             joined = [pc.unique(pa.concat_arrays(joined))]
                         yield Joined(batch, numbers, pairs, None)
-            yield Joined(batch, _NO_NUMBERS, _no_rows(self.schema), self._alone(batch.num_rows, found))
+            yield Joined(batch, _NO_NUMBERS, as_batch([], self.schema), self._alone(batch.num_rows, found))
         if self._wants_rest:
             known = _bitmap(joined)
             for first, right in self._numbered():
@@ -392,7 +391,3 @@ def _aligned(
             right = next(rights, None)
         if left is not None and left[0] == number:
             left = next(lefts, None)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import StorageError
+from deltaberg.schema import as_batch
 
 __all__ = ["FileRows", "StoredRows"]
 
@@ -140,7 +141,7 @@ class StoredRows:
 
     def whole(self) -> pa.RecordBatch:
         """Return all rows as one batch in memory."""
-        return _joined(list(self.batches()), self.schema)
+        return as_batch(list(self.batches()), self.schema)
 
 
 class FileRows:
@@ -195,7 +196,7 @@ class FileRows:
         self._held += batch.nbytes
         if self._held > self._memory:
             for waiting, batches in self._waiting.items():
-                place = self._disk.write(_joined(batches, self.schema))
+                place = self._disk.write(as_batch(batches, self.schema))
                 self._places.setdefault(waiting, []).append(place)
             self._waiting, self._held = {}, 0
 
@@ -203,19 +204,10 @@ class FileRows:
         """Return the rows of a file, ordered by position. Nothing can be added after that."""
         if self._last is None or self._last[0] != number:
             batches = [self._disk.read(place) for place in self._places.get(number, ())]
-            rows = _joined([*batches, *self._waiting.get(number, ())], self.schema)
+            rows = as_batch([*batches, *self._waiting.get(number, ())], self.schema)
             positions = rows.column(0)
             before, after = positions.slice(0, max(len(positions) - 1, 0)), positions.slice(1)
             if not pc.all(pc.less_equal(before, after), min_count=0).as_py():
                 rows = rows.take(pc.sort_indices(positions))
             self._last = number, rows
         return self._last[1]
-
-
-def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    whole = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
-    return (
-        whole[0] if whole else pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
-    )

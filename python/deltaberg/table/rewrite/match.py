@@ -18,7 +18,8 @@ from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.options import scan_options
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
 from deltaberg.table.read.source import ScanSource
-from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.table.rewrite.gather import gathered
+from deltaberg.table.rewrite.positions import RowPositions, file_runs
 
 __all__ = [
     "MatchedRows",
@@ -103,6 +104,14 @@ class MatchedRows:
         wanted = pa.array(sorted(numbers), pa.int64())
         return self.bound.of_files(pc.is_in(file_numbers(self.bound.plan.files), value_set=wanted))
 
+    def mask(self, numbers: pa.Int64Array, positions: pa.Int64Array) -> pa.BooleanArray:
+        """Return which of some rows matched, given their files and positions, which ascend in each file."""
+        parts = [
+            pa.repeat(True, count) if number in self.whole else self.rows.mask(number, positions.slice(start, count))
+            for number, start, count in file_runs(numbers)
+        ]
+        return pa.concat_arrays(parts)
+
     def with_whole(self, numbers: set[int]) -> MatchedRows:
         """Return the rows where more files are known to match as a whole."""
         rows = RowPositions()
@@ -115,7 +124,7 @@ class MatchedRows:
 
 def search_here(bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
     """Read a scan on this machine: a `RowSearch`."""
-    for batch in bound.batches():
+    for batch in gathered(bound.batches()):
         yield matching_rows(batch, width, test)
 
 

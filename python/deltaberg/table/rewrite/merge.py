@@ -18,19 +18,21 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import BoundValue, Relation
 from deltaberg.expressions.values.joins import JoinCondition, split_join
-from deltaberg.schema import arrow_schema
+from deltaberg.schema import arrow_schema, as_batch
 from deltaberg.table.join import FileRows, Joined, JoinKeys, JoinMemory, RowJoin, StoredRows
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import BoundClause, choose_clauses
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
+from deltaberg.table.rewrite.gather import gathered
 from deltaberg.table.rewrite.match import MatchedRows
-from deltaberg.table.rewrite.positions import RowPositions
+from deltaberg.table.rewrite.positions import RowPositions, file_runs
 from deltaberg.table.rewrite.rows import Replacement
 
 __all__ = ["MergeCounts", "MergePlan", "RowMerge", "SourceValue"]
 
 #: The first columns of a record, taken by their places: columns of the source may have any name.
 _POSITION, _CLAUSE = 0, 1
+_NO_ROWS = pa.array([], pa.int64())
 
 
 class SourceValue:
@@ -235,7 +237,7 @@ class RowMerge:
     def _left(self) -> Iterator[pa.RecordBatch]:
         """Return the rows of the table, with nulls for the columns that are not read, and their addresses."""
         names = self._plan.target_columns
-        for batch in self._bound.batches() if self._read is None else self._read(self._bound):
+        for batch in gathered(self._bound.batches() if self._read is None else self._read(self._bound)):
             rows = batch.num_rows
             read = {name: batch.column(number) for number, name in enumerate(names)}
             columns = [
@@ -245,7 +247,7 @@ class RowMerge:
 
     def _matched(self, joined: Joined, clauses: Sequence[BoundClause]) -> pa.Array:
         """Take note of the clauses that apply to pairs, and return the rows of these pairs."""
-        applied = [pa.array([], pa.int64())]
+        applied: list[pa.Array] = [_NO_ROWS]
         for number, chosen in choose_clauses(clauses, joined.pairs):
             rows = joined.numbers.take(chosen)
             applied.append(rows)
@@ -282,26 +284,15 @@ class RowMerge:
         numbers, places = (column.take(rows) for column in joined.left.columns[-2:])
         clauses = pa.repeat(pa.scalar(clause, pa.int32()), len(rows))
         batch = pa.RecordBatch.from_arrays([places, clauses, *others.columns], schema=self._records.schema)
-        if numbers[0].equals(numbers[-1]) and pc.all(pc.equal(numbers, numbers[0])).as_py():
-            self._records.add(numbers[0].as_py(), batch)
-            return
-        for number in pc.unique(numbers).to_pylist():
-            self._records.add(number, batch.filter(pc.equal(numbers, number)))
+        for number, start, count in file_runs(numbers):
+            self._records.add(number, batch.slice(start, count))
 
     # What the rows become
 
     def change(self, batch: pa.RecordBatch) -> Replacement:
-        """Return what replaces rows of one file that change: a `Change`."""
-        numbers, places = batch.columns[-2:]
+        """Return what replaces rows that change: a `Change`."""
         rows = batch.select(range(self._width))
-        records = self._records.of_file(numbers[0].as_py())
-        positions = records.column(_POSITION)
-        if records.num_rows:
-            first, last = places[0], places[-1]
-            near = pc.and_(pc.greater_equal(positions, first), pc.less_equal(positions, last))
-            records = records.filter(near)
-        found = pc.index_in(records.column(_POSITION), value_set=places).cast(pa.int64())
-        records, found = records.filter(found.is_valid()), found.drop_null()
+        records, found = self._records_of(*batch.columns[-2:])
         made: list[pa.RecordBatch] = []
         order: list[pa.Array] = []
         every = [*self._plan.of(MATCHED), *self._plan.of(NOT_MATCHED_BY_SOURCE)]
@@ -316,13 +307,26 @@ class RowMerge:
             made.append(every[code].rows(old, pairs))
             order.append(chosen)
         if not made:
-            return Replacement(rows.slice(0, 0), pa.array([], pa.int64()))
+            return Replacement(rows.slice(0, 0), _NO_ROWS)
         numbers = pa.concat_arrays(order)
         if len(made) == 1:
             return Replacement(made[0], numbers)
         ascending = pc.sort_indices(numbers)
-        whole = pa.Table.from_batches(made).combine_chunks().to_batches()[0]
-        return Replacement(whole.take(ascending), numbers.take(ascending))
+        return Replacement(as_batch(made, made[0].schema).take(ascending), numbers.take(ascending))
+
+    def _records_of(self, numbers: pa.Int64Array, places: pa.Int64Array) -> tuple[pa.RecordBatch, pa.Int64Array]:
+        """Return the records of some rows, and the number of the row that each is about."""
+        parts: list[pa.RecordBatch] = []
+        about: list[pa.Array] = [_NO_ROWS]
+        for number, start, count in file_runs(numbers):
+            records, own = self._records.of_file(number), places.slice(start, count)
+            positions = records.column(_POSITION)
+            near = pc.and_(pc.greater_equal(positions, own[0]), pc.less_equal(positions, own[-1]))
+            records = records.filter(near)
+            found = pc.index_in(records.column(_POSITION), value_set=own).cast(pa.int64())
+            parts.append(records.filter(found.is_valid()))
+            about.append(pc.add(found.drop_null(), start))
+        return as_batch(parts, self._records.schema), pa.concat_arrays(about)
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         """Return the rows that are inserted. It can be called again."""

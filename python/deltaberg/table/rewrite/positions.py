@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -61,13 +62,10 @@ class RowPositions:
 
         Rows of the same file should be next to each other as far as possible.
         """
-        runs = pc.run_end_encode(numbers, run_end_type=pa.int64())
-        start = 0
-        for number, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            part = positions.slice(start, end - start)
+        for number, start, count in file_runs(numbers):
+            part = positions.slice(start, count)
             self._waiting.setdefault(number, []).append(part)
             self._held += part.nbytes
-            start = end
         if self._held > self._most:
             self._settle()
 
@@ -134,6 +132,21 @@ class RowPositions:
     def _settle(self) -> None:
         for number in list(self._waiting):
             self.bitmap(number)
+
+
+def file_runs(numbers: pa.Int64Array) -> Iterator[tuple[int, int, int]]:
+    """Return the runs of rows of the same file: the number of the file, the first row, and the number of rows.
+
+    Examples
+    --------
+    >>> list(file_runs(pa.array([7, 7, 2])))
+    [(7, 0, 2), (2, 2, 1)]
+    """
+    runs = pc.run_end_encode(numbers, run_end_type=pa.int64())
+    start = 0
+    for number, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield number, start, end - start
+        start = end
 
 
 def _ascending(positions: pa.UInt64Array) -> pa.UInt64Array:

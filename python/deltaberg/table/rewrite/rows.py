@@ -9,9 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import ColumnName, count_up
+from deltaberg.schema import ColumnName, as_batch, count_up
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers
+from deltaberg.table.rewrite.gather import gathered
 from deltaberg.table.rewrite.match import MatchedRows
 
 __all__ = ["Change", "Replacement", "matched_rows", "rewritten_rows"]
@@ -32,7 +33,8 @@ class Replacement(NamedTuple):
     sources: pa.Int64Array
 
 
-#: What replaces rows. It is called again for the same rows, and must then return the same.
+#: What replaces rows, which may be of several files. It is called again for the same rows, and must then return the
+#: same.
 Change = Callable[[pa.RecordBatch], Replacement]
 
 
@@ -47,7 +49,7 @@ def matched_rows(matched: MatchedRows, columns: Sequence[ColumnName]) -> Iterato
     bound = _with_columns(matched.files, columns)
     numbers = file_numbers(bound.plan.files).to_pylist()
     # The filter still holds for them, and spares reading row groups.
-    yield from replace(bound, given=bound.plan.with_only(matched.rows.references(numbers))).batches()
+    yield from gathered(replace(bound, given=bound.plan.with_only(matched.rows.references(numbers))).batches())
 
 
 def rewritten_rows(
@@ -68,12 +70,9 @@ def rewritten_rows(
     files = matched.files if change is not None else matched.of(frozenset(matched.rows.numbers))
     bound = _with_columns(files.without_filter(), columns)
     address = matched.address
-    for batch in bound.batches():
-        number = batch.column(address.file_number.name)[0].as_py()
-        positions = batch.column(address.position.name)
+    for batch in gathered(bound.batches()):
         width = batch.num_columns - len(address)
-        is_whole = number in matched.whole
-        mask = pa.repeat(True, batch.num_rows) if is_whole else matched.rows.mask(number, positions)
+        mask = matched.mask(batch.column(address.file_number.name), batch.column(address.position.name))
         kept = batch.select(range(width)).filter(pc.invert(mask))
         if change is None or kept.num_rows == batch.num_rows:
             if kept.num_rows:
@@ -93,6 +92,4 @@ def _in_places(kept: pa.RecordBatch, replaced: Replacement, mask: pa.BooleanArra
     places = count_up(0, len(mask))
     order = pa.concat_arrays([places.filter(pc.invert(mask)), places.filter(mask).take(replaced.sources)])
     new = pa.RecordBatch.from_arrays(replaced.rows.columns, schema=kept.schema)
-    rows = pa.Table.from_batches([kept, new], kept.schema)
-    (made,) = rows.take(pc.sort_indices(order)).combine_chunks().to_batches()
-    return made
+    return as_batch([kept, new], kept.schema).take(pc.sort_indices(order))

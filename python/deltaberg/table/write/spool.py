@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from deltaberg.errors import StorageError
+from deltaberg.schema import as_batch
 
 __all__ = ["Spool"]
 
@@ -128,7 +129,7 @@ class Spool:
                 is_last = index + 1 == len(self._waiting)
                 ends = not begun.num_rows and (is_last or self._waiting[index + 1][0] != partition)
                 if size >= (_BLOCK if ends else _LARGEST_BLOCK) or (ends and is_last) or begun.num_rows:
-                    (made,) = pa.Table.from_batches(block, self._schema).combine_chunks().to_batches()
+                    made = as_batch(block, self._schema)
                     writer.write_batch(made)
                     self._ends.append(partition)
                     block, rows, size = [], 0, 0

@@ -1,0 +1,40 @@
+"""Small batches are put together without changing their rows."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+
+import pyarrow as pa
+import pytest
+
+from deltaberg.errors import TooLargeError
+from deltaberg.schema import as_batch
+from deltaberg.table.rewrite.gather import gathered
+
+pytestmark = pytest.mark.one_backend
+
+
+def test_rows_keep_their_order() -> None:
+    sizes = [0, 3, 1, 1 << 16, 2, 65_534, 5, 0]
+    rows = pa.table({"id": list(range(sum(sizes)))})
+    starts = [sum(sizes[:number]) for number in range(len(sizes))]
+    batches = [rows.slice(start, size).combine_chunks().to_batches() for start, size in zip(starts, sizes, strict=True)]
+    found = list(gathered(batch for parts in batches for batch in parts))
+    assert [batch.num_rows for batch in found] == [65_540, 65_536, 5]
+    assert pa.Table.from_batches(found) == rows
+
+
+def test_wide_rows_do_not_wait() -> None:
+    wide = pa.record_batch({"text": ["x" * (5 << 20)]})
+    assert [batch.num_rows for batch in gathered([wide, wide, wide])] == [2, 1]
+
+
+def test_rows_beyond_an_array_are_refused() -> None:
+    size = 3 << 29
+    text = pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, size)), pa.py_buffer(mmap.mmap(-1, size))]
+    )
+    batch = pa.RecordBatch.from_arrays([text], names=["text"])
+    with pytest.raises(TooLargeError, match="2 rows have more than 2 GiB"):
+        as_batch([batch, batch], batch.schema)
