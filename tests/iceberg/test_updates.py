@@ -122,6 +122,29 @@ def test_what_is_not_understood_survives(data: st.DataObject, version: int) -> N
     assert again.last_sequence_number == (2 if version > 1 else 0)
 
 
+@pytest.mark.req("ICE-JSON-10", half="writer")
+def test_members_of_the_specification_are_written_as_they_are() -> None:
+    number = 3_051_729_675_574_597_004
+    raw = document(
+        1,
+        table_uuid="fb072c92-a02b-11e9-ae9c-1bb7bc9eca94",
+        location="s3://b/wh/data.db/table",
+        last_updated_ms=1_515_100_955_770,
+        last_column_id=22,
+        default_spec_id=0,
+        properties={"write.format.default": "avro", "commit.retry.num-retries": "4"},
+        snapshots=[{**SNAPSHOT, "snapshot-id": number}],
+        current_snapshot_id=number,
+    )
+    found = apply_updates(raw, [changes.SetProperties({"a": "1"})], now_ms=1_515_100_955_770)
+    assert {name: found[name] for name in raw} == {**raw, "properties": {**raw["properties"], "a": "1"}}
+    data = encode_metadata(found)
+    assert json.loads(data) == read_metadata(data).raw == found
+    assert b'"current-snapshot-id":3051729675574597004' in data.replace(b": ", b":")
+    moved = apply_updates(raw, [changes.SetSnapshotRef("main", SnapshotRef(number, "branch"))], now_ms=_NOW)
+    assert (moved["current-snapshot-id"], moved["last-updated-ms"]) == (number, _NOW)
+
+
 @pytest.mark.req("ICE-META-14", "ICE-META-15", half="writer")
 def test_times_and_the_snapshot_log() -> None:
     raw = _with_snapshot(last_updated_ms=1_000)

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 
 from deltaberg import IcebergTable, create_table, open_table
-from deltaberg.errors import CommitConflictError, ConstraintViolationError, SchemaError
+from deltaberg.errors import CommitConflictError, ConcurrentAppendError, ConstraintViolationError, SchemaError
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.schema import Field, Fixed, List, Primitive, Struct
 from tests.support.rows import ids, ids_of
@@ -143,3 +143,40 @@ def test_files_have_to_be_there_still(tmp_path: Path) -> None:
         late.commit()
     table.refresh().delete("id = 10")
     assert ids_of(table) == [0, 1, 11, 20, 40]
+
+
+@pytest.mark.req("ICE-COM-05", half="writer")
+@pytest.mark.parametrize("properties", [{}, _HIDING], ids=["rewrites", "hides"])
+def test_deletes_of_files_and_deletes_by_conditions(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = create_table(tmp_path / "t", {"id": pa.int64()}, format="iceberg", properties=properties)
+    for number in (1, 2, 30):
+        table.append(ids(number, number + 1))
+    # Whoever found certain files to remove fails if they are gone.
+    late = [table.transaction() for _ in range(2)]
+    for transaction in late:
+        transaction.delete("id IN (1, 2)")
+    late[0].commit()
+    with pytest.raises(CommitConflictError, match="removed"):
+        late[1].commit()
+    # A condition holds for rows that others added meanwhile, also if not all rows of their files match.
+    other = open_table(tmp_path / "t", "iceberg")
+    assert isinstance(other, IcebergTable)
+    for added, left in ((ids(4, 5), [30, 31]), (ids(6, 31), [30, 31, 31])):
+        other.refresh().append(ids(7, 8))
+        table.refresh()
+        other.append(added)
+        assert table.delete("id < 10").committed
+        assert ids_of(other.refresh()) == ids_of(table) == left
+    # Nothing is written twice: what was to be written anew is left to the caller.
+    other.append(ids(9, 32))
+    table.refresh()
+    other.append(ids(9))
+    with pytest.raises(ConcurrentAppendError):
+        table.delete("id = 9")
+    assert ids_of(other.refresh()) == [9, 9, 30, 31, 31, 32]
+    table.refresh().alter().set({"commit.retry.num-retries": "0"}).commit()
+    table.refresh().append(ids(3))
+    stale = open_table(tmp_path / "t", "iceberg")
+    table.append(ids(3))
+    with pytest.raises(ConcurrentAppendError):
+        stale.delete("id = 3")

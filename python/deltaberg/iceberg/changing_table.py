@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deltaberg.errors import ConcurrentAppendError
 from deltaberg.iceberg.keyed_table import KeyedTable
+from deltaberg.iceberg.transaction.table_commit import commit_policy
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
@@ -58,7 +60,8 @@ class ChangingTable(KeyedTable):
 
         Files in which every row matches are removed. In others, the rows are hidden by delete files (from format
         version 3 on by deletion vectors), or the files are written anew without them, as ``strategy`` says. If nothing
-        matches, there is no new snapshot.
+        matches, there is no new snapshot. If only whole files are to be removed, and another commit adds rows that may
+        match, the condition is evaluated again, as often as the property ``commit.retry.num-retries`` says.
 
         Parameters
         ----------
@@ -82,7 +85,8 @@ class ChangingTable(KeyedTable):
         Raises
         ------
         ConcurrentAppendError
-            Another commit added rows that may match, and ``write.delete.isolation-level`` is not ``snapshot``.
+            Another commit added rows that may match, ``write.delete.isolation-level`` is not ``snapshot``, and rows
+            were hidden, or files written anew.
         CommitConflictError
             Another commit removed files that hold rows that match, or deleted rows of these files.
         UnsupportedFeatureError
@@ -101,15 +105,25 @@ class ChangingTable(KeyedTable):
         >>> table.delete("id % 2 = 1").metrics["numDeletedRows"], table.scan().to_arrow()["id"].to_pylist()
         (2, [2])
         """
-        with self.transaction(branch=branch, properties=properties) as transaction:
-            transaction.delete(
-                where,
-                strategy=strategy,
-                target_file_size=target_file_size,
-                compression=compression,
-                writer_properties=writer_properties,
-            )
-            return transaction.commit()
+        left = commit_policy(self._loaded.metadata.properties).retries
+        while True:
+            removes_only = False
+            try:
+                with self.transaction(branch=branch, properties=properties) as transaction:
+                    transaction.delete(
+                        where,
+                        strategy=strategy,
+                        target_file_size=target_file_size,
+                        compression=compression,
+                        writer_properties=writer_properties,
+                    )
+                    removes_only = not transaction.pending.added
+                    return transaction.commit()
+            except ConcurrentAppendError:
+                if not removes_only or not left:
+                    raise
+            left -= 1
+            self.refresh()
 
     @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE, UPDATE_NAMES | _COMMIT_NAMES)
     def update(

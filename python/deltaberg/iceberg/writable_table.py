@@ -36,6 +36,10 @@ class WritableTable(SearchedTable, ABC):
     def _set(self, loaded: LoadedTable, snapshot_id: int | None, millis: int | None) -> None:
         """Show a snapshot of loaded metadata: this one, or the one of this time, else the newest."""
 
+    @abstractmethod
+    def refresh(self) -> WritableTable:
+        """Move to the newest snapshot of the branch, and return the table."""
+
     def transaction(
         self,
         *,

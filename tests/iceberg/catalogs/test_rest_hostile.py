@@ -216,22 +216,27 @@ def _saying(data: bytes, close: bool = True) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "may_heal", "message"),
     [
-        b"",
-        b"no HTTP at all\r\n\r\n",
-        b"HTTP/1.1 999999 X\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
-        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}x",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
-        b"HTTP/1.1 200 " + b"x" * 100_000,
+        (b"", True, "cannot be reached"),
+        (b"no HTTP at all\r\n\r\n", False, "answers is no HTTP server, or a broken one: no HTTP at all"),
+        # What a server that speaks TLS answers to a request without it.
+        (b"\x15\x03\x01\x00\x02\x02\x46", False, "answers is no HTTP server"),
+        (b"HTTP/1.1 999999 X\r\n\r\n", False, "answers is no HTTP server"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", True, "incomplete"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}x", False, "JSON"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", True, "cannot be reached"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n", False, "answers is no HTTP server"),
+        (b"HTTP/1.1 200 " + b"x" * 100_000, False, "answers is no HTTP server"),
     ],
 )
-def test_broken_http(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_wait", lambda _: None)
-    with _saying(data) as uri, pytest.raises(StorageError):
+def test_broken_http(data: bytes, may_heal: bool, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are sent again only where a connection broke, so that a wrong port is noticed at once."""
+    waits: list[float] = []
+    monkeypatch.setattr(transport, "_wait", waits.append)
+    with _saying(data) as uri, pytest.raises(StorageError, match=message):
         deltaberg.load_catalog(type="rest", uri=uri).list_namespaces()
+    assert len(waits) == (5 if may_heal else 0)
 
 
 def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -182,15 +182,20 @@ class Transport:
 
 
 def _is_broken(error: Exception) -> bool:
-    """Return whether a connection broke that was there, as it does when a gateway restarts."""
+    """Return whether a connection broke that was there, as it does when a gateway restarts.
+
+    A server that does not speak HTTP, or cannot be connected to, is not what the address should lead to.
+    """
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    return isinstance(reason, (ConnectionError, HTTPException, _IncompleteError))
+    return isinstance(reason, (ConnectionError, IncompleteRead, _IncompleteError))
 
 
 def _failure(error: Exception, request: urllib.request.Request, repeatable: bool) -> Exception:
     """Return what is raised if there is no complete answer."""
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
+    if isinstance(reason, HTTPException) and not _is_broken(error):
+        said = f"what answers is no HTTP server, or a broken one: {said.strip()}"
     server = "{}://{}:{}".format(*_origin(request.full_url))
     if not repeatable and not isinstance(reason, _NotConnectedError):
         return CommitUnknownError(
@@ -202,7 +207,7 @@ def _failure(error: Exception, request: urllib.request.Request, repeatable: bool
         return StorageError(error.message, server=server)
     return StorageError(
         f"the catalog cannot be reached: {said}",
-        hint="check the address, and the proxies that the environment names",
+        hint="check the scheme, the host and the port of the address, and the proxies that the environment names",
         server=server,
     )
 
