@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table
+from deltaberg import create_table, load_catalog
 from tests.support.command_line import call, json_lines, printed
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
@@ -220,3 +220,38 @@ def test_options_of_the_other_format_are_refused(arguments: list[str], message: 
 
 def _ids(root: Path, *options: str) -> list[int]:
     return sorted(row["id"] for row in json_lines("head", root, *options))
+
+
+def test_tables_of_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name and the properties of a catalog stand in for a location and the options of its store."""
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__TYPE", "sql")
+    monkeypatch.setenv("PYICEBERG_CATALOG__SHOP__URI", f"sqlite:///{tmp_path}/catalog.db")
+    shop = ["--catalog", "shop", "-o", f"warehouse={tmp_path}/warehouse"]
+    load_catalog("shop", warehouse=f"{tmp_path}/warehouse").create_namespace("sales")
+    rows = tmp_path / "rows.json"
+    rows.write_text('{"id": 1}\n{"id": 2}\n')
+    assert json_lines("create", "sales.orders", *shop, "--column", "id long")[0]["format_version"] == 2
+    assert json_lines("append", "sales.orders", rows, *shop)[0]["operation"] == "append"
+    assert json_lines("delete", "sales.orders", "id = 1", *shop)[0]["operation"] == "overwrite"
+    assert json_lines("head", "sales.orders", *shop) == [{"id": 2}]
+    assert [row["operation"] for row in json_lines("metadata", "sales.orders", "snapshots", *shop)] == [
+        "append",
+        "overwrite",
+    ]
+    for command, message in (
+        (["convert", "sales.orders"], "--catalog applies to Iceberg tables only"),
+        (["checkpoint", "sales.orders"], "--catalog applies to Iceberg tables only"),
+        (["count", "sales.orders", "--version", "1"], "--version applies to Delta tables only"),
+        (["count", "sales.nothing"], "sales.nothing"),
+        (["metadata", "sales.orders", "nothing"], "nothing"),
+    ):
+        ended = call(*command, *shop)
+        assert ended.exit_code in (2, 3), ended.stderr
+        assert message in ended.stderr
+
+
+def test_delta_tables_have_no_metadata_tables(tmp_path: Path) -> None:
+    create_table(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    ended = call("metadata", str(tmp_path / "t"), "snapshots")
+    assert ended.exit_code == 2
+    assert "try inspect, history or files" in ended.stderr

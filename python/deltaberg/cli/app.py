@@ -23,6 +23,7 @@ COMMANDS = {
     "count": "scans",
     "head": "scans",
     "changes": "scans",
+    "metadata": "scans",
     "create": "writes",
     "append": "writes",
     "overwrite": "writes",
@@ -89,7 +90,8 @@ class _Commands(click.Group):
 def cli(ctx: click.Context) -> None:
     """Inspect and write Delta Lake and Apache Iceberg tables.
 
-    TABLE is a directory or the URL of one, such as s3://bucket/orders.
+    TABLE is a directory or the URL of one, such as s3://bucket/orders. With --catalog, it is the name of a table,
+    such as sales.orders.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.column_types import column_type
+from deltaberg.cli.format_options import check_options, is_iceberg
 from deltaberg.cli.options import write_command
 from deltaberg.cli.output import print_facts, print_json, progress
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.references import REFERENCE_CHANGES, Change, reference_options
 from deltaberg.cli.results import print_plan, print_result
-from deltaberg.cli.to_write import check_options, is_iceberg, open_to_write
 
 if TYPE_CHECKING:
-    from deltaberg import DeltaTable
+    pass
 
 __all__ = ["alter", "checkpoint", "compact", "compact_log"]
 
@@ -58,13 +59,6 @@ _OF_ICEBERG = ("partition-by", "sort-by", "identify-by", *REFERENCE_CHANGES)
 _WITHOUT_WORDS = ("cluster-by", "partition-by", "sort-by", "identify-by")
 
 
-def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
-    with progress(f"opening {location}"):
-        from deltaberg.api import open_table
-
-        return open_table(location, "delta", storage_options=storage_option)
-
-
 @write_command
 @click.argument("change", type=click.Choice(tuple(_CHANGES)))
 @click.argument("words", nargs=-1, metavar="[WORD]...")
@@ -75,8 +69,7 @@ def _open(location: str, storage_option: dict[str, str]) -> DeltaTable:
 @click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")
 @click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commit (Delta).")
 def alter(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     change: str,
     words: tuple[str, ...],
@@ -111,7 +104,7 @@ def alter(
     misplaced = sorted(given.keys() - set(allowed))
     if misplaced:
         raise click.UsageError(f"--{misplaced[0].replace('_', '-')} has no meaning with {change}")
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     check_options(
         opened,
         {change: change in _OF_DELTA, "--message": message},
@@ -151,9 +144,9 @@ def _iceberg_outcome(alteration: Any) -> dict[str, Any]:
 
 
 @write_command
-def checkpoint(table: str, storage_option: dict[str, str], as_json: bool) -> None:
+def checkpoint(place: TablePlace, as_json: bool) -> None:
     """Write a checkpoint of the newest version of a Delta table."""
-    opened = _open(table, storage_option)
+    opened = place.open_delta()
     with progress(f"writing a checkpoint of {opened.location}"):
         made = opened.checkpoint()
     if as_json:
@@ -169,15 +162,14 @@ def checkpoint(table: str, storage_option: dict[str, str], as_json: bool) -> Non
 @click.option("--target-size", type=click.IntRange(min=1), metavar="BYTES", help="Bytes of a new file, approximately.")
 @click.option("--message", "-m", metavar="TEXT", help="Text that the history keeps with the commits (Delta).")
 def compact(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     where: str | None,
     target_size: int | None,
     message: str | None,
 ) -> None:
     """Put small files of a table together, and drop deleted rows from files."""
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     check_options(opened, {"--message": message}, {})
     number = "snapshot_id" if is_iceberg(opened) else "version"
     options: dict[str, Any] = {} if message is None else {"user_metadata": message}
@@ -205,9 +197,9 @@ def compact(
     "--first", type=click.IntRange(min=0), metavar="VERSION", help="The first; by default after a checkpoint."
 )
 @click.option("--last", type=click.IntRange(min=0), metavar="VERSION", help="The last; by default the newest version.")
-def compact_log(table: str, storage_option: dict[str, str], as_json: bool, first: int | None, last: int | None) -> None:
+def compact_log(place: TablePlace, as_json: bool, first: int | None, last: int | None) -> None:
     """Write one file that stands in for several log entries of a Delta table, which stay."""
-    opened = _open(table, storage_option)
+    opened = place.open_delta()
     base = opened.base_checkpoint
     begin = first if first is not None else 0 if base is None else base.version + 1
     end = opened.version if last is None else last

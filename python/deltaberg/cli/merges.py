@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from deltaberg.cli.format_options import commit_options
 from deltaberg.cli.options import pairs
 from deltaberg.cli.output import progress
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
 from deltaberg.cli.row_files import open_row_files
-from deltaberg.cli.to_write import commit_options, open_to_write
 from deltaberg.cli.writes import branch_option, row_command, strategy_option
 
 __all__ = ["merge", "upsert"]
@@ -24,8 +25,7 @@ __all__ = ["merge", "upsert"]
 @branch_option
 def upsert(
     *,
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     files: tuple[str, ...],
     format: str | None,
@@ -42,7 +42,7 @@ def upsert(
     """Update the rows of a table that have the keys of rows of files, and insert the others."""
     if no_update and no_insert:
         raise click.UsageError("--no-update and --no-insert exclude each other")
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     options = commit_options(opened, txn=txn, message=message, branch=branch)
     rows = open_row_files(files, format, opened.arrow_schema)
     with progress(f"upserting into {opened.location}"):
@@ -80,8 +80,7 @@ def upsert(
 @branch_option
 def merge(
     *,
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     files: tuple[str, ...],
     format: str | None,
@@ -116,7 +115,7 @@ def merge(
             raise click.UsageError(f"{option} has no meaning without {option.removesuffix('-where')}")
     if not (deletes or values or set_all or insert or delete_missing):
         raise click.UsageError("pass at least one of --delete, --set, --set-all, --insert and --delete-missing")
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     options = commit_options(opened, txn=txn, message=message, branch=branch)
     rows = open_row_files(files, format, opened.arrow_schema)
     clauses = opened.merge(

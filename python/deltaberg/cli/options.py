@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from deltaberg.cli.endings import TRACEBACK
-from deltaberg.cli.output import progress
+from deltaberg.cli.place import TablePlace
 
 __all__ = ["pairs", "scan_options", "table_command", "write_command"]
 
@@ -44,6 +44,11 @@ _STORE = click.option(
     metavar="KEY=VALUE",
     help="An option of the store, such as AWS_REGION=eu-west-1; may be repeated.",
 )
+_CATALOG = click.option(
+    "--catalog",
+    metavar="NAME",
+    help="TABLE is a name in this Iceberg catalog of the configuration; --storage-option sets its properties.",
+)
 _TRACEBACK = click.option(
     "--traceback",
     is_flag=True,
@@ -64,6 +69,7 @@ _OPTIONS = (
         "--timestamp", "-t", metavar="TEXT", help="Open the newest version or snapshot not later than this time."
     ),
     _STORE,
+    _CATALOG,
     click.option(
         "--location-map",
         multiple=True,
@@ -78,14 +84,19 @@ _OPTIONS = (
 _WRITE_OPTIONS = (
     click.argument("table"),
     _STORE,
+    _CATALOG,
     click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON."),
     _TRACEBACK,
 )
 
 
 def write_command(function: Callable[..., None]) -> click.Command:
-    """Turn a function of the place of a table, ``storage_option``, ``as_json`` and its own options into a command."""
-    command = function
+    """Turn a function of the place of a table, ``as_json`` and the command's own options into a command."""
+
+    @functools.wraps(function)
+    def command(table: str, storage_option: dict[str, str], catalog: str | None, **options: Any) -> None:
+        function(place=TablePlace(table, storage_option, catalog), **options)
+
     for option in reversed(_WRITE_OPTIONS):
         command = option(command)
     return click.command(function.__name__.replace("_", "-"))(command)
@@ -98,15 +109,12 @@ def table_command(function: Callable[..., None]) -> click.Command:
     def command(
         table: str,
         storage_option: dict[str, str],
-        location_map: dict[str, str] | str | None,
+        catalog: str | None,
         **options: Any,
     ) -> None:
-        chosen = {name: options.pop(name) for name in ("version", "snapshot_id", "ref", "timestamp")}
-        with progress(f"opening {table}"):
-            from deltaberg.api import open_table
-
-            opened = open_table(table, storage_options=storage_option, location_map=location_map, **chosen)
-        function(opened, **options)
+        names = ("version", "snapshot_id", "ref", "timestamp", "location_map")
+        chosen = {name: options.pop(name) for name in names}
+        function(TablePlace(table, storage_option, catalog).open(**chosen), **options)
 
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -9,10 +9,11 @@ import click
 
 from deltaberg.cli.options import write_command
 from deltaberg.cli.output import progress
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
 
 if TYPE_CHECKING:
-    from deltaberg import IcebergTable
+    pass
 
 __all__ = ["REFERENCE_CHANGES", "Change", "cherry_pick", "publish", "reference_options"]
 
@@ -79,18 +80,11 @@ def reference_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-def _open(location: str, storage_option: dict[str, str]) -> IcebergTable:
-    with progress(f"opening {location}"):
-        from deltaberg.api import open_table
-
-        return open_table(location, "iceberg", storage_options=storage_option)
-
-
 @write_command
 @click.argument("wap_id")
-def publish(table: str, storage_option: dict[str, str], as_json: bool, wap_id: str) -> None:
+def publish(place: TablePlace, as_json: bool, wap_id: str) -> None:
     """Make a snapshot that was staged under a wap.id a part of an Iceberg table."""
-    opened = _open(table, storage_option)
+    opened = place.open_iceberg()
     with progress(f"publishing {wap_id}"):
         result = opened.publish(wap_id)
     print_result(opened.location, result, as_json)
@@ -99,11 +93,9 @@ def publish(table: str, storage_option: dict[str, str], as_json: bool, wap_id: s
 @write_command
 @click.argument("snapshot_id", type=click.IntRange(min=0))
 @click.option("--branch", metavar="NAME", help="The branch that gets the changes; main by default.")
-def cherry_pick(
-    table: str, storage_option: dict[str, str], as_json: bool, snapshot_id: int, branch: str | None
-) -> None:
+def cherry_pick(place: TablePlace, as_json: bool, snapshot_id: int, branch: str | None) -> None:
     """Make a snapshot of another branch, or of none, a part of an Iceberg table."""
-    opened = _open(table, storage_option)
+    opened = place.open_iceberg()
     with progress(f"picking {snapshot_id}"):
         result = opened.cherrypick_snapshot(snapshot_id, branch=branch)
     print_result(opened.location, result, as_json)

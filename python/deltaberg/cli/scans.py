@@ -1,4 +1,4 @@
-"""Commands about scans: files, plan, count, head, changes."""
+"""Commands about scans and metadata tables: files, plan, count, head, changes, metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable, Scan
     from deltaberg.schema import Field, Struct
 
-__all__ = ["changes", "count", "files", "head", "plan"]
+__all__ = ["changes", "count", "files", "head", "metadata", "plan"]
 
 # Commas separate names, except inside backticks.
 _NAME = re.compile("(?:`[^`]*`|[^,`])+")
@@ -163,4 +163,22 @@ def _print_rows(scan: Scan, as_json: bool) -> None:
         print_table(scan.schema.names, rows)
         return
     for row in rows:
+        print_json(row)
+
+
+@table_command
+@click.argument("name")
+def metadata(table: DeltaTable | IcebergTable, as_json: bool, name: str) -> None:
+    """Print a metadata table of an Iceberg table, such as snapshots, manifests or partitions."""
+    from deltaberg import IcebergTable as Iceberg
+    from deltaberg.cli.values import json_rows
+
+    if not isinstance(table, Iceberg):
+        raise click.UsageError("only Iceberg tables have metadata tables; try inspect, history or files")
+    with progress("reading"):
+        found = table.inspect(name)
+    if not as_json:
+        print_table(found.column_names, json_rows(found))
+        return
+    for row in json_rows(found):
         print_json(row)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from deltaberg.cli.column_types import columns_of
+from deltaberg.cli.format_options import commit_options, is_iceberg
 from deltaberg.cli.options import pairs, write_command
 from deltaberg.cli.output import print_facts, print_json, progress, row_progress
+from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_plan, print_result
 from deltaberg.cli.row_files import FORMATS, open_row_files
-from deltaberg.cli.to_write import commit_options, is_iceberg, open_to_write
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
@@ -73,8 +74,7 @@ def strategy_option(function: Callable[..., None]) -> Callable[..., None]:
     help="What becomes of a table that is there already.",
 )
 def create(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     columns: tuple[str, ...],
     like: str | None,
@@ -88,11 +88,15 @@ def create(
         raise click.UsageError("pass either --column or --like")
     schema = columns_of(columns) if like is None else open_row_files([like], format).reader.schema
     options |= {name: list(options[name]) or None for name in ("partition_by", "cluster_by", "sort_by")}
-    with progress(f"creating {table}"):
+    with progress(f"creating {place.location}"):
         from deltaberg.api import create_table
 
-        options |= {"format": table_format, "if_exists": if_exists, "storage_options": storage_option}
-        made: DeltaTable | IcebergTable = create_table(table, schema, **options)
+        options |= {"format": table_format, "if_exists": if_exists}
+        if place.catalog is None:
+            options["storage_options"] = place.storage_options
+        else:
+            options |= {"format": "iceberg", "catalog": place.loaded_catalog()}
+        made: DeltaTable | IcebergTable = create_table(place.location, schema, **options)
     number = "format_version" if is_iceberg(made) else "version"
     facts = {"location": made.location, number: getattr(made, number)}
     if as_json:
@@ -142,8 +146,7 @@ def _transaction(
 @branch_option
 def append(
     *,
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     files: tuple[str, ...],
     format: str | None,
@@ -154,7 +157,7 @@ def append(
     branch: str | None,
 ) -> None:
     """Append the rows of files to a table, as one commit."""
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     rows = open_row_files(files, format, opened.arrow_schema)
     with _transaction(opened, "appending to", rows.rows, txn, message, branch) as transaction:
         transaction.append(rows.reader, schema_mode="merge" if merge_schema else None, timezone=timezone)
@@ -170,8 +173,7 @@ def append(
 @click.option("--partition-by", multiple=True, metavar="NAME", help="With --replace-schema: a new partition column.")
 def overwrite(
     *,
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     files: tuple[str, ...],
     format: str | None,
@@ -188,7 +190,7 @@ def overwrite(
     """Replace rows of a table by those of files, as one commit."""
     if merge_schema and replace_schema:
         raise click.UsageError("--merge-schema and --replace-schema exclude each other")
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     rows = open_row_files(files, format, None if replace_schema else opened.arrow_schema)
     with _transaction(opened, "overwriting", rows.rows, txn, message, branch) as transaction:
         mode = "merge" if merge_schema else "overwrite" if replace_schema else None
@@ -235,8 +237,7 @@ def _matching(table: DeltaTable | IcebergTable, where: str) -> dict[str, Any]:
 @_MESSAGE
 @branch_option
 def delete(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     where: str,
     strategy: str | None,
@@ -245,7 +246,7 @@ def delete(
     branch: str | None,
 ) -> None:
     """Delete the rows of a table for which a condition is true."""
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     options = commit_options(opened, message=message, branch=branch)
     with progress(f"deleting from {opened.location}"):
         if dry_run:
@@ -270,8 +271,7 @@ def delete(
 @_MESSAGE
 @branch_option
 def update(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     values: dict[str, str],
     where: str | None,
@@ -280,7 +280,7 @@ def update(
     branch: str | None,
 ) -> None:
     """Set columns of rows of a table to new values."""
-    opened = open_to_write(table, storage_option)
+    opened = place.open()
     options = commit_options(opened, message=message, branch=branch)
     assigned: dict[Any, str] = dict(values)
     with progress(f"updating {opened.location}"):
@@ -303,8 +303,7 @@ def update(
 @click.option("--no-stats", is_flag=True, help="Record no statistics of the files.")
 @_MESSAGE
 def convert(
-    table: str,
-    storage_option: dict[str, str],
+    place: TablePlace,
     as_json: bool,
     partition_by: tuple[str, ...],
     no_stats: bool,
@@ -312,16 +311,17 @@ def convert(
     **options: Any,
 ) -> None:
     """Make a Delta table of the Parquet files in a directory, in place."""
+    place.check_is_location()
     columns = columns_of(partition_by) if partition_by else None
-    with progress(f"converting {table}"):
+    with progress(f"converting {place.location}"):
         from deltaberg import convert_to_delta
 
         result = convert_to_delta(
-            table,
+            place.location,
             partition_by=columns,
             collect_stats=not no_stats,
-            storage_options=storage_option,
+            storage_options=place.storage_options,
             user_metadata=message,
             **options,
         )
-    print_result(table, result, as_json)
+    print_result(place.location, result, as_json)

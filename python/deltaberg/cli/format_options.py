@@ -1,4 +1,4 @@
-"""Opening tables to write to them, and options that only one format has."""
+"""Options that only tables of one format have."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from deltaberg.cli.output import progress
-
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
 
-__all__ = ["check_options", "commit_options", "is_iceberg", "open_to_write"]
-
-
-def open_to_write(location: str, storage_option: dict[str, str]) -> DeltaTable | IcebergTable:
-    """Open a table of either format, and show that."""
-    with progress(f"opening {location}"):
-        from deltaberg.api import open_table
-
-        opened: DeltaTable | IcebergTable = open_table(location, storage_options=storage_option)
-        return opened
+__all__ = ["check_options", "commit_options", "is_iceberg"]
 
 
 def is_iceberg(table: DeltaTable | IcebergTable) -> bool:
