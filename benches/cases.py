@@ -14,6 +14,7 @@ from benches.kernel_cases import KERNEL_CASES
 from benches.manifest_cases import WRITTEN_MANIFEST_CASES
 from benches.measure import Case, Subject
 from benches.request_cases import REQUEST_CASES
+from benches.single_kernel_cases import SINGLE_KERNEL_CASES
 from benches.spark_cases import SPARK_CASES
 from benches.spark_change_cases import SPARK_CHANGE_CASES
 from benches.start_cases import START_CASES
@@ -33,5 +34,6 @@ SUBJECTS: dict[str, Subject] = {
     "start": Subject("From the start of Python", START_CASES),
     "requests": Subject("Requests to S3", REQUEST_CASES),
     "kernels": Subject("Kernels", KERNEL_CASES),
+    "single-kernels": Subject("Kernels on one thread", SINGLE_KERNEL_CASES),
 }
 CASES: dict[str, Case] = {name: case for subject in SUBJECTS.values() for name, case in subject.cases.items()}

@@ -28,6 +28,7 @@ def _table(tmp_path: Path, format: str = "parquet") -> tuple[IcebergBuilder, lis
     return builder, [file.path for file in files]
 
 
+@pytest.mark.req("ICE-SCH-19", half="reader")
 @pytest.mark.req("BEY-46")
 def test_reserved_ids(tmp_path: Path) -> None:
     builder, _ = _table(tmp_path)
@@ -38,6 +39,12 @@ def test_reserved_ids(tmp_path: Path) -> None:
         "_deleted": 2147483644,
         "_spec_id": 2147483643,
         "_partition": 2147483642,
+    }
+    changes = open_table(builder.root).changes(None).output
+    assert {child.name: child.id for child in changes if child.name.startswith("_c") and child.id is not None} == {
+        "_change_type": 2147483543,
+        "_change_ordinal": 2147483542,
+        "_commit_snapshot_id": 2147483541,
     }
 
 

@@ -151,6 +151,8 @@ def test_years_months_and_hours(
         ("v = 5 AND id = 9", [0]),
         ("v = 5 OR v = 30 AND id = 9", [0, 30]),
         (~(col("v") >= 20) & (col("id") > 3), [0, 10]),
+        ("v = 5 OR abs(id) = 9", [0, 10, 20, 30]),
+        ("v = 5 AND NOT (abs(id) = 9)", [0]),
     ],
 )
 def test_not_and_or(tmp_path: Path, condition: str | Expression, kept: list[int]) -> None:

@@ -14,7 +14,6 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import UnsafePathError
 from deltaberg.expressions import TRUE
-from deltaberg.iceberg.location.recorded_paths import locate_paths
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.storage import PathResolver, parse_location
 from deltaberg.table import FILE_NUMBER
@@ -121,7 +120,7 @@ def test_many_paths_lead_where_each_leads(mapping: dict[str, str] | None, any_st
     expected = [str(resolver.resolve(path)) for path in paths]
     # The first of them must not speak for the others.
     for turn in range(len(paths)):
-        found = locate_paths(pa.array(paths[turn:] + paths[:turn]), resolver, location)
+        found = resolver.locate(pa.chunked_array([paths[turn:], paths[:turn]]), location.rstrip("/") + "/")
         assert found.to_pylist() == expected[turn:] + expected[:turn]
 
 
@@ -129,8 +128,8 @@ def test_no_path_climbs_out_of_the_table() -> None:
     resolver = PathResolver(parse_location(_LOCATION), encoded=False)
     for path in ("/../a", "/data/../a", "/data/.."):
         with pytest.raises(UnsafePathError):
-            locate_paths(pa.array([f"{_LOCATION}/data/a.parquet", _LOCATION + path]), resolver, _LOCATION)
-    assert locate_paths(pa.array([], pa.string()), resolver, _LOCATION).to_pylist() == []
+            resolver.locate(pa.chunked_array([[f"{_LOCATION}/data/a.parquet", _LOCATION + path]]), _LOCATION + "/")
+    assert resolver.locate(pa.chunked_array([], pa.string()), _LOCATION + "/").to_pylist() == []
 
 
 def test_a_file_is_the_same_however_its_path_is_spelled(tmp_path: Path) -> None:

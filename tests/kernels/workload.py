@@ -61,6 +61,7 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     avro = b"\x02\x06abc" * files
     names = maps.items.take(pa.array(range(files)))
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
+    recorded = pa.array([None, "../a", *(f"p=%20/./{number}.parquet" for number in range(files))])
     batches = adds.select(["path", "deletionVector"]).to_batches()
     return {
         "z85_encode": lambda kernels: kernels.z85_encode(bytes(range(256)) * (positions // 100)),
@@ -74,6 +75,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "parse_stats": lambda kernels: kernels.parse_stats(stats, leaves),
         "parse_log_stats": lambda kernels: kernels.parse_log_stats(versions, places, iter(log[:1]), leaves),
         "stats_texts": lambda kernels: kernels.stats_texts(log[0][1], places),
+        "locate_paths": lambda kernels: kernels.locate_paths(recorded, "", "/table/", True),
+        "fingerprint": lambda kernels: kernels.fingerprint(log[0][1]),
         "format_stats": lambda kernels: kernels.format_stats(bounded, [["n"], ["s"]], True),
         "index_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs), pairs),
         "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),

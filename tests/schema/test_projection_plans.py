@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 
 from deltaberg.schema import Field, Primitive, Struct, projection
 from deltaberg.schema.name_mapping import FIELD_ID, field_id
-from deltaberg.schema.projection import find_leaf, plan_projection
+from deltaberg.schema.projection import Projections, find_leaf, plan_projection
 
 pytestmark = pytest.mark.one_backend
 
@@ -106,3 +107,25 @@ def test_each_field_of_a_struct_is_looked_at_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(projection, "field_id", counted)
     assert plan_projection([Field("s", wanted, id=9999)], schema, by_id=True).leaves == list(range(_COLUMNS))
     assert looks <= _COLUMNS + 3
+
+
+def test_a_plan_serves_files_of_the_same_schema_only() -> None:
+    projections = Projections()
+    wanted = [Field("a", Primitive("long"), id=1), Field("b", Primitive("string"), id=2)]
+    first = pa.schema([_with_id("a", pa.int64(), 1), _with_id("b", pa.string(), 2)])
+    same = pa.schema([_with_id("a", pa.int64(), 1), _with_id("b", pa.string(), 2)])
+    swapped = pa.schema([_with_id("a", pa.string(), 2), _with_id("b", pa.int64(), 1)])
+    narrow = pa.schema([_with_id("a", pa.int32(), 1)])
+    found = projections.plan(wanted, first, by_id=True)
+    assert projections.plan(list(wanted), same, by_id=True) is found
+    for schema, by_id in ((swapped, True), (narrow, True), (first, True), (narrow, False), (first, False)):
+        for fields in (wanted, wanted[:1]):
+            again = projections.plan(fields, schema, by_id)
+            fresh = plan_projection(fields, schema, by_id)
+            names = [[source and source[0] for source in plan.sources] for plan in (again, fresh)]
+            assert (again.leaves, names[0], again.wanted) == (fresh.leaves, names[1], fields)
+    assert pickle.loads(pickle.dumps(projections)).plan(wanted, first, by_id=True) is not found
+
+
+def _with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, kind, metadata={FIELD_ID: str(number)})

@@ -97,8 +97,7 @@ CLAIMS = Claims(
             *("BEY-33", "BEY-34", "BEY-43", "BEY-55"),
             # Rows of Iceberg tables that are updated and merged.
             *("ICE-COM-07", "ICE-GEN-09"),
-            # The JSON of schemas, specs, sort orders and snapshots is written already, though not yet to a table.
-            # Manifests and manifest lists.
+            # Manifests, manifest lists, and the JSON of schemas, specs, sort orders and snapshots.
             *(f"ICE-AVRO-{number:02}" for number in (*range(1, 11), 12)),
             *(f"ICE-MAN-{number:02}" for number in (*range(1, 7), 8, 9, 10, 11, 13, 14, 15, 21, 24)),
             *(f"ICE-SEQ-{number:02}" for number in (2, 3, 4, 8)),
@@ -110,7 +109,7 @@ CLAIMS = Claims(
             *(f"ICE-SORT-{number:02}" for number in range(1, 7)),
             *(f"ICE-ORC-{number:02}" for number in (1, 2, 3, 4, 5, 9)),
             # Columns, values and files of tables that are written.
-            *(f"ICE-SCH-{number:02}" for number in (*range(1, 11), 12, 13, 15, *range(17, 21))),
+            *(f"ICE-SCH-{number:02}" for number in (*range(1, 11), *range(12, 16), *range(17, 21))),
             *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-07", "ICE-GEN-08", "ICE-GEN-12", "ICE-SCAN-21", "ICE-HASH-13"),
         )
     ),

@@ -40,6 +40,7 @@ ADDED_FILES = pa.schema(
         ("modificationTime", pa.int64()),
         ("dataChange", pa.bool_()),
         ("stats", STATS_PLACE),
+        ("numRecords", pa.int64()),
         ("tags", _STRING_MAP),
         ("deletionVector", DELETION_VECTOR),
         ("baseRowId", pa.int64()),
@@ -87,8 +88,8 @@ class Replay(NamedTuple):
     adds, removes
         The live files and the tombstones, with the columns of the protocol's actions, and ``version``: the commit that
         holds the action. ``adds.stats`` is the place (offset, length) of the statistics' text in the bytes of that
-        commit; `parse_log_stats` reads it. ``removes.pathAdded`` is true if an older commit of the run adds the path
-        and no newer action names it.
+        commit; `parse_log_stats` reads it. ``adds.numRecords`` is their record count. ``removes.pathAdded`` is true if
+        an older commit of the run adds the path and no newer action names it.
     transactions, domains
         The newest ``txn`` of each application and the newest ``domainMetadata`` of each domain.
     protocol, metadata

@@ -22,7 +22,15 @@ from deltaberg.schema.columns import (
     select_columns,
     split_name,
 )
-from deltaberg.schema.name_mapping import FIELD_ID, MappedField, NameMapping, field_id, mapping_of, with_mapped_ids
+from deltaberg.schema.name_mapping import (
+    FIELD_ID,
+    MappedField,
+    NameMapping,
+    field_id,
+    has_field_ids,
+    mapping_of,
+    with_mapped_ids,
+)
 from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 from deltaberg.schema.widths import typical_width
 
@@ -50,6 +58,7 @@ __all__ = [
     "field_id",
     "find_column",
     "find_path",
+    "has_field_ids",
     "is_variant_field",
     "join_name",
     "mapping_of",

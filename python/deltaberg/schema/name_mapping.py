@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,16 @@ import pyarrow.types as pt
 
 from deltaberg.schema.types import DataType, List, Map, Struct
 
-__all__ = ["FIELD_ID", "MappedField", "NameMapping", "extended_mapping", "field_id", "mapping_of", "with_mapped_ids"]
+__all__ = [
+    "FIELD_ID",
+    "MappedField",
+    "NameMapping",
+    "extended_mapping",
+    "field_id",
+    "has_field_ids",
+    "mapping_of",
+    "with_mapped_ids",
+]
 
 #: The key of a field's id in the metadata of Arrow fields, as in the schemas that pyarrow reads from Parquet.
 FIELD_ID = b"PARQUET:field_id"
@@ -48,6 +57,19 @@ def field_id(child: pa.Field) -> int | None:
     """Return the id of a field in a file, or None."""
     text = (child.metadata or {}).get(FIELD_ID)
     return None if text is None else int(text)
+
+
+def has_field_ids(file_schema: pa.Schema) -> bool:
+    """Return whether a column of a file has a field id, at any level."""
+    return any(field_id(child) is not None for child in _all_fields(file_schema))
+
+
+def _all_fields(within: pa.Schema | pa.DataType) -> Iterator[pa.Field]:
+    count = len(within) if isinstance(within, pa.Schema) else within.num_fields
+    for number in range(count):
+        child = within.field(number)
+        yield child
+        yield from _all_fields(child.type)
 
 
 def with_mapped_ids(file_schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:

@@ -1,8 +1,9 @@
 """Turning the columns of a file into the wanted columns.
 
-Each file is planned once. The plan lists the leaves to read, and for every wanted field the field of the file that it
-comes from, found by id or by physical name. A field that the file lacks is filled with its default, or null. Nested
-fields are renamed, reordered, dropped, filled and promoted at any depth, and null structs, lists and maps stay null.
+Files of the same schema are planned once. The plan lists the leaves to read, and for every wanted field the field of
+the file that it comes from, found by id or by physical name. A field that the file lacks is filled with its default, or
+null. Nested fields are renamed, reordered, dropped, filled and promoted at any depth, and null structs, lists and maps
+stay null.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.shredding import VariantLayout, unshred
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
-__all__ = ["Children", "Leaf", "Projection", "find_leaf", "has_ids", "leaf_count", "leaf_offsets", "plan_projection"]
+__all__ = [
+    "Children",
+    "Leaf",
+    "Projection",
+    "Projections",
+    "find_leaf",
+    "has_ids",
+    "leaf_count",
+    "leaf_offsets",
+    "plan_projection",
+]
 
 #: The type of columns that hold only nulls, which writers leave out of files.
 _VOID = Primitive("void")
@@ -92,6 +103,25 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
             raise error.with_context(column=want.name) from None
         sources.append((child.name, convert))
     return Projection(sorted(set(planner.leaves)), wanted, sources)
+
+
+class Projections:
+    """The last projection that was planned, which serves all files of the same schema. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Sequence[Field], pa.Schema, bool, Projection] | None = None
+
+    def __reduce__(self) -> tuple[type[Projections], tuple[()]]:
+        return Projections, ()
+
+    def plan(self, wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool) -> Projection:
+        """Return what `plan_projection` returns."""
+        last = self._last
+        if last is not None and last[0] == wanted and last[2] == by_id and last[1].equals(file_schema, True):
+            return last[3]
+        projection = plan_projection(wanted, file_schema, by_id)
+        self._last = (wanted, file_schema, by_id, projection)
+        return projection
 
 
 def _missing(wanted: Field, rows: int) -> pa.Array:

@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
@@ -32,6 +36,8 @@ _ALIASES = {
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 #: The schemes in which a container stands in front of an @.
 _WITH_CONTAINER = ("az", "abfs")
+#: A name below the table, to see where the others are.
+_NAME = "name"
 #: A scheme that is followed by a user and a password.
 _USER = re.compile("^([A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^/@]*:[^/]*@")
 
@@ -215,11 +221,49 @@ class PathResolver:
             )
         return absolute
 
-    def is_uniform(self, prefix: str) -> bool:
-        """Return whether all paths below a recorded prefix, which ends with a slash, lead to one place below.
+    def locate(self, paths: pa.ChunkedArray, prefix: str = "") -> pa.ChunkedArray:
+        """Return the locations of recorded paths as text, as `resolve` gives them.
 
-        They do unless the location map has a longer prefix for some of them.
+        Nearly all files have plain names below the table, which are joined all at once.
+
+        Parameters
+        ----------
+        prefix
+            What stands in front of such names: the location of the table as its metadata spells it, with a slash at the
+            end, or nothing where names are relative to the table.
         """
+        base = self._base(prefix)
+        return pa.chunked_array([self._located(chunk, prefix, base) for chunk in paths.chunks], pa.string())
+
+    def _base(self, prefix: str) -> str | None:
+        """Return what stands in front of the locations of names below a recorded prefix, if that is one place."""
+        if not self._is_uniform(prefix):
+            return None
+        try:
+            return str(self.resolve(f"{prefix}{_NAME}")).removesuffix(_NAME)
+        except UnsafePathError:
+            # There may be no file below.
+            return None
+
+    def _located(self, paths: pa.StringArray, prefix: str, base: str | None) -> pa.StringArray:
+        if base is None:
+            return self._resolved(paths)
+        located = kernels.locate_paths(paths, prefix, base, self._encoded)
+        if not located.null_count:
+            return located
+        others = located.is_null()
+        return pc.replace_with_mask(located, others, self._resolved(paths.filter(others)))
+
+    def _resolved(self, paths: pa.StringArray) -> pa.StringArray:
+        return pa.array([str(self.resolve(path)) for path in paths.to_pylist()], pa.string())
+
+    def _is_uniform(self, prefix: str) -> bool:
+        """Return whether all names below a recorded prefix lead to one place below.
+
+        They do unless the location map has a prefix for some of them.
+        """
+        if not prefix:
+            return all(text.startswith("/") or text.partition(":")[2].startswith("/") for text, _ in self._texts)
         prefix = prefix.removeprefix("./")
         if any(text.startswith(prefix) and text != prefix for text, _ in self._texts):
             return False

@@ -2,6 +2,7 @@
 //! protocol, "Per-file Statistics").
 
 mod columns;
+mod count;
 mod format;
 mod texts;
 mod tree;
@@ -9,6 +10,7 @@ mod tree;
 use arrow_array::{Array, Int32Array, Int64Array, RecordBatch, StringArray, StructArray};
 
 pub use columns::StatsLeaf;
+pub(crate) use count::{record_count, resolved_record_count};
 pub use format::format_stats;
 pub use texts::stats_texts;
 
@@ -165,10 +167,13 @@ impl<'a> Parser<'a> {
         let mut unescaped = Vec::new();
         for text in texts {
             let mut row = Row::new(self.leaves.len(), std::mem::take(&mut spare));
-            let known = text.is_some_and(|text| {
-                let resolved = text.resolve_into(&mut unescaped);
-                resolved.is_some_and(|text| read(text, &self.tree, &mut row).is_ok())
-            });
+            let known = text.is_some_and(|text| self.read_quoted(text, &mut row));
+            let known = known
+                || text.is_some_and(|text| {
+                    row.clear();
+                    let resolved = text.resolve_into(&mut unescaped);
+                    resolved.is_some_and(|text| read(&mut Cursor::in_text(text), &self.tree, &mut row).is_ok())
+                });
             if !known {
                 row.clear();
             }
@@ -177,15 +182,29 @@ impl<'a> Parser<'a> {
         }
         columns.finish()
     }
+
+    /// Reads text whose only escapes are those of its quotes, as nearly all statistics in logs are, without resolving
+    /// them first. Returns whether it is such text.
+    fn read_quoted<'t>(&self, text: Text<'t>, row: &mut Row<'t>) -> bool {
+        let raw = text.raw();
+        if !text.is_escaped() || !raw.is_ascii() && std::str::from_utf8(raw).is_err() {
+            return false;
+        }
+        let mut cursor = Cursor::in_quotes(raw, 0);
+        read(&mut cursor, &self.tree, row).is_ok() && cursor.at() == raw.len()
+    }
 }
 
 /// Reads one file's statistics into `row`.
-fn read<'a>(text: &'a [u8], tree: &Tree, row: &mut Row<'a>) -> Result<(), JsonError> {
-    let mut cursor = Cursor::in_text(text);
+fn read<'a, const QUOTED: bool>(
+    cursor: &mut Cursor<'a, QUOTED>,
+    tree: &Tree,
+    row: &mut Row<'a>,
+) -> Result<(), JsonError> {
     if cursor.kind()? != Kind::Object {
         cursor.skip(0)?;
         row.clear();
-        return end(&mut cursor);
+        return end(cursor);
     }
     cursor.object(|cursor, key| {
         match &*key.bytes() {
@@ -198,10 +217,10 @@ fn read<'a>(text: &'a [u8], tree: &Tree, row: &mut Row<'a>) -> Result<(), JsonEr
         }
         Ok(())
     })?;
-    end(&mut cursor)
+    end(cursor)
 }
 
-fn end(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
+fn end<const QUOTED: bool>(cursor: &mut Cursor<'_, QUOTED>) -> Result<(), JsonError> {
     match cursor.skip_blanks() {
         None => Ok(()),
         Some(_) => cursor.fail("unexpected text after the JSON object"),

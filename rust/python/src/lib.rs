@@ -11,7 +11,9 @@ mod bitmap;
 mod bounds;
 mod enter;
 mod error;
+mod fingerprint;
 mod keys;
+mod locations;
 mod murmur;
 mod partition;
 mod replay;
@@ -45,6 +47,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keys::index_keys, module)?)?;
     module.add_function(wrap_pyfunction!(keys::contains_keys, module)?)?;
     module.add_function(wrap_pyfunction!(keys::find_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(locations::locate_paths, module)?)?;
+    module.add_function(wrap_pyfunction!(fingerprint::fingerprint, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::hash32, module)?)?;
     module.add_function(wrap_pyfunction!(murmur::bucket, module)?)?;
     Ok(())

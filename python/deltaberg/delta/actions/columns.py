@@ -6,6 +6,7 @@ Delta protocol, "Checkpoint Schema". Statistics are not among these columns: the
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,13 @@ __all__ = [
     "without_empty_vectors",
 ]
 
-_PRIMITIVES = {pa.string(): "string", pa.int32(): "integer", pa.int64(): "long", pa.bool_(): "boolean"}
+_PRIMITIVES = {
+    pa.string(): "string",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+}
 
 
 def _field(column: pa.Field) -> Field:
@@ -42,7 +49,7 @@ def _table_type(found: pa.DataType) -> DataType:
 
 
 #: The columns of ``add`` that planning needs.
-ADD_COLUMNS = tuple(_field(column) for column in ADDED_FILES if column.name not in ("stats", "version"))
+ADD_COLUMNS = tuple(_field(column) for column in ADDED_FILES if column.name not in ("stats", "numRecords", "version"))
 #: The columns of ``remove``.
 REMOVE_COLUMNS = tuple(_field(column) for column in REMOVED_FILES if column.name not in ("version", "pathAdded"))
 
@@ -110,7 +117,8 @@ def plain_value(value: Any, kind: DataType) -> Any:
         return [plain_value(item, kind.element.type) for item in value]
     if isinstance(kind, Map):
         return [(key, plain_value(item, kind.value.type)) for key, item in value] or {}
-    return value
+    # JSON has no NaN, and no infinite numbers.
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _first_field(action: str, columns: tuple[Field, ...]) -> Field:

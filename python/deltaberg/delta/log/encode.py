@@ -34,10 +34,10 @@ def check_action(action: LogAction) -> None:
     Raises
     ------
     InvalidArgumentError
-        The kind of action does not belong into log entries, or a member is missing.
+        The kind of action does not belong in log entries, or a member is missing.
     """
     if action.name not in _REQUIRED:
-        raise InvalidArgumentError(f"the action {action.name} does not belong into a log entry")
+        raise InvalidArgumentError(f"the action {action.name} does not belong in a log entry")
     missing = [name for name in _REQUIRED[action.name] if action.members.get(name) is None]
     if missing:
         raise InvalidArgumentError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from deltaberg import kernels
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.errors import CorruptLogError, DeltabergError, ObjectNotFoundError
 
@@ -16,6 +16,8 @@ __all__ = ["LogBytes"]
 
 #: Logs up to this many bytes are kept in memory, so that nothing is read twice.
 _KEPT_BYTES = 32 << 20
+#: The length of bytes, and what `kernels.fingerprint` returns for them.
+_Fingerprint = tuple[int, int]
 #: How many entries are requested from an object store at a time.
 _READ_AHEAD = 8
 
@@ -38,19 +40,19 @@ class LogBytes:
         self._entries = {entry.version: entry for entry in entries}
         self._kept: dict[int, bytes] = {}
         self._kept_size = 0
-        #: Digests of the entries whose bytes are not kept.
-        self._digests: dict[int, bytes] = {}
+        #: What tells whether entries whose bytes are not kept are still the same.
+        self._fingerprints: dict[int, _Fingerprint] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Digests take the place of the bytes that were read.
-        digests = self._digests | {version: _digest(data) for version, data in self._kept.items()}
-        return {**self.__dict__, "_kept": {}, "_kept_size": 0, "_digests": digests}
+        # Fingerprints take the place of the bytes that were read.
+        fingerprints = self._fingerprints | {version: _fingerprint(data) for version, data in self._kept.items()}
+        return {**self.__dict__, "_kept": {}, "_kept_size": 0, "_fingerprints": fingerprints}
 
     def extended(self, entries: Sequence[LogEntry]) -> LogBytes:
         """Return these entries and newer ones."""
         other = LogBytes(self._log, entries)
         other._entries = self._entries | other._entries
-        other._kept, other._kept_size, other._digests = dict(self._kept), self._kept_size, dict(self._digests)
+        other._kept, other._kept_size, other._fingerprints = dict(self._kept), self._kept_size, dict(self._fingerprints)
         return other
 
     def newest_first(self, entries: Sequence[LogEntry]) -> Iterator[tuple[int, bytes]]:
@@ -67,12 +69,12 @@ class LogBytes:
             yield entry.version, data
 
     def keep(self, entry: LogEntry, data: bytes) -> None:
-        """Remember the bytes of an entry, or their digest where they are too many."""
+        """Remember the bytes of an entry, or their fingerprint where they are too many."""
         if self._kept_size + len(data) <= _KEPT_BYTES:
             self._kept[entry.version] = data
             self._kept_size += len(data)
         else:
-            self._digests[entry.version] = _digest(data)
+            self._fingerprints[entry.version] = _fingerprint(data)
 
     def kept(self, version: int) -> bytes | None:
         """Return the bytes of the commit of a version, if they are kept."""
@@ -90,7 +92,7 @@ class LogBytes:
             if data is None:
                 with contextlib.suppress(ObjectNotFoundError):
                     found = self._log.read(self._entries[version])
-                    data = found if _digest(found) == self._digests.get(version) else None
+                    data = found if _fingerprint(found) == self._fingerprints.get(version) else None
             yield version, data
 
     def is_unchanged(self, entry: LogEntry) -> bool | None:
@@ -98,11 +100,11 @@ class LogBytes:
         known = self._entries.get(entry.version)
         if known is None or known.file != entry.file:
             return None
-        data, digest = self._kept.get(entry.version), self._digests.get(entry.version)
-        if data is None and digest is None:
+        data, fingerprint = self._kept.get(entry.version), self._fingerprints.get(entry.version)
+        if data is None and fingerprint is None:
             return None
         found = self._read(entry)
-        return found == data if data is not None else _digest(found) == digest
+        return found == data if data is not None else _fingerprint(found) == fingerprint
 
     def _read_ahead(self, entries: Sequence[LogEntry]) -> Iterator[bytes]:
         if self._log.root.scheme == "file" or len(entries) < 2:
@@ -136,5 +138,5 @@ class LogBytes:
             raise error.with_context(table=str(self._log.root)) from None
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
+def _fingerprint(data: bytes) -> _Fingerprint:
+    return len(data), kernels.fingerprint(data)

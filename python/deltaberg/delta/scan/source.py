@@ -25,13 +25,10 @@ from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array, c
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, FileSelection
 
-__all__ = ["DeltaFiles", "SnapshotSource", "locate_files"]
+__all__ = ["DeltaFiles", "SnapshotSource"]
 
 _ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 _ROW_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
-#: Relative paths that need neither decoding nor checks.
-_PLAIN_PATH = r"^[^/%:.][^%:]*$"
-_UNTIDY_PATH = r"(^|/)\.{0,2}(/|$)"
 
 
 class DeltaFiles(ABC):
@@ -72,7 +69,7 @@ class DeltaFiles(ABC):
 
     def locate(self, files: pa.Table) -> pa.Table:
         """Return ``location``, ``deletion_vector`` and ``only_in_vector`` for rows of the file table."""
-        columns = {"location": locate_files(as_array(files.column("path")), self.resolver)}
+        columns = {"location": self.resolver.locate(files.column("path"))}
         for name in ("deletion_vector", "only_in_vector"):
             vectors = as_array(files.column(name))
             try:
@@ -179,16 +176,3 @@ class SnapshotSource(DeltaFiles):
     def statistics(self, numbers: pa.Int64Array | None, columns: Sequence[tuple[Field, ...]]) -> FileStats:
         """Return statistics of some columns for some of the files."""
         return self.snapshot.live.statistics(numbers, columns)
-
-
-def locate_files(paths: pa.StringArray, resolver: PathResolver) -> pa.StringArray:
-    """Return the locations of recorded paths. Nearly all are plain names below the table, which are joined at once."""
-    plain = pc.and_(
-        pc.match_substring_regex(paths, _PLAIN_PATH), pc.invert(pc.match_substring_regex(paths, _UNTIDY_PATH))
-    )
-    root = str(resolver.root).rstrip("/") + "/"
-    located = pc.binary_join_element_wise(pa.scalar(root), paths, "")
-    if pc.all(plain, min_count=0).as_py():
-        return located
-    rest = [str(resolver.resolve(path)) for path in paths.filter(pc.invert(plain)).to_pylist()]
-    return pc.replace_with_mask(located, pc.invert(plain), pa.array(rest, pa.string()))

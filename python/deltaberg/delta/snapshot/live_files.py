@@ -1,6 +1,7 @@
 """The live files of a version as an Arrow table, and where their statistics are.
 
-A file that a commit added has the place of its statistics in the bytes of that commit (``version`` and ``stats``).
+A file that a commit added has the place of its statistics in the bytes of that commit (``version`` and ``stats``), and
+their record count (``numRecords``).
 A file from a checkpoint has the number of a part and of a row in it (``part`` and ``index``).
 """
 
@@ -41,6 +42,7 @@ LIVE_FILES = pa.schema(
     [
         *arrow_schema(Struct(ADD_COLUMNS)),
         pa.field("stats", STATS_PLACE),
+        pa.field("numRecords", pa.int64()),
         pa.field("version", pa.int64()),
         pa.field("part", pa.int32()),
         pa.field("index", pa.int64()),
@@ -77,7 +79,7 @@ class LiveFiles:
             Paths of fields from the root of the schema. Without any only record counts are read.
         """
         chosen = self.table if rows is None or len(rows) == len(self.table) else self.table.take(rows)
-        wanted = chosen.select(["stats", "version", "part", "index", "deletionVector"])
+        wanted = chosen.select(["stats", "numRecords", "version", "part", "index", "deletionVector"])
         return read_statistics(wanted, self.parts, self.log_bytes, columns)
 
 

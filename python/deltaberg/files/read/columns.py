@@ -17,8 +17,8 @@ from deltaberg.files.read.metadata import DELETED, ComputedColumns
 from deltaberg.files.read.task import FileTask
 from deltaberg.kernels.results import empty_batch
 from deltaberg.pruning import StatsKey, known_values
-from deltaberg.schema import Field, Struct, arrow_schema
-from deltaberg.schema.projection import plan_projection
+from deltaberg.schema import Field, Struct
+from deltaberg.schema.projection import Projections
 
 __all__ = ["TaskColumns"]
 
@@ -28,8 +28,8 @@ class TaskColumns:
 
     Parameters
     ----------
-    output
-        The wanted columns, in order.
+    output, schema
+        The wanted columns, in order, and their Arrow schema.
     constants
         The columns that have one value in the whole file, where the task knows it.
     residual
@@ -49,7 +49,9 @@ class TaskColumns:
         layout: FileLayout,
         task: FileTask,
         deleted_keys: Sequence[KeySet],
-        only_keys: Sequence[KeySet] = (),
+        only_keys: Sequence[KeySet],
+        *,
+        schema: pa.Schema,
     ) -> None:
         self._output = output
         self._layout = layout
@@ -68,7 +70,7 @@ class TaskColumns:
         computed = [child for child in needed if child.name in layout.computed and not self._is_constant(child)]
         self._computed = ComputedColumns(table, task, list(dict.fromkeys(computed)), layout)
         self._gives_deleted = any(child.name == DELETED for child in computed)
-        self._output_schema = arrow_schema(output)
+        self._output_schema = schema
         from_file = [*needed, *(child for keys in (*deleted_keys, *only_keys) for child in keys.fields)]
         #: The columns to read from the file, each perhaps narrowed to some of its fields.
         self._from_file = list(dict.fromkeys(child for child in from_file if self._is_in_file(child)))
@@ -80,10 +82,10 @@ class TaskColumns:
         """Return whether a column is a constant. A dropped column that deletes compare may have the name of one."""
         return (child.name, child.id) in self._constants
 
-    def resolve(self, file_schema: pa.Schema) -> None:
-        """Plan how the columns are read from a file of this schema."""
+    def resolve(self, file_schema: pa.Schema, projections: Projections) -> None:
+        """Plan how the columns are read from a file of this schema, or take the plan of an earlier file."""
         self._hidden = self._computed.file_fields
-        self._projection = plan_projection([*self._from_file, *self._hidden], file_schema, self._layout.by_id)
+        self._projection = projections.plan([*self._from_file, *self._hidden], file_schema, self._layout.by_id)
         self.leaves = self._projection.leaves
 
     def rows(self, positioned: PositionedBatch, selection: RowSelection) -> pa.RecordBatch:

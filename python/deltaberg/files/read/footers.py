@@ -11,7 +11,7 @@ Footers are read of files that other libraries wrote. What they say of a column 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ from deltaberg.pruning import ColumnStats
 from deltaberg.schema import Field, List, Map, Primitive, Struct
 from deltaberg.schema.columns import join_name
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.schema.name_mapping import field_id
+from deltaberg.schema.name_mapping import has_field_ids
 from deltaberg.storage import ObjectMeta, Storage
 
 __all__ = ["Footer", "LeafBounds", "read_footer", "read_footers"]
@@ -82,6 +82,10 @@ class Footer:
     shows_nan
         Whether a floating point number that is NaN would show in the bounds. The version of parquet-java that is
         named here takes NaN for the greatest number, so that bounds without NaN are those of a column without NaN.
+    split_offsets
+        Where row groups begin, in ascending order.
+    column_sizes
+        The compressed bytes of each Parquet column, in the order of the file.
     """
 
     rows: int
@@ -89,6 +93,8 @@ class Footer:
     leaves: Mapping[_Names, LeafBounds] = field(default_factory=dict)
     has_ids: bool = False
     shows_nan: bool = False
+    split_offsets: Sequence[int] = ()
+    column_sizes: Sequence[int] = ()
 
 
 def read_footer(storage: Storage, path: str, size: int) -> Footer:
@@ -138,17 +144,17 @@ def _footer(source: ParquetSource) -> Footer:
         stats = source.group_statistics(groups, path)
         hides_bounds = is_legacy and path[-1].type in _TEMPORAL
         found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
-    has_ids = any(field_id(child) is not None for child in _all_fields(source.schema))
-    return Footer(rows, columns, found, has_ids, _SHOWS_NAN.match(source.metadata.created_by or "") is not None)
+    shows_nan = _SHOWS_NAN.match(source.metadata.created_by or "") is not None
+    return Footer(rows, columns, found, has_field_ids(source.schema), shows_nan, source.split_offsets(), _sizes(source))
 
 
-def _all_fields(within: pa.Schema | pa.DataType) -> Iterator[pa.Field]:
-    """Return the fields of a schema, or inside a type, at all levels."""
-    count = len(within) if isinstance(within, pa.Schema) else within.num_fields
-    for number in range(count):
-        child = within.field(number)
-        yield child
-        yield from _all_fields(child.type)
+def _sizes(source: ParquetSource) -> list[int]:
+    sizes = [0] * len(source.metadata.schema)
+    for number in range(source.metadata.num_row_groups):
+        group = source.metadata.row_group(number)
+        for column in range(group.num_columns):
+            sizes[column] += group.column(column).total_compressed_size
+    return sizes
 
 
 def _checked(found: pa.Field, physical: Iterator[str], path: _Names) -> pa.Field:

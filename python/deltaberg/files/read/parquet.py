@@ -92,6 +92,11 @@ class ParquetSource(DataFile):
         keep = may_match(condition, stats).to_pylist()
         return [group for group, kept in zip(groups, keep, strict=True) if kept]
 
+    def split_offsets(self) -> list[int]:
+        """Return where row groups begin, in ascending order."""
+        groups = (self.metadata.row_group(number) for number in range(self.metadata.num_row_groups))
+        return sorted(_begin(group) for group in groups if group.num_columns)
+
     def group_statistics(self, groups: Sequence[RowGroup], path: tuple[Field, ...]) -> ColumnStats:
         """Return the statistics of a column in some row groups, as far as their footer tells them, found by name."""
         counts = pa.array([group.rows for group in groups], pa.int64())
@@ -167,13 +172,17 @@ def _middle(group: Any) -> int:
     """Return the byte in the middle of a row group, which decides to which split of the file the group belongs."""
     if not group.num_columns:
         return 0
-    first = group.column(0)
-    begin = first.data_page_offset
-    if first.has_dictionary_page and first.dictionary_page_offset is not None:
-        begin = min(begin, first.dictionary_page_offset) or begin
     size: int = sum(group.column(index).total_compressed_size for index in range(group.num_columns))
-    middle: int = int(begin) + size // 2
-    return middle
+    return _begin(group) + size // 2
+
+
+def _begin(group: Any) -> int:
+    """Return the byte at which the first column of a row group begins."""
+    first = group.column(0)
+    begin = int(first.data_page_offset)
+    if first.has_dictionary_page and first.dictionary_page_offset is not None:
+        return min(begin, int(first.dictionary_page_offset)) or begin
+    return begin
 
 
 def _runs(groups: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from deltaberg.files.read.formats import open_data_file
 from deltaberg.files.read.layout import FileLayout
 from deltaberg.files.read.task import FileTask
 from deltaberg.schema import Struct, arrow_schema
+from deltaberg.schema.projection import Projections
 from deltaberg.storage import Counters, StoreSpec, parse_location
 
 __all__ = ["ReadCounters", "ReadSpec", "read_task"]
@@ -49,8 +51,10 @@ class ReadSpec:
     residual: Bound = TRUE
     batch_size: int = 131_072
     memory: int = 0
+    #: How columns were found in the files that were read before.
+    projections: Projections = field(default_factory=Projections, compare=False, repr=False)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the batches."""
         return arrow_schema(self.output)
@@ -69,9 +73,25 @@ class ReadCounters(Counters):
 
 
 def read_task(
-    spec: ReadSpec, task: FileTask, counters: ReadCounters | None = None, threads: bool = False
+    spec: ReadSpec,
+    task: FileTask,
+    counters: ReadCounters | None = None,
+    threads: bool = False,
+    check: Callable[[pa.Schema], object] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of a task in non-empty batches of ``spec.schema``, in the order of the file.
+
+    Parameters
+    ----------
+    spec, task
+        What is read.
+    counters
+        Counts what was read.
+    threads
+        Whether several threads may decode the file.
+    check
+        Called with the schema of the file, and with the ids that the file itself has, before its columns are looked
+        for. What it raises is raised.
 
     Raises
     ------
@@ -81,7 +101,7 @@ def read_task(
         If it cannot be decoded, or its columns cannot be read as the table's.
     """
     try:
-        yield from _limited(_read(spec, task, counters or ReadCounters(), threads), task.limit)
+        yield from _limited(_read(spec, task, counters or ReadCounters(), threads, check), task.limit)
     except ObjectNotFoundError as error:
         raise _missing(spec, task) from error
     except DeltabergError as error:
@@ -117,18 +137,28 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
             limit -= min(batch.num_rows, limit)
 
 
-def _read(spec: ReadSpec, task: FileTask, counters: ReadCounters, threads: bool) -> Iterator[pa.RecordBatch]:
+def _read(
+    spec: ReadSpec,
+    task: FileTask,
+    counters: ReadCounters,
+    threads: bool,
+    check: Callable[[pa.Schema], object] | None,
+) -> Iterator[pa.RecordBatch]:
     location = parse_location(task.location)
     keys = [
         equality_deletes(files, spec.store, spec.layout) for files in (task.delete_files, task.only_in_delete_files)
     ]
-    plan = TaskColumns(spec.table, spec.output, spec.constants, spec.residual, spec.layout, task, *keys)
+    plan = TaskColumns(
+        spec.table, spec.output, spec.constants, spec.residual, spec.layout, task, *keys, schema=spec.schema
+    )
     selection = RowSelection(task, spec.store, spec.layout.resolver)
     remote = location.scheme != "file"
     size = task.size or None
     source = open_data_file(task.format, location, spec.store, size, counters)
     try:
-        plan.resolve(source.schema_with(spec.layout.name_mapping))
+        if check is not None:
+            check(source.schema_with(None))
+        plan.resolve(source.schema_with(spec.layout.name_mapping), spec.projections)
         groups = source.row_groups(task.start, task.stop)
         counters.row_groups += len(groups)
         if task.filtered:

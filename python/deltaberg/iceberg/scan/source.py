@@ -15,7 +15,6 @@ from deltaberg.expressions import TRUE, Bound, bound_paths
 from deltaberg.files import LINEAGE_COLUMNS, ROW_COLUMNS, FileLayout
 from deltaberg.iceberg.deletes.delete_files import DeleteFiles
 from deltaberg.iceberg.encryption import encrypted
-from deltaberg.iceberg.location.recorded_paths import locate_paths
 from deltaberg.iceberg.manifests.fields import ManifestPart
 from deltaberg.iceberg.manifests.manifest_list import describe_manifests, read_manifest_list
 from deltaberg.iceberg.manifests.metrics import Metrics, manifests_of, metric_names
@@ -229,7 +228,8 @@ class IcebergSource:
 
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where data files, deletion vectors and delete files are."""
-        columns = {"location": locate_paths(as_array(files.column("path")), self.resolver, self.metadata.location)}
+        prefix = self.metadata.location.rstrip("/") + "/"
+        columns = {"location": self.resolver.locate(files.column("path"), prefix)}
         return pa.table(columns | self.deletes.locate(files))
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from deltaberg.kernels.pure.avro import decode_avro, encode_avro
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
+from deltaberg.kernels.pure.fingerprint import fingerprint
 from deltaberg.kernels.pure.key_index import contains_keys, find_keys, index_keys
+from deltaberg.kernels.pure.locations import locate_paths
 from deltaberg.kernels.pure.murmur import bucket, hash32
 from deltaberg.kernels.pure.partition import parse_partition_values
 from deltaberg.kernels.pure.reconcile import reconcile
@@ -26,10 +28,12 @@ __all__ = [
     "encode_avro",
     "encode_bitmap",
     "find_keys",
+    "fingerprint",
     "format_stats",
     "hash32",
     "index_keys",
     "keep_mask",
+    "locate_paths",
     "parse_bounds",
     "parse_counts",
     "parse_log_stats",

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import CorruptLogError
-from deltaberg.kernels.pure.actions import CommitActions, FileAction, parse_commit
+from deltaberg.kernels.pure.actions import FileAction, parse_commit
 from deltaberg.kernels.pure.keys import Keys, canonical_path
+from deltaberg.kernels.pure.stats import record_counts
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES, Replay
 
 __all__ = ["replay"]
@@ -35,7 +36,7 @@ def replay(commits: Iterable[tuple[int, bytes]], threads: int = 0) -> Replay:
     """Replay commits (version, bytes), newest first."""
     state = _State()
     for number, (version, data) in enumerate(commits):
-        state.apply(number, version, parse_commit(version, data))
+        state.apply(number, version, data)
     return state.finish()
 
 
@@ -52,11 +53,12 @@ class _State:
         self._protocol: tuple[int, str] | None = None
         self._metadata: tuple[int, str] | None = None
 
-    def apply(self, number: int, version: int, actions: CommitActions) -> None:
+    def apply(self, number: int, version: int, data: bytes) -> None:
         """Apply a commit: all adds before any remove, since the order of lines has no meaning."""
+        actions = parse_commit(version, data)
         live, gone = self._live(number, version, actions.adds), self._gone(actions.removes)
         if live:
-            self._adds.append(_add_batch(version, live))
+            self._adds.append(_add_batch(version, live, data))
         if gone:
             self._removes.append((version, gone))
         for app_id, app_version, last_updated in reversed(actions.transactions):
@@ -94,7 +96,7 @@ class _State:
         transactions = [(app_id, *rest) for app_id, rest in sorted(self._transactions.items())]
         domains = [(domain, *rest) for domain, rest in sorted(self._domains.items())]
         return Replay(
-            adds=pa.Table.from_batches(self._adds or [_add_batch(0, [])]),
+            adds=pa.Table.from_batches(self._adds or [_add_batch(0, [], b"")]),
             removes=pa.Table.from_batches(removes or [self._remove_batch(0, [])]),
             transactions=_batch(transactions, _TRANSACTION),
             domains=_batch(domains, _DOMAIN),
@@ -123,7 +125,8 @@ class _State:
         return _batch(rows, REMOVED_FILES)
 
 
-def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
+def _add_batch(version: int, actions: list[FileAction], data: bytes) -> pa.RecordBatch:
+    counts = record_counts(data, [action.stats for action in actions])
     rows = [
         (
             action.path,
@@ -132,6 +135,7 @@ def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
             action.time,
             action.data_change,
             None if action.stats is None else {"offset": action.stats[0], "length": action.stats[1]},
+            count,
             _pairs(action.tags),
             _descriptor(action),
             action.base_row_id,
@@ -139,7 +143,7 @@ def _add_batch(version: int, actions: list[FileAction]) -> pa.RecordBatch:
             action.clustering_provider,
             version,
         )
-        for action in actions
+        for action, count in zip(actions, counts, strict=True)
     ]
     return _batch(rows, ADDED_FILES)
 

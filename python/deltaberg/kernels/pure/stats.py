@@ -13,7 +13,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.kernels.pure import strict_json
 from deltaberg.kernels.pure.values import PrimitiveType, parse_integer, parse_timestamp
 
-__all__ = ["parse_log_stats", "parse_stats", "stats_texts"]
+__all__ = ["parse_log_stats", "parse_stats", "record_counts", "stats_texts"]
 
 _NUMERIC = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TEXT = frozenset({"string", "date", "timestamp", "timestamp_ntz", "float", "double"})
@@ -85,6 +85,12 @@ def stats_texts(data: bytes, places: pa.StructArray, threads: int = 0) -> pa.Str
     found = places.to_pylist()
     texts = [None if place is None else _text_at(data, place["offset"], place["length"]) for place in found]
     return pa.array(texts, pa.string())
+
+
+def record_counts(data: bytes, places: Iterable[tuple[int, int] | None]) -> list[int | None]:
+    """Return the record counts of statistics at places (offset, length) in the bytes of a commit."""
+    texts = (None if place is None else _text_at(data, *place) for place in places)
+    return [_count(_read(text).get("numRecords")) for text in texts]
 
 
 def _log_texts(

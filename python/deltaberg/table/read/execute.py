@@ -146,7 +146,7 @@ class _Readers:
             with self._changed:
                 output.done = True
                 output.error = error
-                self._changed.notify_all()
+                self._tell_consumer(index)
 
     def _read(self, index: int, output: _Output, counters: ReadCounters) -> None:
         batches = read_task(self._spec, self._tasks[index], counters)
@@ -160,9 +160,14 @@ class _Readers:
                         return
                     output.batches.append(batch)
                     self._held += size
-                    self._changed.notify_all()
+                    self._tell_consumer(index)
         finally:
             batches.close()  # type: ignore[attr-defined]
+
+    def _tell_consumer(self, index: int) -> None:
+        # It waits for the task whose turn it is. No worker waits for what another one has done.
+        if index == self._turn:
+            self._changed.notify_all()
 
     def _may_put(self, index: int, output: _Output, size: int) -> bool:
         if self._stopped or self._held + size <= self._cap:

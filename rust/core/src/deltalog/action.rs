@@ -2,8 +2,8 @@
 //! has proved to be live, so that a million of them stay small.
 
 use super::fields::{
-    Met, Span, boolean, each_field, expect, integer, is_null, owned_text, required, small_integer, statistics,
-    string_map, text,
+    Met, RecordCount, Span, boolean, each_field, expect, integer, is_null, owned_text, required, small_integer,
+    statistics, string_map, text,
 };
 use crate::json::{Cursor, JsonError, Kind};
 
@@ -18,6 +18,7 @@ pub(super) struct FileAction {
     pub path: Span,
     pub partition_values: Span,
     pub stats: Span,
+    pub record_count: RecordCount,
     pub tags: Span,
     pub clustering_provider: Span,
     pub size: Option<i64>,
@@ -69,6 +70,7 @@ pub(super) fn file_action(cursor: &mut Cursor<'_>, kind: FileActionKind) -> Resu
         path: Span::NONE,
         partition_values: Span::NONE,
         stats: Span::NONE,
+        record_count: RecordCount::Unread,
         tags: Span::NONE,
         clustering_provider: Span::NONE,
         size: None,
@@ -88,7 +90,7 @@ pub(super) fn file_action(cursor: &mut Cursor<'_>, kind: FileActionKind) -> Resu
             b"size" => action.size = integer(met.once(2, cursor)?, "size")?,
             b"modificationTime" => action.time = integer(met.once(3, cursor)?, "modificationTime")?,
             b"dataChange" => data_change = boolean(met.once(4, cursor)?, "dataChange")?,
-            b"stats" => action.stats = statistics(met.once(5, cursor)?)?,
+            b"stats" => (action.stats, action.record_count) = statistics(met.once(5, cursor)?)?,
             b"tags" => action.tags = string_map(met.once(6, cursor)?, "tags")?,
             b"deletionVector" => action.vector = deletion_vector(met.once(7, cursor)?)?,
             b"baseRowId" => action.base_row_id = integer(met.once(8, cursor)?, "baseRowId")?,

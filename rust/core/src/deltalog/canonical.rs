@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::locations::percent_decode;
+
 /// Returns the bytes by which a path is compared: without the scheme of local files, with `s3:` for
 /// Hadoop's names of S3, and with percent escapes decoded once.
 pub(super) fn canonical(path: &str) -> Cow<'_, [u8]> {
@@ -12,7 +14,12 @@ pub(super) fn canonical(path: &str) -> Cow<'_, [u8]> {
         Some(rest) => Cow::Owned([b"s3://", rest.as_bytes()].concat()),
         None => Cow::Borrowed(bytes),
     };
-    if memchr::memchr(b'%', &body).is_some() { Cow::Owned(percent_decoded(&body)) } else { body }
+    if memchr::memchr(b'%', &body).is_none() {
+        return body;
+    }
+    let mut decoded = Vec::with_capacity(body.len());
+    percent_decode(&body, &mut decoded);
+    Cow::Owned(decoded)
 }
 
 /// `file:/x`, `file:///x` and `file://localhost/x` are `/x`.
@@ -24,23 +31,4 @@ fn local_part(path: &str) -> &str {
 
 fn hadoop_s3(path: &str) -> Option<&str> {
     path.strip_prefix("s3a://").or_else(|| path.strip_prefix("s3n://"))
-}
-
-/// Decodes percent escapes once, and leaves everything else as it is.
-fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(place) = memchr::memchr(b'%', rest) {
-        let (plain, escape) = rest.split_at_checked(place).unwrap_or((rest, &[]));
-        out.extend_from_slice(plain);
-        let value = escape.get(1..3).and_then(|digits| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u8::from_str_radix(digits, 16).ok())?
-        });
-        let used = if value.is_some() { 3 } else { 1 };
-        out.push(value.unwrap_or(b'%'));
-        rest = escape.get(used..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    out
 }

@@ -15,9 +15,10 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 
 use super::action::{DeletionVector, FileAction};
-use super::fields::Span;
+use super::fields::{RecordCount, Span};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Cursor, Kind};
+use crate::stats;
 
 type StringMapBuilder = MapBuilder<StringBuilder, StringBuilder>;
 
@@ -40,6 +41,7 @@ pub(super) fn add_batch(actions: &[&FileAction], place: &Place<'_>, paths: Strin
         ("modificationTime", columns.integers(|action| action.time), true),
         ("dataChange", columns.booleans(|action| Some(action.data_change)), true),
         ("stats", columns.places(|action| action.stats)?, true),
+        ("numRecords", columns.integers(|action| record_count(action, place.data)), true),
         ("tags", columns.maps(|action| action.tags)?, true),
         ("deletionVector", columns.vectors()?, true),
         ("baseRowId", columns.integers(|action| action.base_row_id), true),
@@ -47,6 +49,14 @@ pub(super) fn add_batch(actions: &[&FileAction], place: &Place<'_>, paths: Strin
         ("clusteringProvider", columns.texts(|action| action.clustering_provider)?, true),
         ("version", columns.integers(|_| Some(place.version)), true),
     ])
+}
+
+fn record_count(action: &FileAction, piece: &[u8]) -> Option<i64> {
+    match action.record_count {
+        RecordCount::Read(count) => count,
+        RecordCount::Unread if action.stats.is_some() => stats::resolved_record_count(action.stats.raw(piece)),
+        RecordCount::Unread => None,
+    }
 }
 
 /// Builds the batch of a piece's tombstones.
@@ -237,7 +247,7 @@ fn push_map(builder: &mut StringMapBuilder, json: Span, piece: &[u8]) -> Result<
         builder.append(false)?;
         return Ok(());
     }
-    let read = Cursor::in_text(json.bytes(piece)).object(|cursor, key| {
+    let read = Cursor::in_lines(piece, json.start()).object(|cursor, key| {
         builder.keys().append_value(key.resolve().unwrap_or_default());
         if cursor.kind()? == Kind::Null {
             cursor.null()?;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::json::{Cursor, JsonError, Kind, Text};
+use crate::stats;
 
 type Result<T> = std::result::Result<T, JsonError>;
 
@@ -41,7 +42,12 @@ impl Span {
 
     /// The string, with its escapes resolved.
     pub(super) fn text(self, piece: &[u8]) -> Option<Cow<'_, str>> {
-        if self.is_some() { Text::new(self.bytes(piece), self.escaped).resolve() } else { None }
+        if self.is_some() { self.raw(piece).resolve() } else { None }
+    }
+
+    /// The string, with its escapes as they are spelled.
+    pub(super) fn raw(self, piece: &[u8]) -> Text<'_> {
+        Text::new(self.bytes(piece), self.escaped)
     }
 
     pub(super) fn of(start: usize, len: usize, escaped: bool) -> Self {
@@ -139,10 +145,27 @@ pub(super) fn owned_text(cursor: &mut Cursor<'_>, field: &str) -> Result<Option<
     }
 }
 
-/// Statistics are not read here: half of a surrogate pair in them only makes them unknown later.
+/// The record count of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordCount {
+    /// The count, or none if the statistics have none.
+    Read(Option<i64>),
+    /// The statistics are missing, have escapes that must be resolved first, or are not valid.
+    Unread,
+}
+
+/// Reads statistics, and their record count if that is possible in the same pass. They are hints: half of a surrogate
+/// pair in them, or text that is not JSON, only makes them unknown.
 #[inline]
-pub(super) fn statistics(cursor: &mut Cursor<'_>) -> Result<Span> {
-    Ok(raw_text(cursor, "stats")?.map_or(Span::NONE, |(span, _)| span))
+pub(super) fn statistics(cursor: &mut Cursor<'_>) -> Result<(Span, RecordCount)> {
+    if cursor.skip_blanks() == Some(b'"') {
+        let start = cursor.at().saturating_add(1);
+        if let Some(count) = cursor.quoted(stats::record_count) {
+            let len = cursor.since(start).len().saturating_sub(1);
+            return Ok((Span::of(start, len, true), RecordCount::Read(count)));
+        }
+    }
+    Ok((raw_text(cursor, "stats")?.map_or(Span::NONE, |(span, _)| span), RecordCount::Unread))
 }
 
 #[inline]

@@ -7,28 +7,34 @@ use super::text::Text;
 const MAX_DEPTH: u32 = 128;
 
 /// What is wrong with a piece of JSON, and at which byte.
+///
+/// It is in a box, so that results without an error stay in registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonError {
+pub struct JsonError(Box<Details>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Details {
     at: usize,
     what: String,
 }
 
 impl JsonError {
     /// An error at byte `at` of the text.
+    #[cold]
     pub fn new(at: usize, what: impl Into<String>) -> Self {
-        Self { at, what: what.into() }
+        Self(Box::new(Details { at, what: what.into() }))
     }
 
     /// The byte of the text at which the error was found.
     #[must_use]
     pub fn at(&self) -> usize {
-        self.at
+        self.0.at
     }
 
     /// The message.
     #[must_use]
     pub fn what(&self) -> &str {
-        &self.what
+        &self.0.what
     }
 }
 
@@ -80,8 +86,11 @@ pub enum Token<'a> {
 }
 
 /// Reads JSON text from its start to its end.
+///
+/// `QUOTED` text is itself the inside of a JSON string, like statistics in a log: its quotes are spelled `\"`. It is
+/// read as it is spelled, and any other escape is an error, after which the caller has to resolve the escapes.
 #[derive(Clone, Debug)]
-pub struct Cursor<'a> {
+pub struct Cursor<'a, const QUOTED: bool = false> {
     data: &'a [u8],
     at: usize,
     /// Whether a newline counts as a blank or ends the text.
@@ -103,6 +112,30 @@ impl<'a> Cursor<'a> {
         Self { data, at: 0, spans_lines: true }
     }
 
+    /// Reads the inside of the string that begins here as JSON whose only escapes are those of its quotes.
+    ///
+    /// None if `read` fails or stops before the end of the string. Then the cursor stays where it is.
+    #[inline]
+    pub fn quoted<T>(&mut self, read: impl FnOnce(&mut Cursor<'a, true>) -> Result<T>) -> Option<T> {
+        let mut inside = Cursor::in_quotes(self.data, self.at.saturating_add(1));
+        let found = read(&mut inside).ok()?;
+        if self.data.get(inside.at) != Some(&b'"') {
+            return None;
+        }
+        self.at = inside.at.saturating_add(1);
+        Some(found)
+    }
+}
+
+impl<'a> Cursor<'a, true> {
+    /// Starts at byte `at` of the inside of a JSON string. It ends with `data`, or at a quote that is not escaped.
+    #[must_use]
+    pub fn in_quotes(data: &'a [u8], at: usize) -> Self {
+        Self { data, at, spans_lines: false }
+    }
+}
+
+impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
     /// The next byte.
     #[must_use]
     pub fn at(&self) -> usize {
@@ -117,6 +150,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns an error at this place.
     #[cold]
+    #[inline(never)]
     pub fn fail<T>(&self, what: impl Into<String>) -> Result<T> {
         Err(JsonError::new(self.at, what))
     }
@@ -126,6 +160,16 @@ impl<'a> Cursor<'a> {
     pub fn skip_blanks(&mut self) -> Option<u8> {
         loop {
             let byte = *self.data.get(self.at)?;
+            if QUOTED {
+                match byte {
+                    b' ' => {}
+                    b'\\' => return self.data.get(self.at.saturating_add(1)).copied().filter(|next| *next == b'"'),
+                    b'"' => return None,
+                    _ => return Some(byte),
+                }
+                self.step(1);
+                continue;
+            }
             let blank = matches!(byte, b' ' | b'\t' | b'\r') || byte == b'\n' && self.spans_lines;
             if !blank {
                 return Some(byte);
@@ -198,6 +242,12 @@ impl<'a> Cursor<'a> {
     /// Reads a string.
     #[inline]
     pub fn string(&mut self) -> Result<Text<'a>> {
+        if QUOTED {
+            let start = self.at.saturating_add(2);
+            let end = scan::quoted_end(self.data, start)?;
+            self.at = end.saturating_add(2);
+            return Ok(Text::new(self.data.get(start..end).unwrap_or_default(), false));
+        }
         let start = self.at.saturating_add(1);
         let (end, escaped) = scan::string_end(self.data, start)?;
         self.at = end.saturating_add(1);
@@ -224,6 +274,12 @@ impl<'a> Cursor<'a> {
     /// Reads a number by the grammar of JSON and returns its spelling.
     pub fn number(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
+        self.pass_number()?;
+        Ok(self.since(start))
+    }
+
+    #[inline]
+    fn pass_number(&mut self) -> Result<()> {
         if self.data.get(self.at) == Some(&b'-') {
             self.step(1);
         }
@@ -232,6 +288,10 @@ impl<'a> Cursor<'a> {
             Some(b'1'..=b'9') => self.digits(),
             _ => return self.fail("a digit was expected"),
         }
+        if matches!(self.data.get(self.at), Some(b'.' | b'e' | b'E')) { self.pass_fraction() } else { Ok(()) }
+    }
+
+    fn pass_fraction(&mut self) -> Result<()> {
         if self.data.get(self.at) == Some(&b'.') {
             self.step(1);
             self.some_digits()?;
@@ -243,7 +303,7 @@ impl<'a> Cursor<'a> {
             }
             self.some_digits()?;
         }
-        Ok(self.since(start))
+        Ok(())
     }
 
     /// Reads a number. None if it is not a 64-bit integer.
@@ -266,10 +326,9 @@ impl<'a> Cursor<'a> {
         Ok(std::str::from_utf8(spelling).ok().and_then(|spelling| spelling.parse().ok()))
     }
 
+    #[inline]
     fn digits(&mut self) {
-        while matches!(self.data.get(self.at), Some(b'0'..=b'9')) {
-            self.step(1);
-        }
+        self.at = scan::digits_end(self.data, self.at);
     }
 
     fn some_digits(&mut self) -> Result<()> {
@@ -307,10 +366,18 @@ impl<'a> Cursor<'a> {
     /// Checks and skips the next value. `depth` is the number of containers around it.
     #[inline]
     pub fn skip(&mut self, depth: u32) -> Result<()> {
+        match self.skip_blanks() {
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.pass_number(),
+            _ => self.skip_other(depth),
+        }
+    }
+
+    fn skip_other(&mut self, depth: u32) -> Result<()> {
         let inside = depth.saturating_add(1);
         match self.kind()? {
             Kind::String => self.string().map(|_| ()),
-            Kind::Number => self.number().map(|_| ()),
+            Kind::Number => self.pass_number(),
             Kind::Boolean => self.boolean().map(|_| ()),
             Kind::Null => self.null(),
             _ if inside > MAX_DEPTH => self.fail(format!("nested deeper than {MAX_DEPTH} levels")),

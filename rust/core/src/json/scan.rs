@@ -16,6 +16,7 @@ const NARROW: usize = 16;
 pub(super) mod lanes {
     use std::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+        _mm_sub_epi8,
     };
 
     fn load(block: [u8; 16]) -> __m128i {
@@ -48,6 +49,19 @@ pub(super) mod lanes {
         (widen(quotes), widen(backslashes), widen(controls), widen(any))
     }
 
+    /// Bits of the digits.
+    #[inline]
+    pub(in crate::json) fn digits(block: [u8; 16]) -> u64 {
+        let lanes = load(block);
+        #[expect(unsafe_code, reason = "SSE2 is part of every x86-64 processor")]
+        // SAFETY: these instructions work on registers and need only SSE2, which the architecture guarantees.
+        let digits = unsafe {
+            let values = _mm_sub_epi8(lanes, _mm_set1_epi8(b'0'.cast_signed()));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values))
+        };
+        widen(digits)
+    }
+
     fn widen(mask: i32) -> u64 {
         u64::from(mask.cast_unsigned())
     }
@@ -76,6 +90,10 @@ pub(super) mod lanes {
         mask(block, |byte| byte == b'"' || byte == b'\\' || byte < 0x20)
     }
 
+    pub(in crate::json) fn digits(block: [u8; 16]) -> u64 {
+        mask(block, |byte| byte.is_ascii_digit())
+    }
+
     pub(in crate::json) fn split(block: [u8; 16]) -> (u64, u64, u64) {
         (mask(block, |byte| byte == b'"'), mask(block, |byte| byte == b'\\'), mask(block, |byte| byte < 0x20))
     }
@@ -86,6 +104,21 @@ pub(super) mod lanes {
 pub(super) fn backslash_at(block: [u8; NARROW]) -> Option<usize> {
     let (_, backslashes, _) = lanes::split(block);
     (backslashes != 0).then_some(backslashes.trailing_zeros() as usize)
+}
+
+/// Returns the end of the digits that begin at `data[at]`.
+#[inline]
+pub(super) fn digits_end(data: &[u8], at: usize) -> usize {
+    let mut at = at;
+    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+        let digits = lanes::digits(*block).trailing_ones() as usize;
+        at = at.saturating_add(digits);
+        if digits < NARROW {
+            return at;
+        }
+    }
+    let rest = data.get(at..).unwrap_or_default();
+    at.saturating_add(rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
 /// Returns where the string that begins at `data[at]` has its closing quote, and whether it has escapes.
@@ -104,6 +137,26 @@ pub(crate) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonEr
         };
     }
     escaped_end(data, at)
+}
+
+/// The same for a string inside a string, which has no escapes: returns where its quote, spelled `\"`, is.
+#[inline]
+pub(super) fn quoted_end(data: &[u8], at: usize) -> Result<usize, JsonError> {
+    let mut at = at;
+    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+        let special = lanes::special(*block);
+        at = at.saturating_add(special.trailing_zeros().min(16) as usize);
+        if special != 0 {
+            break;
+        }
+    }
+    loop {
+        match data.get(at..) {
+            Some([b'\\', b'"', ..]) => return Ok(at),
+            Some([byte, ..]) if *byte >= b' ' && !matches!(byte, b'"' | b'\\') => at = at.saturating_add(1),
+            _ => return Err(JsonError::new(at, "a string that ends with an escaped quote was expected")),
+        }
+    }
 }
 
 /// The slow path, which checks escapes and handles the end of the input.

@@ -139,3 +139,36 @@ fn escapes_resolve_wherever_they_stand() {
         }
     }
 }
+
+#[test]
+fn quoted_json_reads_like_what_it_quotes() {
+    let texts = [
+        "{}",
+        " { } ",
+        r#"{"numRecords":1000,"minValues":{"id":-12,"s":"é key-0000000000000000-x","t":[1.5e3,true,null,{"":""}]},"n":0}"#,
+        r#"{"a":1}x"#,
+        r#"{"a":01}"#,
+        r#"{"a":"}"#,
+        r#"{"a":"b" "c"}"#,
+        "[1234567890123456789012345678901234567890.5, -]",
+    ];
+    for text in texts {
+        let line = format!("\"{}\",", text.replace('"', "\\\""));
+        let expected = {
+            let mut cursor = Cursor::in_text(text.as_bytes());
+            cursor.skip(0).is_ok() && cursor.skip_blanks().is_none()
+        };
+        let mut cursor = Cursor::in_lines(line.as_bytes(), 0);
+        let read = cursor.quoted(|cursor| {
+            cursor.skip(0)?;
+            cursor.skip_blanks();
+            Ok(())
+        });
+        assert_eq!(read.is_some(), expected, "{text}");
+        assert_eq!(cursor.at(), if expected { line.len().saturating_sub(1) } else { 0 }, "{text}");
+    }
+    for other in ["\"{\\\"a\\\":\\\"\\\\\\\\\\\"}\"", "\"{\\u0022a\\u0022:1}\"", "\"{\n}\"", "\"{}", "\"{\\\"a\":1}\""]
+    {
+        assert_eq!(Cursor::in_lines(other.as_bytes(), 0).quoted(|cursor| cursor.skip(0)), None, "{other}");
+    }
+}

@@ -127,7 +127,7 @@ impl StatsColumns {
 }
 
 /// Reads a count, an integer that is not negative.
-fn count(token: Token<'_>) -> Option<i64> {
+pub(super) fn count(token: Token<'_>) -> Option<i64> {
     let Token::Number(spelling) = token else { return None };
     std::str::from_utf8(spelling).ok().and_then(integer).filter(|value| *value >= 0)
 }

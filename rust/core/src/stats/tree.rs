@@ -48,11 +48,22 @@ impl Tree {
     }
 
     /// Reads the object of one part from its start.
-    pub(super) fn read<'a>(&self, cursor: &mut Cursor<'a>, part: Part, row: &mut Row<'a>) -> Result<(), JsonError> {
+    pub(super) fn read<'a, const QUOTED: bool>(
+        &self,
+        cursor: &mut Cursor<'a, QUOTED>,
+        part: Part,
+        row: &mut Row<'a>,
+    ) -> Result<(), JsonError> {
         self.value(cursor, part, row, 1)
     }
 
-    fn value<'a>(&self, cursor: &mut Cursor<'a>, part: Part, row: &mut Row<'a>, depth: u32) -> Result<(), JsonError> {
+    fn value<'a, const QUOTED: bool>(
+        &self,
+        cursor: &mut Cursor<'a, QUOTED>,
+        part: Part,
+        row: &mut Row<'a>,
+        depth: u32,
+    ) -> Result<(), JsonError> {
         self.forget(part, row);
         if cursor.kind()? != Kind::Object || self.children.is_empty() {
             let token = cursor.scalar(depth)?;
