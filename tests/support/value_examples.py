@@ -186,4 +186,6 @@ EXAMPLES: list[tuple[str, str, object]] = [
     ("crc32", "crc32('a')", 3904355907),
     ("hex", "hex(-1)", "FFFFFFFFFFFFFFFF"),
     ("base64", "base64('abc')", "YWJj"),
+    ("variant_get", "variant_get(NULL, '$.a[0]', 'int')", None),
+    ("try_variant_get", "try_variant_get(NULL, '$', 'decimal(4,1)')", None),
 ]

@@ -24,6 +24,7 @@ from deltaberg.expressions.predicates.bind import (
     split_and,
 )
 from deltaberg.expressions.predicates.evaluate import ColumnReader, evaluate
+from deltaberg.expressions.predicates.pyiceberg import PyIcebergExpression, from_pyiceberg, is_of_pyiceberg
 from deltaberg.expressions.predicates.sql import parse_sql
 from deltaberg.expressions.predicates.tree import (
     FALSE,
@@ -80,8 +81,9 @@ __all__ = [
     "value_filter",
 ]
 
-#: How callers write a filter: as SQL text, as an expression, or as tuples like those of pyarrow.
-Filter = str | Expression | Column | Sequence[Any]
+#: How callers write a filter: as SQL text, as an expression, as tuples like those of pyarrow, or as an expression of
+#: pyiceberg.
+Filter = str | Expression | Column | Sequence[Any] | PyIcebergExpression
 
 
 def as_expression(condition: Filter | None) -> Expression:
@@ -96,6 +98,8 @@ def as_expression(condition: Filter | None) -> Expression:
         return parse_sql(condition)
     if isinstance(condition, Sequence):
         return from_tuples(condition)
+    if is_of_pyiceberg(condition):
+        return from_pyiceberg(condition)
     raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")
 
 

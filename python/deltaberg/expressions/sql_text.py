@@ -14,7 +14,7 @@ from deltaberg.errors import ExpressionError, MissingDependencyError, first_line
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["parse_text"]
+__all__ = ["is_nan_word", "parse_text"]
 
 #: Functions with a syntax of their own.
 _OWN_SYNTAX = frozenset({"CAST", "EXTRACT", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST"})
@@ -49,6 +49,13 @@ def parse_text(text: str, kind: str) -> exp.Expr:
         raise ExpressionError(f"the {kind} {text!r} is not a SQL expression: {first_line(error)}") from None
     except RecursionError:
         raise ExpressionError(f"the {kind} is nested too deeply") from None
+
+
+def is_nan_word(node: exp.Expr) -> bool:
+    """Return whether a node is the word NaN, as in ``x IS NAN`` of pyiceberg, which is unknown for null."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.quoted and node.name.lower() == "nan"
 
 
 @cache

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import struct
 import uuid
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 from deltaberg.errors import CorruptDataFileError
 from deltaberg.kernels.decimals import exact_decimal
@@ -27,6 +29,8 @@ __all__ = [
     "encode_uuid",
     "object_fields",
     "read_dictionary",
+    "variant_at",
+    "variant_scalar",
     "variant_to_json",
 ]
 
@@ -66,6 +70,7 @@ _PRIMITIVE_IDS = {
     "timestamp_ns": 18,
     "timestamp_ntz_ns": 19,
 }
+_NAMES = {number: name for name, number in _PRIMITIVE_IDS.items()}
 
 
 def read_dictionary(metadata: bytes) -> list[str]:
@@ -282,6 +287,60 @@ def _primitive_to_json(value: bytes, kind: int) -> str:
     if kind == 16:
         return _quoted(_text(data[4:]))
     return f'{{"$binary":"{data[4:].hex()}"}}' if kind == 15 else f'{{"$uuid":"{uuid.UUID(bytes=data)}"}}'
+
+
+def variant_at(metadata: bytes, value: bytes, steps: Sequence[str | int]) -> bytes | None:
+    """Return the part of a variant to which names of fields and places in arrays lead, still encoded; None without one.
+
+    Raises
+    ------
+    CorruptDataFileError
+        The variant is not what the format says.
+    """
+    names = read_dictionary(metadata)
+    for step in steps:
+        kind = _byte(value, 0) & 3
+        if kind != (_OBJECT if isinstance(step, str) else _ARRAY):
+            return None
+        if isinstance(step, str):
+            found = object_fields(value, names).get(step)
+        else:
+            found = next(iter(_array_items(value)[step : step + 1]), None)
+        if found is None:
+            return None
+        value = found
+    return value
+
+
+def variant_scalar(value: bytes) -> tuple[str, Any]:
+    """Return the type of a variant, and its value.
+
+    The type is ``null``, ``boolean``, ``long``, ``float``, ``double``, ``decimal``, ``string``, ``binary``, ``uuid``,
+    ``date`` (days), ``timestamp``, ``timestamp_ntz`` or ``time`` (microseconds), ``timestamp_ns`` or
+    ``timestamp_ntz_ns``. Objects and arrays have no value.
+
+    Raises
+    ------
+    CorruptDataFileError
+        The variant is not what the format says.
+    """
+    kind, primitive = _byte(value, 0) & 3, value[0] >> 2
+    if kind in (_OBJECT, _ARRAY):
+        return ("object" if kind == _OBJECT else "array"), None
+    if kind == _SHORT_STRING:
+        return "string", _text(_slice(value, 1, primitive))
+    if primitive in (0, 1, 2):
+        return ("null", None) if primitive == 0 else ("boolean", primitive == 1)
+    data = _slice(value, 1, _primitive_size(value, 0, primitive))
+    if primitive in _FIXED:
+        (number,) = struct.unpack(_FIXED[primitive][1], data)
+        name = _NAMES[primitive]
+        return ("long" if name.startswith("int") else name), number
+    if primitive in _DECIMAL_BYTES:
+        return "decimal", exact_decimal(int.from_bytes(data[1:], "little", signed=True), data[0])
+    if primitive == 20:
+        return "uuid", str(uuid.UUID(bytes=data))
+    return ("string", _text(data[4:])) if primitive == 16 else ("binary", data[4:])
 
 
 def _text(data: bytes) -> str:

@@ -11,6 +11,7 @@ import datetime as dt
 import math
 import re
 import uuid
+from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
-__all__ = ["Placed", "place_literal"]
+__all__ = ["Moment", "Placed", "place_literal"]
 
 _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -31,6 +32,16 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
 _TIME = re.compile(r"([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:\.([0-9]{1,6}))?")
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Microseconds since 1970: an instant, or the time on a clock on the wall, as the column demands."""
+
+    micros: int
+
+    def __str__(self) -> str:
+        return f"'{pa.scalar(self.micros, pa.int64()).cast(pa.timestamp('us')).cast(pa.string())}'"
 
 
 class Placed(NamedTuple):
@@ -185,14 +196,20 @@ def _date(literal: Any, zone: ZoneInfo) -> Placed:
     beyond = 0
     if isinstance(literal, str):
         literal, beyond = _parse(literal, Primitive("date"))
-    if isinstance(literal, dt.datetime):
-        if literal.tzinfo is not None:
-            literal = _in_zone(literal, zone)
-        days, rest = divmod((literal - _EPOCH) // dt.timedelta(microseconds=1), _MICROS_PER_DAY)
+    if isinstance(literal, (dt.datetime, Moment)):
+        days, rest = divmod(_wall_micros(literal, zone), _MICROS_PER_DAY)
         return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == beyond == 0)
     if isinstance(literal, dt.date):
         return Placed(pa.scalar(literal, pa.date32()), True)
     raise _mismatch(literal, Primitive("date"))
+
+
+def _wall_micros(literal: dt.datetime | Moment, zone: ZoneInfo) -> int:
+    """Return microseconds since 1970 as the clocks of a zone show them."""
+    if isinstance(literal, Moment):
+        return literal.micros
+    local = literal if literal.tzinfo is None else _in_zone(literal, zone)
+    return (local - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def _in_zone(moment: dt.datetime, zone: ZoneInfo) -> dt.datetime:
@@ -213,6 +230,8 @@ def _timestamp(literal: Any, column_type: Primitive, zone: ZoneInfo) -> Placed:
 
 def _nanos(literal: Any, column_type: Primitive, zone: ZoneInfo) -> int:
     """Return nanoseconds since 1970: in UTC for instants, of the wall clock for the others."""
+    if isinstance(literal, Moment):
+        return literal.micros * 1000
     # pandas has datetimes with nanoseconds.
     beyond = getattr(literal, "nanosecond", 0)
     if isinstance(literal, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
-from deltaberg.expressions.sql_text import parse_text
+from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.kernels.decimals import parse_decimal
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _is(node: exp.Is) -> Expression:
         return Predicate("is null", _column(node.this))
     if isinstance(value, exp.Boolean):
         return Predicate("<=>", _column(node.this), (bool(value.this),))
+    if is_nan_word(value):
+        return Predicate("=", _column(node.this), (math.nan,))
     raise _unsupported(node)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from decimal import Decimal as PyDecimal
 from functools import cache, partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.predicates.tree import And, Column, Constant, Expression, Not, Or, Predicate
-from deltaberg.expressions.sql_text import parse_text
+from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.expressions.values.intervals import interval_of
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, Literal, Value
 from deltaberg.kernels.decimals import parse_decimal
@@ -340,6 +341,8 @@ def _is(node: exp.Is) -> Value:
         return Call("isnull", (_value(node.this),))
     if isinstance(value, exp.Boolean):
         return Call("<=>", (_value(node.this), Literal(bool(value.this), Primitive("boolean"))))
+    if is_nan_word(value):
+        return Call("=", (_value(node.this), literal_of(math.nan)))
     raise _unsupported(node)
 
 

@@ -11,6 +11,7 @@ from deltaberg.expressions.values.functions.numbers import NUMBERS
 from deltaberg.expressions.values.functions.operators import OPERATORS
 from deltaberg.expressions.values.functions.patterns import PATTERNS
 from deltaberg.expressions.values.functions.text import TEXT
+from deltaberg.expressions.values.functions.variants import VARIANTS
 
 __all__ = ["FUNCTIONS", "SECTIONS", "Context", "Function"]
 
@@ -23,6 +24,7 @@ SECTIONS: dict[str, dict[str, Function]] = {
     "Patterns": PATTERNS,
     "Dates and timestamps": DATES,
     "Arrays, maps and structs": NESTED,
+    "Variants": VARIANTS,
     "Digests": DIGESTS,
 }
 #: All functions, by their names in lower case.

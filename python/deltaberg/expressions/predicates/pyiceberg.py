@@ -1,0 +1,135 @@
+"""Filters as expressions of pyiceberg, which is not imported: its classes are known by their names.
+
+They are evaluated like other filters: a comparison with null is unknown, also by ``NotIn``, and NaN is greater than all
+numbers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from deltaberg.errors import ExpressionError, UnsupportedExpressionError
+from deltaberg.expressions.predicates.literals import Moment
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+
+__all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
+
+_MODULE = "pyiceberg.expressions"
+_COMPARISONS = {
+    "EqualTo": "=",
+    "NotEqualTo": "!=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "StartsWith": "starts with",
+    "NotStartsWith": "not starts with",
+}
+_SETS = {"In": "in", "NotIn": "not in"}
+_TESTS = {"IsNull": "is null", "NotNull": "is not null"}
+#: Whether null is NaN is unknown to pyiceberg, while ``isnan`` is false.
+_NAN_TESTS = {"IsNaN": "=", "NotNaN": "!="}
+_CONSTANTS = {"AlwaysTrue": TRUE, "AlwaysFalse": FALSE}
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROS_PER_DAY = 86_400_000_000
+
+
+class PyIcebergExpression(Protocol):
+    """An expression of ``pyiceberg.expressions``."""
+
+    def __and__(self, other: Any) -> Any: ...
+
+    def __or__(self, other: Any) -> Any: ...
+
+    def __invert__(self) -> Any: ...
+
+
+def is_of_pyiceberg(given: object) -> bool:
+    """Return whether an object is an expression of pyiceberg, of any class."""
+    return type(given).__module__.partition(_MODULE)[:2] == ("", _MODULE)
+
+
+def from_pyiceberg(given: Any) -> Expression:
+    """Convert an expression that is not bound to a schema.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        An expression, a term or a literal of a class that is not known.
+    ExpressionError
+        The expression is nested too deeply.
+
+    Examples
+    --------
+    >>> from pyiceberg.expressions import And, GreaterThan, In
+    >>> print(from_pyiceberg(And(GreaterThan("x", 5), In("s.name", ["b", "a"]))))
+    (x > 5 AND s.name IN ('a', 'b'))
+    """
+    try:
+        return _expression(given)
+    except RecursionError:
+        raise ExpressionError("the filter is nested too deeply") from None
+
+
+def _expression(given: Any) -> Expression:
+    name = type(given).__name__
+    if not is_of_pyiceberg(given):
+        raise _unknown(given)
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
+    if name == "Not":
+        return Not(_expression(given.child))
+    if name in ("And", "Or"):
+        left, right = _expression(given.left), _expression(given.right)
+        return And(left, right) if name == "And" else Or(left, right)
+    if name in _TESTS:
+        return Predicate(_TESTS[name], _column(given.term))
+    if name in _NAN_TESTS:
+        return Predicate(_NAN_TESTS[name], _column(given.term), (math.nan,))
+    if name in _SETS:
+        values = sorted((_value(literal) for literal in given.literals), key=str)
+        return Predicate(_SETS[name], _column(given.term), tuple(values))
+    if name in _COMPARISONS:
+        return Predicate(_COMPARISONS[name], _column(given.term), (_value(given.literal),))
+    raise _unknown(given)
+
+
+def _column(term: Any) -> Column:
+    if type(term).__name__ != "Reference":
+        raise _unknown(term)
+    return Column(tuple(term.name.split(".")))
+
+
+def _value(literal: Any) -> Any:
+    read = _LITERALS.get(type(literal).__name__)
+    if read is None:
+        raise _unknown(literal)
+    return read(literal.value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _time(micros: int) -> dt.time:
+    return (_EPOCH + dt.timedelta(microseconds=micros)).time()
+
+
+_LITERALS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("BooleanLiteral", "LongLiteral", "FloatLiteral", "DoubleLiteral", "DecimalLiteral"), _same),
+    **dict.fromkeys(("StringLiteral", "UUIDLiteral", "FixedLiteral", "BinaryLiteral"), _same),
+    "DateLiteral": lambda days: Moment(days * _MICROS_PER_DAY),
+    "TimeLiteral": _time,
+    "TimestampLiteral": Moment,
+}
+
+
+def _unknown(given: Any) -> UnsupportedExpressionError:
+    kind = type(given)
+    return UnsupportedExpressionError(
+        f"expressions of the class {kind.__module__}.{kind.__name__} are not taken as filters",
+        hint="pass expressions that are not bound to a schema, or SQL text",
+    )
