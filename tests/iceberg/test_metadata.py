@@ -118,6 +118,7 @@ def test_the_current_of_several_schemas(version: int) -> None:
         parse_with(version, schemas=schemas, current_schema_id=6)
 
 
+@pytest.mark.req("ICE-META-07", half="reader")
 def test_version_1_with_schemas_and_no_current_one() -> None:
     found = parse_with(1, schemas=[{**SCHEMA, "schema-id": 4}])
     assert found.current_schema.schema_id == 0
@@ -159,6 +160,8 @@ def test_last_partition_id(last: int) -> None:
     assert parse_with(last_partition_id=last).last_partition_id == last
     assert parse_with(1).last_partition_id is None
     assert parse_with(1, last_partition_id=last).last_partition_id == last
+    with pytest.raises(CorruptMetadataError, match="no last-partition-id"):
+        parse(document(2, without=("last-partition-id",)))
 
 
 @pytest.mark.req("ICE-META-12", half="reader")

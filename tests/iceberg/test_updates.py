@@ -192,6 +192,7 @@ def test_times_and_the_snapshot_log() -> None:
 
 
 @pytest.mark.req("ICE-META-07", "ICE-META-09", half="writer")
+@pytest.mark.req("ICE-META-10", half="writer")
 def test_upgrades_spell_out_what_version_1_leaves_to_readers() -> None:
     schema = {"type": "struct", "fields": [{"id": 4, "name": "id", "required": True, "type": "long", "x": 1}]}
     spec = [{"name": "a", "transform": "bucket[4]", "source-id": 4}, {"name": "b", "transform": "void", "source-id": 9}]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -153,6 +154,41 @@ def test_tables_of_iceberg_spark_are_written_to(judge: Judge, version: int) -> N
     table.alter().rename("more", "others").add("others.element.z", pa.int32()).commit()
     judged.sql("INSERT INTO {t} VALUES (13, 'd', NULL, array(named_struct('x', 1, 'y', 'y', 'z', 3)))")
     assert sorted(judged.check().scan().to_arrow()["id"].to_pylist()) == [11, 12, 13]
+
+
+_WRITE_ORC = """
+rows = spark.sql("SELECT INT(id) AS id, DATE'2026-01-02' AS day, TIMESTAMP'1969-12-31 23:59:59.5' AS at, "
+    "array(struct(INT(id) AS x, 'y' AS y), NULL) AS more, map('k', id, 'n', NULL) AS counts FROM range(3)")
+rows.coalesce(1).write.orc(folder)
+"""
+
+
+@pytest.mark.judges
+def test_added_orc_and_avro_files(judge: Judge, tmp_path: Path) -> None:
+    """Spark writes the ORC files, and fastavro the Avro file; neither has field ids."""
+    judge.run(_WRITE_ORC, folder=str(tmp_path / "orc"))
+    fields = [{"name": "id", "type": "int"}, {"name": "day", "type": {"type": "int", "logicalType": "date"}}]
+    rows = [{"id": 10, "day": dt.date(2026, 2, 3), "counts": {"k": 1}}, {"id": 11, "day": dt.date(2026, 2, 4)}]
+    counts = {"name": "counts", "type": ["null", {"type": "map", "values": "long"}]}
+    with (tmp_path / "rows.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": [*fields, counts]}, rows)
+    judged = JudgedTable(judge, "added")
+    more = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))
+    columns = [
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("more", more),
+        ("counts", _COLUMNS.field("counts").type),
+    ]
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *columns])
+    table = create_table(judged.root, schema, format="iceberg", partition_by="month(day)")
+    assert table.add_files([str(tmp_path / "orc"), str(tmp_path / "rows.avro")]).added_rows == 5
+    judged.check(by_pyiceberg=False)
+    for condition, found in {"id = 1": [1], "id > 2": [10, 11], "day < '2026-02-04' AND at IS NULL": [10]}.items():
+        chosen = judged.sql(f"SELECT id FROM {{t}} WHERE {condition} ORDER BY id")["id"].to_pylist()
+        assert chosen == sorted(table.scan(condition).to_arrow()["id"].to_pylist()) == found
+    judged.sql("DELETE FROM {t} WHERE id = 11")
+    assert sorted(judged.check(by_pyiceberg=False).scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10]
 
 
 @pytest.mark.judges

@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import DeltabergError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, DeltabergError, SchemaError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
 from tests.support.rows import ID, ids
@@ -185,6 +185,57 @@ def test_columns_come_and_go_under_ids_of_their_own(tmp_path: Path) -> None:
     assert row == {"payload": "d", "id": 1, "l": [{"x": 5, "y": None}], "z": None}
     found = StaticTable.from_metadata(table.metadata_location).scan().to_arrow().to_pylist()
     assert found == [row]
+
+
+@pytest.mark.req("ICE-SCH-14")
+def test_dropped_columns_come_back_if_they_may_be_null(tmp_path: Path) -> None:
+    inner = Struct((Field("x", _LONG), Field("y", _LONG), Field("z", _LONG)))
+    required = Field("q", _LONG, nullable=False)
+    columns = Struct(
+        (Field("id", _LONG), Field("n", Primitive("integer")), required, Field("l", List(Field("element", inner))))
+    )
+    table = _table(tmp_path / "t", columns)
+    rows = [{"id": 1, "n": 5, "q": 7, "l": [{"x": 1, "y": 2, "z": 3}]}]
+    table.append(pa.Table.from_pylist(rows, table.arrow_schema))
+    first = table.metadata.raw["schemas"][0]
+    table.alter().drop("q").commit()
+    table.alter().undrop("q").commit()
+    assert table.metadata.current_schema.schema_id == first["schema-id"]
+    table.alter().widen("n", pa.int64()).rename("l", "list").drop("q", "n", "list.element.y").commit()
+    for name, error, message in (
+        ("m", ColumnNotFoundError, "no column 'm' was dropped"),
+        ("id", ColumnNotFoundError, "no column 'id' was dropped"),
+        ("list.element.x", ColumnNotFoundError, "no column 'list.element.x' was dropped"),
+    ):
+        with pytest.raises(error, match=message):
+            table.alter().undrop(name)
+    late = table.alter().undrop("q")
+    with table.transaction() as transaction:
+        transaction.append(pa.table({"id": [2], "list": [[{"x": 4, "z": 5}]]}))
+        with pytest.raises(SchemaError, match="is required, and rows may have been written"):
+            transaction.alter().undrop("q")
+    for refused in (late.commit, lambda: table.refresh().alter().undrop("q")):
+        with pytest.raises(SchemaError, match="is required, and rows may have been written"):
+            refused()
+    table.alter().add("n", pa.string()).commit()
+    with pytest.raises(SchemaError, match="another column has the name"):
+        table.alter().undrop("n")
+    table.alter().rename("n", "text").undrop("n", "list.element.y").commit()
+    fields = [(field["id"], field["name"], field["type"]) for field in table.metadata.raw["schemas"][-1]["fields"]]
+    assert fields[:2] == [(1, "id", "long"), (2, "n", "long")]
+    found = table.scan(columns=["id", "n", "list"]).to_arrow().sort_by("id")
+    assert found.to_pylist() == [
+        {"id": 1, "n": 5, "list": [{"x": 1, "y": 2, "z": 3}]},
+        {"id": 2, "n": None, "list": [{"x": 4, "y": None, "z": 5}]},
+    ]
+    theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow().sort_by("id")
+    assert theirs.select(found.column_names).to_pylist() == found.to_pylist()
+    open_table(tmp_path / "t", "iceberg", validate=True)
+    before = table.snapshots[0].snapshot_id
+    table.alter().rollback_to_snapshot(before).commit()
+    # All rows of the table have a value now.
+    table.alter().undrop("q").commit()
+    assert table.scan().to_arrow()["q"].to_pylist() == [7]
 
 
 @pytest.mark.req("ICE-SCH-15")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from deltaberg import IcebergTable, create_table, load_catalog, open_table, write_table
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.files import open_data_file
+from deltaberg.iceberg.catalogs import Catalog
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.storage.remote import RemoteStorage
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder
@@ -23,7 +26,7 @@ pytestmark = pytest.mark.one_backend
 
 
 @pytest.mark.req("ICE-GEN-07", half="writer")
-def test_writing_needs_whole_puts_reads_and_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_needs_whole_puts_reads_and_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a metastore names the newest metadata, no file is listed, renamed, put on a condition or written twice."""
     written: Counter[tuple[str, str]] = Counter()
 
@@ -46,9 +49,17 @@ def test_writing_needs_whole_puts_reads_and_deletes(tmp_path: Path, monkeypatch:
             monkeypatch.setattr(RemoteStorage, name, noted(name))
         elif name not in needed:
             monkeypatch.setattr(RemoteStorage, name, refuse)
-    catalog = load_catalog(
-        "shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"memory://{uuid.uuid4().hex}/w"
-    )
+    name = uuid.uuid4().hex
+    database = f"file:{name}?mode=memory&cache=shared"
+    # The database is there as long as a connection is open.
+    with contextlib.closing(sqlite3.connect(database, uri=True)):
+        _write_in_all_ways(
+            load_catalog("shop", type="sql", uri=f"sqlite:///{database}&uri=true", warehouse=f"memory://{name}/w")
+        )
+    assert max(written.values()) == 1
+
+
+def _write_in_all_ways(catalog: Catalog) -> None:
     properties = {
         "write.metadata.previous-versions-max": "2",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -57,10 +68,10 @@ def test_writing_needs_whole_puts_reads_and_deletes(tmp_path: Path, monkeypatch:
     table = create_table("s.t", ID, catalog=catalog, properties=properties, partition_by="bucket(2, id)")
     table.append(ids(*range(4)))
     table.append(ids(10, 11))
-    for strategy in ("copy-on-write", "merge-on-read"):
-        table.delete("id % 2 = 1 AND id > 2", strategy=strategy)
-        table.update({"id": "id + 100"}, "id = 10", strategy=strategy)
-        table.upsert(ids(1, 5), "id", strategy=strategy)
+    table.delete("id % 2 = 1 AND id > 2", strategy="copy-on-write")
+    table.delete("id = 0", strategy="merge-on-read")
+    table.update({"id": "id + 100"}, "id = 10", strategy="merge-on-read")
+    table.upsert(ids(1, 5), "id", strategy="copy-on-write")
     table.delete_by_keys(ids(2))
     table.overwrite(ids(1), where="id = 1")
     with table.transaction() as transaction:
@@ -73,10 +84,9 @@ def test_writing_needs_whole_puts_reads_and_deletes(tmp_path: Path, monkeypatch:
     table.append(ids(50), branch="b")
     table.alter().fast_forward("main", "b").commit()
     assert table.compact(min_files=2).conflicts == []
-    assert ids_of(catalog.load_table("s.t")) == [0, 1, 5, 40, 50, 110]
+    assert ids_of(catalog.load_table("s.t")) == [1, 5, 40, 50, 110]
     write_table("s.t", ids(7), catalog=catalog, mode="overwrite", schema_mode="overwrite")
     assert ids_of(catalog.load_table("s.t")) == [7]
-    assert max(written.values()) == 1
 
 
 @pytest.mark.req("ICE-MAN-10", half="writer")
@@ -99,8 +109,9 @@ def test_entries_name_whole_uris_and_formats(version: str) -> None:
         fields = next(child["type"] for child in reader.writer_schema["fields"] if child["name"] == "data_file")
         found = {child["field-id"]: (child["name"], child["type"]) for child in fields["fields"]}
         assert (found[100], found[101]) == (("file_path", "string"), ("file_format", "string"))
-    assert {one["file_format"].lower() for one in named} == {"parquet", "orc", "avro"} | (
-        {"puffin"} if version == "3" else set()
+    # As the Java library spells them; readers take any case.
+    assert {one["file_format"] for one in named} == {"PARQUET", "ORC", "AVRO"} | (
+        {"PUFFIN"} if version == "3" else set()
     )
     for one in named:
         assert one["file_path"].startswith(f"memory://b{version}/t/data/")

@@ -107,6 +107,22 @@ def test_specs_orders_and_properties(tmp_path: Path) -> None:
     assert (json.loads(header["partition-spec"]), header["partition-spec-id"]) == ([], "2")
 
 
+@pytest.mark.req("ICE-META-10", half="writer")
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_highest_id_of_partition_fields_is_never_lowered(tmp_path: Path, version: str) -> None:
+    properties = {"format-version": version}
+    table = create_table(tmp_path / "t", ID, format="iceberg", properties=properties)
+    found = [_metadata(table)["last-partition-id"]]
+    for parts in (["id"], [], ["bucket(4, id)"], ["id", "bucket(8, id)"]):
+        table.alter().partition_by(*parts).commit()
+        found.append(_metadata(table)["last-partition-id"])
+    # Version 1 keeps the fields that are gone, and cannot give their ids to others.
+    assert found == [999, 1000, 1000, 1001, 1003 if version == "1" else 1002]
+    parts = ["id", "bucket(4, id)"]
+    other = create_table(tmp_path / "u", ID, format="iceberg", properties=properties, partition_by=parts)
+    assert _metadata(other)["last-partition-id"] == 1001
+
+
 @pytest.mark.req("ICE-HASH-13")
 def test_doubles_have_no_buckets(tmp_path: Path) -> None:
     for kind in (pa.float64(), pa.float32(), pa.bool_(), pa.list_(pa.int64())):

@@ -172,7 +172,7 @@ def test_snapshots_are_picked(tmp_path: Path, version: str) -> None:
     gone = table.delete("id = 1", branch="side").snapshot_id or 0
     assert table.metadata.snapshots[replaced].summary["replace-partitions"] == "true"
     table.refresh().append(_rows(3))
-    with pytest.raises(CommitConflictError, match="replaces files of a snapshot that is no ancestor"):
+    with pytest.raises(CommitConflictError, match="replaces files of a snapshot that is not an ancestor"):
         table.cherrypick_snapshot(replaced)
     with pytest.raises(CommitConflictError, match="of the operation delete"):
         table.cherrypick_snapshot(gone)

@@ -70,7 +70,7 @@ class WritableTable(SearchedTable, ABC):
             What is called with a `WriteProgress` after every batch of rows that this process writes. Operations that
             write files anew count the rows that are only copied.
         unsafe_single_writer
-            Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+            Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class WritableTable(SearchedTable, ABC):
             progress=progress,
             committed=lambda loaded: self._set(loaded, None, None),
         )
-        made.search = self._search
+        made.row_tasks = self._row_tasks
         return made
 
     def alter(self) -> Alteration:
@@ -318,7 +318,7 @@ class WritableTable(SearchedTable, ABC):
             How many files are put into a new one at least.
         max_deleted
             Files with a larger share of deleted rows are rewritten whatever their size, and so are files to which
-            delete files apply that are no deletion vectors.
+            delete files other than deletion vectors apply.
         group_size
             Bytes of the files that one commit replaces.
         max_concurrent
@@ -369,11 +369,12 @@ class WritableTable(SearchedTable, ABC):
         branch: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
-        """Add Parquet files that others have written. They stay where they are, and become data files of the table.
+        """Add Parquet, ORC and Avro files of others. They stay where they are, and become data files of the table.
 
-        Only their footers are read. Columns are found by their names: the property ``schema.name-mapping.default`` is
-        set, unless the table has it. The statistics of a file have to prove that all of its rows belong to one
-        partition.
+        Only the footers of Parquet files are read; the rows of the other files are read for their metrics, once.
+        Formats are known by the ends of names, or by the first bytes of files. Columns are found by their names: the
+        property ``schema.name-mapping.default`` is set, unless the table has it. The statistics of a file have to prove
+        that all of its rows belong to one partition.
 
         Parameters
         ----------
@@ -392,7 +393,9 @@ class WritableTable(SearchedTable, ABC):
         SchemaError
             The columns of a file do not fit those of the table.
         UnsupportedFeatureError
-            A file is no Parquet file, or its columns have field ids.
+            The columns of a file have field ids.
+        CorruptDataFileError
+            A file cannot be decoded.
 
         Examples
         --------

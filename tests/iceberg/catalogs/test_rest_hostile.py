@@ -219,15 +219,15 @@ def _saying(data: bytes, close: bool = True) -> Iterator[str]:
     ("data", "may_heal", "message"),
     [
         (b"", True, "cannot be reached"),
-        (b"no HTTP at all\r\n\r\n", False, "answers is no HTTP server, or a broken one: no HTTP at all"),
+        (b"no HTTP at all\r\n\r\n", False, "answers is not an HTTP server, or is a broken one: no HTTP at all"),
         # What a server that speaks TLS answers to a request without it.
-        (b"\x15\x03\x01\x00\x02\x02\x46", False, "answers is no HTTP server"),
-        (b"HTTP/1.1 999999 X\r\n\r\n", False, "answers is no HTTP server"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", False, "answers is not an HTTP server"),
+        (b"HTTP/1.1 999999 X\r\n\r\n", False, "answers is not an HTTP server"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", True, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}x", False, "JSON"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", True, "cannot be reached"),
-        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n", False, "answers is no HTTP server"),
-        (b"HTTP/1.1 200 " + b"x" * 100_000, False, "answers is no HTTP server"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n", False, "answers is not an HTTP server"),
+        (b"HTTP/1.1 200 " + b"x" * 100_000, False, "answers is not an HTTP server"),
     ],
 )
 def test_broken_http(data: bytes, may_heal: bool, message: str, monkeypatch: pytest.MonkeyPatch) -> None:

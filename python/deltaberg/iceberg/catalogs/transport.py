@@ -195,7 +195,7 @@ def _failure(error: Exception, request: urllib.request.Request, repeatable: bool
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
     if isinstance(reason, HTTPException) and not _is_broken(error):
-        said = f"what answers is no HTTP server, or a broken one: {said.strip()}"
+        said = f"what answers is not an HTTP server, or is a broken one: {said.strip()}"
     server = "{}://{}:{}".format(*_origin(request.full_url))
     if not repeatable and not isinstance(reason, _NotConnectedError):
         return CommitUnknownError(

@@ -46,7 +46,7 @@ _TRUNCATED = MetricsMode(length=16)
 def metrics_modes(
     schema: Struct, properties: Mapping[str, str], sorted_by: Collection[int] = ()
 ) -> dict[int, MetricsMode]:
-    """Return the mode of each column that is no struct, list or map, by its id.
+    """Return the mode of each column that is not a struct, list or map, by its id.
 
     By default bounds are cut to 16 characters or bytes. If the properties name no default, only the first hundred
     columns have metrics. Columns by which files are sorted always have bounds, unless a property of their own says

@@ -1,45 +1,55 @@
-"""Adding Parquet files that others have written, as they are (Iceberg spec, "Column Projection", name mapping)."""
+"""Adding files that others have written, as they are (Iceberg spec, "Column Projection", name mapping)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, SchemaError
 from deltaberg.expressions import TRUE
-from deltaberg.files.read.footers import Footer, LeafBounds, read_footers
-from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
-from deltaberg.iceberg.manifests.entries import added_entries
+from deltaberg.files import FileLayout, FileTask, ReadSpec
+from deltaberg.files.read.footers import Footer, read_footers
+from deltaberg.files.read.formats import FORMATS
+from deltaberg.files.write import FooterFacts, StatisticsPlan, WrittenFile, leaf_paths, written_rows
+from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
-from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.new_columns import iceberg_columns
-from deltaberg.iceberg.metadata.schema_evolution import is_promotion, nested_fields
+from deltaberg.iceberg.metadata.new_columns import given_columns, iceberg_columns
 from deltaberg.iceberg.metadata.specs import PartitionField
-from deltaberg.iceberg.operations.columns import extend_name_mapping
+from deltaberg.iceberg.operations.columns import extend_name_mapping, nullable_field
+from deltaberg.iceberg.operations.file_columns import columns_without_nulls
 from deltaberg.iceberg.partition.structs import partition_struct, path_to_id
 from deltaberg.iceberg.partition.transforms import Bucket, Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, List, Map, NameMapping, Struct, arrow_type, join_name
-from deltaberg.storage import Location, ObjectMeta, parse_location
-from deltaberg.table.write.footers import footer_statistics
+from deltaberg.schema import Field, NameMapping, Primitive, Struct, arrow_type, has_field_ids, join_name
+from deltaberg.storage import Location, ObjectMeta, Storage, parse_location
+from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 
 __all__ = ["add_existing_files"]
 
+#: Files that are read whole at a time.
+_FILES_AT_A_TIME = 4
+_MAGIC_BYTES = 4
+_MAGICS = {b"ORC": "orc", b"Obj\x01": "avro"}
+_FLOATS = (Primitive("float"), Primitive("double"))
+
 
 class _Found(NamedTuple):
-    """A file: its recorded path, and where it is."""
+    """A file: its recorded path, where it is, and its format."""
 
     path: str
     place: Location
     meta: ObjectMeta
+    format: str
 
 
 def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_duplicates: bool = True) -> None:
-    """Add Parquet files to a table, which become its data files where they are.
+    """Add Parquet, ORC and Avro files to a table, which become its data files where they are.
 
     Parameters
     ----------
@@ -55,7 +65,9 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     SchemaError
         The columns of a file do not fit those of the table.
     UnsupportedFeatureError
-        A file is no Parquet file, or its columns have field ids.
+        The columns of a file have field ids.
+    CorruptDataFileError
+        A file cannot be decoded.
     """
     with transaction.operation("add files"):
         found = [one for path in paths for one in _files_of(transaction, path)]
@@ -63,14 +75,8 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
             raise InvalidArgumentError("there are no files to add", hint="check the paths")
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
-        footers = read_footers((transaction.store.open(one.place), one.meta) for one in found)
-        names = extend_name_mapping(transaction)
-        for one, footer in zip(found, footers, strict=True):
-            try:
-                _check_columns(transaction.metadata, footer, names)
-            except SchemaError as error:
-                raise error.with_context(file=one.path) from None
-        transaction.add_files(_entries(transaction.metadata, found, footers))
+        contents = _Contents(transaction, extend_name_mapping(transaction))
+        transaction.add_files(_entries(contents, contents.files(found)))
 
 
 def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:
@@ -84,21 +90,19 @@ def _files_of(transaction: Transaction, path: str) -> Iterator[_Found]:
         for one in below:
             inside = one.path[len(prefix) :].strip("/").split("/")
             if not any(part.startswith((".", "_")) and "=" not in part for part in inside):
-                yield from _known_format(place.join("/".join(inside)), one)
+                found = place.join("/".join(inside))
+                yield _Found(str(found), found, one, _format_of(found, store, one))
     else:
-        yield from _known_format(place, meta)
+        yield _Found(str(place), place, meta, _format_of(place, store, meta))
 
 
-def _known_format(place: Location, meta: ObjectMeta) -> Iterator[_Found]:
-    for suffix in (".orc", ".avro"):
-        if place.path.endswith(suffix):
-            raise UnsupportedFeatureError(
-                "only Parquet files can be added to a table as they are",
-                hint="read the file, and append its rows",
-                file=str(place),
-                feature=suffix[1:],
-            )
-    yield _Found(str(place), place, meta)
+def _format_of(place: Location, store: Storage, meta: ObjectMeta) -> str:
+    """Return the format of a file by its name, or by its first bytes: files of Hive have no suffix."""
+    suffix = place.path.rpartition(".")[2].lower()
+    if suffix in FORMATS:
+        return suffix
+    (start,) = store.get_ranges(meta.path, [(0, _MAGIC_BYTES)])
+    return next((name for magic, name in _MAGICS.items() if start.startswith(magic)), "parquet")
 
 
 def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
@@ -113,132 +117,125 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
             )
 
 
-def _check_columns(metadata: TableMetadata, footer: Footer, names: NameMapping) -> None:
-    """Refuse a file whose columns are not those of the table.
+class _Contents:
+    """What is known of files that are added, in the columns that the table has now."""
 
-    Raises
-    ------
-    SchemaError
-        A column is not one of the table, or has a type that cannot be read as that of the table, or may hold nulls.
-    UnsupportedFeatureError
-        Columns have field ids.
-    """
-    if footer.has_ids:
-        raise UnsupportedFeatureError(
-            "the columns of the file have field ids, which may be those of another table",
-            hint="read the file, and append its rows",
-            feature="field ids",
-        )
-    schema = metadata.current_schema.struct
-    for child in footer.columns:
-        mapped, own = names.find(child.name), schema.get(child.name)
-        if own is None or mapped is None or mapped.id != own.id:
-            raise SchemaError(
-                f"the file has a column {child.name!r} that the table does not have",
-                hint="add the column to the table first",
-                column=child.name,
-            )
-    held = {child.name: child for child in iceberg_columns(footer.columns)}
-    for column in schema:
-        found = held.get(column.name)
-        if found is not None:
-            _check_fits(metadata, column, found, footer, (column.name,))
-        elif not column.nullable:
-            raise SchemaError("the file lacks a required column", column=column.name)
+    def __init__(self, transaction: Transaction, names: NameMapping) -> None:
+        metadata = transaction.metadata
+        self.metadata = metadata
+        self.schema = metadata.current_schema.struct
+        self.spec = metadata.specs[metadata.default_spec_id]
+        self.modes = metrics_modes(self.schema, metadata.properties)
+        self._names = names
+        self._store = transaction.store
+        self._table = transaction.source.table
+        self._paths = leaf_paths(self.schema)
+        self._numbers = {path[-1].id: number for number, path in self._paths.items()}
 
+    @cached_property
+    def partition(self) -> Struct:
+        """The partition fields."""
+        metadata = self.metadata
+        older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
+        return partition_struct(self.spec, [self.schema, *older])
 
-def _check_fits(metadata: TableMetadata, own: Field, held: Field, footer: Footer, path: tuple[str, ...]) -> None:
-    if not own.nullable and held.nullable:
-        known = footer.leaves.get(path)
-        if known is None or known.null_count != 0:
-            raise SchemaError("the column is required, but may hold nulls in the file", column=join_name(path))
-    pairs = _inner_pairs(own.type, held.type)
-    if pairs is None:
-        if own.type != held.type and not is_promotion(held.type, own.type, metadata.format_version):
-            raise SchemaError(
-                f"the column is of the type {own.type}, and {held.type} in the file", column=join_name(path)
-            )
-        return
-    for name, inner, other in pairs:
-        if inner is None or (other is None and not inner.nullable):
-            raise SchemaError(
-                f"the field {name!r} is not in the {'table' if inner is None else 'file'}", column=join_name(path)
-            )
-        if other is not None:
-            _check_fits(metadata, inner, other, footer, (*path, name))
+    def files(self, found: Sequence[_Found]) -> list[WrittenFile]:
+        """Describe files, in their order."""
+        parquet = [one for one in found if one.format == "parquet"]
+        footers = read_footers((self._store.open(one.place), one.meta) for one in parquet)
+        known = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
+        # The other formats are read whole, which takes the memory of as many files.
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="deltaberg-added") as pool:
+            return list(pool.map(lambda one: self._file(one, known.get(one.path)), found))
 
+    def _file(self, one: _Found, footer: Footer | None) -> WrittenFile:
+        try:
+            rows, known = self._of_rows(one) if footer is None else self._of_footer(footer)
+            values = {
+                part.name: self._partition_value(part, rows, known).cast(arrow_type(target.type))
+                for part, target in zip(self.spec.fields, self.partition, strict=True)
+            }
+        except DeltabergError as error:
+            raise error.with_context(file=one.path) from None
+        facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
+        return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *known, facts, one.format)
 
-def _inner_pairs(own: DataType, held: DataType) -> list[tuple[str, Field | None, Field | None]] | None:
-    """Return the fields of nested types of one kind, by their names; None for other types."""
-    kinds = [kind for kind in (Struct, List, Map) if isinstance(own, kind) and isinstance(held, kind)]
-    if not kinds:
-        return None
-    mine = {child.name: child for child in nested_fields(own)}
-    theirs = {child.name: child for child in nested_fields(held)}
-    return [(name, mine.get(name), theirs.get(name)) for name in {**mine, **theirs}]
-
-
-def _entries(metadata: TableMetadata, found: Sequence[_Found], footers: Sequence[Footer]) -> AddedFiles:
-    schema = metadata.current_schema.struct
-    spec = metadata.specs[metadata.default_spec_id]
-    older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
-    partition = partition_struct(spec, [schema, *older])
-    modes = metrics_modes(schema, metadata.properties)
-    leaves = {
-        number: (tuple(part.name for part in path), arrow_type(path[-1].type))
-        for number, path in leaf_paths(schema).items()
-    }
-    files = []
-    for one, footer in zip(found, footers, strict=True):
-        values = {
-            part.name: _partition_value(part, schema, footer, one.path).cast(arrow_type(target.type))
-            for part, target in zip(spec.fields, partition, strict=True)
+    def _of_footer(self, footer: Footer) -> tuple[int, FileStatistics]:
+        columns = iceberg_columns(footer.columns)
+        required = columns_without_nulls(self.metadata, columns, self._names, has_ids=footer.has_ids, format="parquet")
+        leaves = {
+            number: (tuple(part.name for part in path), arrow_type(path[-1].type))
+            for number, path in self._paths.items()
         }
-        files.append(
-            WrittenFile(
-                one.path,
-                one.meta.size,
-                footer.rows,
-                one.meta.modified,
-                values,
-                *footer_statistics(footer, leaves),
-            )
+        known = footer_statistics(footer, leaves)
+        self._check_nulls(required, known)
+        return footer.rows, known
+
+    def _of_rows(self, one: _Found) -> tuple[int, FileStatistics]:
+        found: list[tuple[Field, ...]] = []
+
+        def check(file_schema: pa.Schema) -> None:
+            held = given_columns(file_schema, self.metadata.format_version)
+            has_ids = has_field_ids(file_schema)
+            found.extend(columns_without_nulls(self.metadata, held, self._names, has_ids=has_ids, format=one.format))
+
+        columns = Struct(tuple(nullable_field(child) for child in self.schema if child.name in self._wanted))
+        layout = FileLayout(by_id=True, name_mapping=self._names)
+        spec = ReadSpec(self._table, self._store, columns, Struct(()), layout)
+        task = FileTask(str(one.place), one.format, one.meta.size, None, 0, one.meta.size, None, False)
+        rows, known = row_statistics(spec, task, StatisticsPlan(self.schema, self._wanted), check)
+        self._check_nulls(found, known)
+        return rows, known
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        """The columns that have to be read of files without footers."""
+        sources = [path_to_id(self.schema, part.source_id) for part in self.spec.fields]
+        measured = leaves_with_metrics(self.schema, self.modes)
+        paths = [path for number, path in self._paths.items() if number in measured or not _is_nullable(path)]
+        return frozenset(path[0].name for path in (*paths, *(path for path in sources if path)))
+
+    def _partition_value(self, part: PartitionField, rows: int, known: FileStatistics) -> pa.Scalar:
+        """Return the partition value that all rows of a file have, as its statistics prove it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The rows may have several values.
+        """
+        transform, source = parse_transform(part.transform), path_to_id(self.schema, part.source_id)
+        if isinstance(transform, Void) or not source:
+            return pa.scalar(None)
+        number, kind = self._numbers.get(part.source_id, -1), source[-1].type
+        nulls, lower, upper = (facts.get(number) for facts in (known.null_count, known.lower, known.upper))
+        if rows and nulls == rows:
+            return pa.scalar(None)
+        has_nan = kind in _FLOATS and known.nan_count.get(number) != 0
+        if lower is not None and upper is not None and nulls == 0 and not has_nan:
+            bounds = pa.concat_arrays([pa.repeat(bound, 1) for bound in (lower, upper)])
+            if pc.equal(bounds[0], bounds[1]).as_py() or not isinstance(transform, (Bucket, Unknown, Identity)):
+                first, last = transform.apply(bounds, kind)
+                if pc.equal(first, last).as_py():
+                    return first
+        raise InvalidArgumentError(
+            f"the rows of the file may belong to several partitions of the field {part.name!r}",
+            hint="read the file, and append its rows",
         )
-    rows = written_rows(files, schema, list(partition), footers=True)
-    entries = added_entries(rows, "", schema, partition, modes)
-    changed = {"file_path": rows.column("path"), "split_offsets": None}
-    for name, column in changed.items():
-        place = entries.schema.get_field_index(name)
-        kind = entries.schema.field(place).type
-        entries = entries.set_column(
-            place, entries.schema.field(place), pa.nulls(len(rows), kind) if column is None else column
-        )
-    return AddedFiles(spec, partition, entries)
+
+    def _check_nulls(self, required: Sequence[tuple[Field, ...]], known: FileStatistics) -> None:
+        for path in required:
+            if known.null_count.get(self._numbers.get(path[-1].id, -1)) != 0:
+                name = join_name(tuple(part.name for part in path))
+                raise SchemaError("the column is required, but may hold nulls in the file", column=name)
 
 
-def _partition_value(part: PartitionField, schema: Struct, footer: Footer, path: str) -> pa.Scalar:
-    """Return the partition value that all rows of a file have, as its statistics prove it.
+def _is_nullable(path: Sequence[Field]) -> bool:
+    return all(part.nullable for part in path)
 
-    Raises
-    ------
-    InvalidArgumentError
-        The rows may have several values.
-    """
-    transform, source = parse_transform(part.transform), path_to_id(schema, part.source_id)
-    if isinstance(transform, Void) or not source:
-        return pa.scalar(None)
-    names, kind = tuple(child.name for child in source), source[-1].type
-    stats = footer.leaves.get(names, LeafBounds())
-    if footer.rows and stats.null_count == footer.rows:
-        return pa.scalar(None)
-    if stats.lower is not None and stats.upper is not None and stats.null_count == 0:
-        bounds = pa.concat_arrays([pa.repeat(bound.cast(arrow_type(kind)), 1) for bound in (stats.lower, stats.upper)])
-        if pc.equal(bounds[0], bounds[1]).as_py() or not isinstance(transform, (Bucket, Unknown, Identity)):
-            first, last = transform.apply(bounds, kind)
-            if pc.equal(first, last).as_py():
-                return first
-    raise InvalidArgumentError(
-        f"the rows of the file {path} may belong to several partitions of the field {part.name!r}",
-        hint="read the file, and append its rows",
-        file=path,
-    )
+
+def _entries(contents: _Contents, files: Sequence[WrittenFile]) -> AddedFiles:
+    rows = written_rows(files, contents.schema, list(contents.partition), footers=True)
+    entries = added_entries(rows, "", contents.schema, contents.partition, contents.modes)
+    place = entries.schema.get_field_index("file_path")
+    entries = entries.set_column(place, entries.schema.field(place), rows.column("path"))
+    return AddedFiles(contents.spec, contents.partition, entries)

@@ -27,6 +27,7 @@ from deltaberg.iceberg.metadata.updates import (
 from deltaberg.iceberg.operations.alter_references import ReferenceChanges
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
+from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
 
 __all__ = ["Alteration"]
@@ -155,6 +156,46 @@ class Alteration(ReferenceChanges):
                 self._change(name, lambda fields, old: tuple(field for field in fields if field is not old))
 
         return self._step("drop column", change)
+
+    def undrop(self, *names: ColumnName) -> Alteration:
+        """Put back columns, or fields of structs, that were dropped: they have their old ids, types and values.
+
+        They are null in rows that were written since. Therefore a required column is put back only if no rows were
+        written since it was dropped.
+
+        Parameters
+        ----------
+        names
+            The names that the columns had when they were dropped.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            No such column was dropped.
+        SchemaError
+            Another column has the name now, or the column is required, and rows were written without it.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from deltaberg import create_table
+        >>> table = create_table(new_path, {"id": pa.int64(), "note": pa.string()}, format="iceberg")
+        >>> _ = table.append(pa.table({"id": [1], "note": ["a"]}))
+        >>> _ = table.alter().drop("note").commit()
+        >>> _ = table.alter().undrop("note").commit()
+        >>> table.scan().to_arrow().to_pylist()
+        [{'id': 1, 'note': 'a'}]
+        """
+
+        def change() -> None:
+            for name in names:
+                path = split_name(name)
+                dropped = dropped_column(self._transaction.metadata, path)
+                if not dropped.column.nullable:
+                    require_no_rows_without(self._transaction, dropped.column)
+                self._set(path[:-1], dropped.put_back)
+
+        return self._step("put column back", change)
 
     def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> Alteration:
         """Move a column among the others, or a field within its struct."""

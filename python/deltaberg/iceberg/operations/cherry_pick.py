@@ -111,7 +111,7 @@ def _replace(transaction: Transaction, picked: Snapshot, changed: list[AddedFile
     parent = None if picked.parent_snapshot_id is None else known.get(picked.parent_snapshot_id)
     if parent is None and picked.parent_snapshot_id is not None:
         raise CommitConflictError(
-            f"the snapshot {picked.snapshot_id} replaces files of a snapshot that is no ancestor of the newest one",
+            f"the snapshot {picked.snapshot_id} replaces files of a snapshot that is not an ancestor of the newest one",
             hint="repeat the operation on the newest snapshot",
             table=metadata.location,
         )

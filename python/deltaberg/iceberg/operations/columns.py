@@ -20,7 +20,14 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct
 from deltaberg.schema.name_mapping import extended_mapping, mapping_of
 
-__all__ = ["check_promotion", "extend_name_mapping", "merge_columns", "replace_columns", "set_columns"]
+__all__ = [
+    "check_promotion",
+    "extend_name_mapping",
+    "merge_columns",
+    "nullable_field",
+    "replace_columns",
+    "set_columns",
+]
 
 _SAME_OF_DATES = ("year", "month", "day", "void")
 
@@ -132,7 +139,7 @@ class _Merge:
         for field in found:
             name = field.name if field.name in children else folded.get(field.name.lower())
             if name is None:
-                added.append(_nullable(field))
+                added.append(nullable_field(field))
             else:
                 child = children[name]
                 children[name] = replace(child, type=self._type(child.type, field.type))
@@ -153,18 +160,18 @@ class _Merge:
         return found if is_wider else known
 
 
-def _nullable(field: Field) -> Field:
+def nullable_field(field: Field) -> Field:
     """Return a field that may be null at every depth, since rows that are there already lack it."""
     return replace(field, nullable=True, type=_nullable_type(field.type))
 
 
 def _nullable_type(found: DataType) -> DataType:
     if isinstance(found, Struct):
-        return Struct(tuple(_nullable(child) for child in found))
+        return Struct(tuple(nullable_field(child) for child in found))
     if isinstance(found, List):
-        return List(_nullable(found.element))
+        return List(nullable_field(found.element))
     if isinstance(found, Map):
-        return Map(replace(found.key, type=_nullable_type(found.key.type)), _nullable(found.value))
+        return Map(replace(found.key, type=_nullable_type(found.key.type)), nullable_field(found.value))
     return found
 
 

@@ -107,7 +107,7 @@ def hide_rows(transaction: Transaction, rows: RowPositions, *, replaces: bool = 
     gone = set(targets.paths) & transaction.pending.removed
     if gone:
         raise InvalidArgumentError(
-            "rows are to be deleted of a file that the transaction has removed", file=min(gone), table=metadata.location
+            "the rows to delete are in a file that the transaction has removed", file=min(gone), table=metadata.location
         )
     if metadata.format_version >= VECTORS_SINCE:
         done = _hide_by_vectors(transaction, targets, rows)
@@ -164,7 +164,7 @@ def _check_transforms(part: Entries, table: str) -> None:
     for field in part.spec.fields:
         if isinstance(parse_transform(field.transform), Unknown) and len(part.table):
             raise UnsupportedFeatureError(
-                f"rows of files cannot be deleted that are partitioned by {field.transform!r}",
+                f"rows cannot be deleted from files that are partitioned by {field.transform!r}",
                 hint="a newer version of this library may know it",
                 table=table,
                 feature=field.transform,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -15,10 +15,12 @@ from deltaberg.iceberg.operations.rows import entries_of, row_spec
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import Struct, arrow_schema, select_columns
+from deltaberg.storage import Location
 from deltaberg.table import ScanOptions
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.write import Progress, RowOptions, write_files
+from deltaberg.table.rewrite import NewFiles
+from deltaberg.table.write import LOCAL_ROAD, Progress, RowOptions, WriteRoad, WriteSpec, write_files
 
 __all__ = ["MovedRows"]
 
@@ -82,46 +84,35 @@ class MovedRows:
         bound = BoundScan(self._source, TRUE, columns, None, options, given=plan)
         with closing(bound.batches()) as batches:  # type: ignore[type-var]
             kept = batches if choose is None else (part for batch in batches for part in choose(batch))
-            stored = _as_stored(kept, self.stored)
-            return self.write_batches(stored, memory=memory, threads=options.threads, progress=progress)
+            reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), _as_stored(kept, self.stored))
+            spec, store, place = replace(self._spec, memory=memory), self._store.open(self._place), self._place.path
+            return write_files(reader, spec, store, place, threads=options.threads, progress=progress)
 
-    def write_batches(
-        self,
-        batches: Iterable[pa.RecordBatch],
-        *,
-        memory: int | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-    ) -> pa.Table:
-        """Write rows as files store them, and return a row for each new file.
+    def new_files(self, transaction: Transaction) -> NewFiles:
+        """Return the files that rows are written to for a transaction, which is told of them."""
 
-        Parameters
-        ----------
-        batches
-            The rows.
-        memory
-            Bytes of rows that wait to be written; None for the default.
-        threads
-            How many threads write; None for the number of processors.
-        progress
-            What is told how far the write has come.
-        """
-        spec = replace(row_spec(self._metadata, self._options), schema=self.stored)
-        if memory is not None:
-            spec = replace(spec, memory=memory)
-        place = self._resolver.resolve(self.location)
-        reader = pa.RecordBatchReader.from_batches(arrow_schema(self.stored), batches)
-        return write_files(reader, spec, self._store.open(place), place.path, threads=threads, progress=progress)
+        def note(files: pa.Table, road: WriteRoad) -> None:
+            self.note(transaction, files, road)
+
+        return NewFiles(self._spec, self._store, self._place, note, transaction.progress)
+
+    @property
+    def _spec(self) -> WriteSpec:
+        return replace(row_spec(self._metadata, self._options), schema=self.stored)
+
+    @property
+    def _place(self) -> Location:
+        return self._resolver.resolve(self.location)
 
     @property
     def location(self) -> str:
         """The recorded location that the paths of new files are relative to."""
         return data_location(self._metadata.location, self._metadata.properties)
 
-    def note(self, transaction: Transaction, files: pa.Table) -> None:
+    def note(self, transaction: Transaction, files: pa.Table, road: WriteRoad = LOCAL_ROAD) -> None:
         """Leave new files to a transaction, which deletes them if it does not commit."""
-        place = self._resolver.resolve(self.location)
-        transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
+        place = self._place
+        transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
 
     def entries(self, files: pa.Table) -> AddedFiles:
         """Return the entries of new files."""

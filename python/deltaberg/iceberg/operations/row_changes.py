@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Expression
@@ -28,7 +27,7 @@ from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import file_numbers
-from deltaberg.table.rewrite import Change, MatchedRows, NewRows, Rows, RowSearch, scan_of_rows, with_whole_files
+from deltaberg.table.rewrite import Change, MatchedRows, NewRows, Rows, RowTasks, scan_of_rows, with_whole_files
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
 from deltaberg.table.write import RowOptions, TableRules
 
@@ -124,9 +123,9 @@ class RowChanges:
         return self._transaction.root
 
     @property
-    def search(self) -> RowSearch | None:
-        """The search that reads files; None to read them on this machine."""
-        return self._transaction.search
+    def tasks(self) -> RowTasks | None:
+        """The tasks that read and write files; None to do so on this machine."""
+        return self._transaction.row_tasks
 
     @property
     def fixed(self) -> frozenset[str]:
@@ -156,7 +155,7 @@ class RowChanges:
 
     @cached_property
     def _rows(self) -> NewRows:
-        return NewRows(self._files.ids)
+        return NewRows(self._files.ids, self.tasks)
 
     def scan(self, condition: Expression | None, timezone: str) -> BoundScan:
         """Return the scan of the rows that match a filter, or of all.
@@ -190,13 +189,10 @@ class RowChanges:
         # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not.
         moved = gone if change is not None else gone - matched.whole
         self._transaction.claims.moved.update(paths[number] for number in moved if paths[number] not in own)
-        batches = self._rows.batches(matched, change, inserted, hides=hides)
-        if batches is None:
+        written = self._rows.write(matched, change, inserted, self._files.new_files(self._transaction), hides=hides)
+        if written is None:
             return
-        written = self._files.write_batches(batches, progress=self._transaction.progress)
-        self._files.note(self._transaction, written)
         self._transaction.add_files(self._files.entries(written))
-        self._rows.count_copied(pc.sum(written.column("record_count")).as_py() or 0)
         self._added_files += len(written)
 
     def _remove(self, numbers: set[int], paths: Mapping[int, str]) -> None:

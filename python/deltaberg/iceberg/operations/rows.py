@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _FORMAT = "write.format.default"
+_DISTRIBUTION = "write.distribution-mode"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
 _CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
@@ -197,6 +198,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     _check_types(schema, form, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
+    sorter = row_sorter(_order(metadata), schema)
     return WriteSpec(
         schema,
         partition_rows_by(spec, schema),
@@ -204,14 +206,27 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         _file_options(form, properties, options),
         format=form,
         target_size=options.target_file_size or _number(properties, _TARGET, _DEFAULT_TARGET),
+        is_sized=options.target_file_size is not None or _TARGET in properties,
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
         required=True,
         own_types=stored_shape if form == "parquet" else None,
         footers=True,
-        sort=row_sorter(_order(metadata), schema),
+        sort=sorter,
+        order=() if sorter is None else sorter.terms,
+        distribution=_distribution(properties, is_sorted=sorter is not None),
         place=FilePlaces(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
     )
+
+
+def _distribution(properties: Mapping[str, str], *, is_sorted: bool) -> str:
+    """Return how rows come to the tasks of Spark; by default as in iceberg-spark."""
+    mode = properties.get(_DISTRIBUTION, "range" if is_sorted else "hash").strip().lower()
+    if mode not in ("none", "hash", "range"):
+        raise InvalidArgumentError(
+            f"the property {_DISTRIBUTION} is {mode!r:.40}", hint="set it to none, hash or range"
+        )
+    return mode
 
 
 def _order(metadata: TableMetadata) -> SortOrder:

@@ -15,17 +15,18 @@ from deltaberg.iceberg.partition.transforms import Identity, Transform, Unknown,
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.table.write import PartitionField as RowPartition
 
-__all__ = ["PartitionPaths", "partition_rows_by"]
+__all__ = ["AppliedTransform", "PartitionPaths", "partition_rows_by"]
 
 
 @dataclass(frozen=True)
-class _Applied:
-    """A transform of a column, as rows are divided by it."""
+class AppliedTransform:
+    """A transform of a column, as rows are divided or sorted by it; it pickles."""
 
     transform: Transform
     source: DataType
 
     def __call__(self, array: pa.Array) -> pa.Array:
+        """Return the values of the transform."""
         return self.transform.apply(array, self.source)
 
 
@@ -82,7 +83,7 @@ def _divided(part: PartitionField, schema: Struct) -> RowPartition:
         )
     source = path[-1].type
     field = Field(part.name, transform.result_type(source), id=part.field_id)
-    applied = None if isinstance(transform, Identity) else _Applied(transform, source)
+    applied = None if isinstance(transform, Identity) else AppliedTransform(transform, source)
     return RowPartition(field, tuple(step.name for step in path), applied)
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
+from deltaberg.iceberg.partition.assign import AppliedTransform
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
 from deltaberg.schema import Struct
+from deltaberg.table.write.order import OrderTerm
 
 __all__ = ["RowSorter", "row_sorter"]
 
@@ -47,44 +48,31 @@ class RowSorter:
         """
         keys: dict[str, pa.ChunkedArray] = {}
         order: list[tuple[str, str]] = []
-        for number, part in enumerate(self.fields):
-            values = self._values(rows, part)
-            direction = "ascending" if part.direction == "asc" else "descending"
+        for number, term in enumerate(self.terms):
+            values = term.values(rows)
             if values.null_count:
                 # One place of nulls holds for all keys of a sort, so they get a key of their own.
                 keys[f"n{number}"] = pc.is_null(values)
-                order.append((f"n{number}", "descending" if part.null_order == "nulls-first" else "ascending"))
-            keys[f"v{number}"] = _ordered(values)
-            order.append((f"v{number}", direction))
+                order.append((f"n{number}", "descending" if term.nulls_first else "ascending"))
+            keys[f"v{number}"] = values
+            order.append((f"v{number}", "descending" if term.descending else "ascending"))
         # The position keeps equal rows in their order.
         keys["at"] = pa.chunked_array([pa.array(range(rows.num_rows), pa.int64())])
         chosen = pc.sort_indices(pa.table(keys), [*order, ("at", "ascending")])
         return rows.take(chosen)
 
-    def _values(self, rows: pa.Table, part: SortField) -> pa.ChunkedArray:
-        path = path_to_id(self.schema, part.source_ids[0])
-        column = rows.column(path[0].name)
-        for step in path[1:]:
-            column = pc.struct_field(column, column.type.get_field_index(step.name))
-        transform = parse_transform(part.transform)
-        if isinstance(transform, Identity):
-            return column
-        arrays = [transform.apply(chunk, path[-1].type) for chunk in column.chunks]
-        return pa.chunked_array(arrays) if arrays else column
+    @property
+    def terms(self) -> tuple[OrderTerm, ...]:
+        """The terms of the order."""
+        return tuple(_term(self.schema, part) for part in self.fields)
 
 
-def _ordered(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values that sort as the specification wants it."""
-    kind = values.type
-    if pt.is_floating(kind):
-        bits, largest = (pa.int32(), 0x7FFFFFFF) if kind.bit_width == 32 else (pa.int64(), 0x7FFFFFFFFFFFFFFF)
-        numbers = pa.chunked_array([chunk.view(bits) for chunk in values.chunks], bits)
-        # Negative numbers are ordered the other way round.
-        flipped = pc.bit_wise_xor(numbers, pa.scalar(largest, bits))
-        return pc.if_else(pc.less(numbers, 0), flipped, numbers)
-    if pt.is_fixed_size_binary(kind):
-        return values.cast(pa.binary())
-    return values
+def _term(schema: Struct, part: SortField) -> OrderTerm:
+    path = path_to_id(schema, part.source_ids[0])
+    transform = parse_transform(part.transform)
+    applied = None if isinstance(transform, Identity) else AppliedTransform(transform, path[-1].type)
+    nulls_first = part.null_order == "nulls-first"
+    return OrderTerm(tuple(step.name for step in path), applied, part.direction != "asc", nulls_first)
 
 
 def row_sorter(order: SortOrder, schema: Struct) -> RowSorter | None:

@@ -133,7 +133,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     else:
         if planned is not None or since[-1].parent_snapshot_id is not None:
             raise CommitConflictError(
-                "the snapshot that the change was planned on is no ancestor of the newest one any more",
+                "the snapshot that the change was planned on is no longer an ancestor of the newest one",
                 hint="refresh the table, and repeat the operation",
                 table=newest.table,
             )

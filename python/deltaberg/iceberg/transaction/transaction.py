@@ -38,8 +38,8 @@ from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult
-from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import LOCAL_ROAD, Progress, ProgressSum, WriteRoad, roads_together
+from deltaberg.table.rewrite import RowTasks
+from deltaberg.table.write import Progress, ProgressSum, WriteRoad, roads_together
 
 __all__ = ["Transaction"]
 
@@ -122,7 +122,7 @@ class Transaction:
         #: Properties of the table that are otherwise for rows that the transaction writes.
         self.write_properties: Mapping[str, str] = {}
         #: What reads the files of the table to find rows; None for this machine.
-        self.search: RowSearch | None = None
+        self.row_tasks: RowTasks | None = None
         #: What the operations did to rows, in numbers.
         self.metrics: Counter[str] = Counter()
         self._is_ended = False
@@ -222,10 +222,19 @@ class Transaction:
         check(self._view)
         self._checks.append(check)
 
-    def note_written(self, files: Iterable[Location], road: WriteRoad = LOCAL_ROAD) -> None:
-        """Take charge of files that were written for the transaction: they are deleted if it surely does not commit."""
+    def note_written(self, files: Iterable[Location], road: WriteRoad | None = None) -> None:
+        """Take charge of files that were written for the transaction: they are deleted if it surely does not commit.
+
+        Parameters
+        ----------
+        files
+            The files, none of which was there before.
+        road
+            The road that the rows took to them; None for files without rows of the table.
+        """
         self._data_files.extend(files)
-        self._roads.add(road)
+        if road is not None:
+            self._roads.add(road)
 
     def add_files(self, files: AddedFiles) -> None:
         """Add new files."""

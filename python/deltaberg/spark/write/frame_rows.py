@@ -15,22 +15,20 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import col
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
+from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
 from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
-from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, delete_written, written_of_replies
+from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteRoad, WriteSpec
 
 __all__ = ["FrameRows"]
-
-_ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class FrameRows:
@@ -62,8 +60,9 @@ class FrameRows:
     def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
         """Write the rows in Spark's tasks, and return a row for each file.
 
-        By the other roads than the native one, rows of partitioned tables are brought together by partition first.
-        Otherwise, each task of the frame writes its own files.
+        By the other roads than the native one, rows are brought together first, as the table asks for it: by
+        partition, or by ranges of partitions and of the order of rows. Otherwise, each task of the frame writes its own
+        files.
 
         Raises
         ------
@@ -82,14 +81,15 @@ class FrameRows:
             return NativeWrite(self._plain(), self._schema, spec).write(store, root)
         fused = self._fused(spec)
         if fused is None:
-            replies = self._distributed(spec).mapInArrow(task, REPLY_SCHEMA)
+            frame = self._plain()
+            terms = distribution_terms(spec, self._schema.names)
+            if terms:
+                frame = distributed(frame, self._schema.names, terms, spec, self._facts)
+            replies = frame.mapInArrow(task, REPLY_SCHEMA)
         else:
             replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), REPLY_SCHEMA)
-        tables, errors = written_of_replies((row["files"], row["error"]) for row in replies.collect())
-        if errors:
-            delete_written(tables, store, root)
-            raise errors[0]
-        return pa.concat_tables([spec.no_files(), *tables])
+        found = [(row["files"], row["error"]) for row in replies.collect()]
+        return pa.concat_tables([spec.no_files(), *collected_files(found, store, root)])
 
     @contextmanager
     def staged(self, columns: AbstractSet[str], store: StoreSpec, root: Location) -> Iterator[pa.RecordBatchReader]:
@@ -123,22 +123,8 @@ class FrameRows:
             delete_staged(task)
 
     def _fused(self, spec: WriteSpec) -> FusedFrame | None:
-        """Return how the frame was made, unless its rows must be brought together by partition first."""
-        return None if spec.partition else fused_frame(self._frame)
-
-    def _distributed(self, spec: WriteSpec) -> DataFrame:
-        """Bring the rows of a partition together, so that few tasks write files of it."""
-        frame = self._plain()
-        plain = dict(zip((name.lower() for name in self._schema.names), frame.columns, strict=True))
-        sources = dict.fromkeys(part.source[0].lower() for part in spec.partition)
-        columns = [col(plain[name]) for name in sources if name in plain]
-        if not columns:
-            return frame
-        if self._facts.setting(_ADAPTIVE) == "false" or self._facts.version.startswith("3."):
-            # PySpark 3 takes no columns for a hint.
-            return frame.repartition(*columns)
-        # Spark splits partitions that are too large for a task, and puts small ones together.
-        return frame.hint("rebalance", *columns)
+        """Return how the frame was made, unless its rows must come to other tasks first."""
+        return None if distribution_terms(spec, self._schema.names) else fused_frame(self._frame)
 
     def _plain(self) -> DataFrame:
         """Rename the columns to names of our own, since `mapInArrow` fails at names with dots and backticks."""

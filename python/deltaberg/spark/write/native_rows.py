@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import fields, replace
 
 import pyarrow as pa
-import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from deltaberg.errors import StorageError
 from deltaberg.files.read.footers import Footer, read_footers
-from deltaberg.files.write import ParquetOptions, WrittenFile, leaf_columns, leaf_paths, written_rows
+from deltaberg.files.write import FooterFacts, ParquetOptions, WrittenFile, leaf_columns, leaf_paths, written_rows
+from deltaberg.files.write.footers import parquet_leaves
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.columns import match_fields
 from deltaberg.schema.file_schema import file_schema
@@ -92,12 +92,17 @@ def _why_not_the_table(spec: WriteSpec) -> str | None:
         "the table is partitioned": bool(spec.partition),
         "the table has rules for its rows": bool(spec.rules),
         "the rows of a file are sorted": spec.sort is not None,
-        "the table chooses the places of its files": spec.place is not None or bool(spec.random_prefix),
-        "columns may be required": spec.required,
-        "files are to have a certain size": spec.target_size != WriteSpec.target_size,
+        "the table chooses the places of its files": _has_own_places(spec),
+        "files are to have a certain size": spec.is_sized,
         "the Parquet files are to be written in a way that Spark does not know": not _is_known(spec.parquet),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _has_own_places(spec: WriteSpec) -> bool:
+    if spec.place is None or spec.partition:
+        return bool(spec.random_prefix)
+    return "/" in spec.place((), 0)
 
 
 def _is_known(options: ParquetOptions) -> bool:
@@ -260,7 +265,7 @@ class NativeWrite:
         ]
         kept = {file.path for file in files}
         storage.delete_many(meta.path for path, meta in found.items() if f"{name}/{path}" not in kept)
-        return written_rows(files, self._spec.schema)
+        return written_rows(files, self._spec.schema, footers=self._spec.footers)
 
 
 def _column(source: int | None, field: Field) -> Column:
@@ -317,6 +322,7 @@ def _leaves(spec: WriteSpec) -> _Leaves:
 
 def _written(path: str, meta: ObjectMeta, footer: Footer, leaves: _Leaves, spec: WriteSpec) -> WrittenFile:
     taken = footer_statistics(footer, leaves, spec.cut)
-    has_no_nan = (number for number, (_, kind) in leaves.items() if footer.shows_nan and pt.is_floating(kind))
-    nans = {number: 0 for number in has_no_nan if number in taken.upper or taken.null_count.get(number) == footer.rows}
-    return WrittenFile(path, meta.size, footer.rows, meta.modified, {}, *taken, nans)
+    # No column is inside a list or map of which more must be known: those go by Arrow.
+    stored = (leaf.number for leaves in parquet_leaves(spec.stored).values() for leaf in leaves)
+    facts = FooterFacts(footer.split_offsets, dict(zip(stored, footer.column_sizes, strict=True)))
+    return WrittenFile(path, meta.size, footer.rows, meta.modified, {}, *taken, facts)

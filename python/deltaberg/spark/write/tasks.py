@@ -17,7 +17,7 @@ from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteSpec, write_files
 
-__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "delete_written", "written_of_replies"]
+__all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "collected_files", "delete_written", "written_of_replies"]
 
 #: What a task replies, as DDL: the rows that describe its files as an Arrow stream, or the error that it met.
 REPLY_SCHEMA = "files binary, error binary"
@@ -91,6 +91,17 @@ def written_of_replies(replies: Iterable[tuple[bytes | None, bytes | None]]) -> 
         elif files is not None:
             tables.append(pa.ipc.open_stream(files).read_all())
     return tables, errors
+
+
+def collected_files(
+    replies: Iterable[tuple[bytes | None, bytes | None]], store: StoreSpec, root: Location
+) -> list[pa.Table]:
+    """Return the files of all replies. If a task met an error, delete the files of the others, and raise it."""
+    tables, errors = written_of_replies(replies)
+    if errors:
+        delete_written(tables, store, root)
+        raise errors[0]
+    return tables
 
 
 def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:

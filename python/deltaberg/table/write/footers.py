@@ -1,30 +1,32 @@
-"""Statistics of files whose footers are read back: files of others, and those that Spark's own writer wrote."""
+"""Statistics of files that are there already: those that others wrote, and those that Spark's own writer wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from deltaberg.files import FileTask, ReadSpec, read_task
 from deltaberg.files.read.footers import Footer
-from deltaberg.files.write import CutBounds
+from deltaberg.files.write import CutBounds, StatisticsPlan, StatisticsTaker
 
-__all__ = ["FooterStatistics", "footer_statistics"]
+__all__ = ["FileStatistics", "footer_statistics", "row_statistics"]
 
 
-class FooterStatistics(NamedTuple):
-    """Lower bounds, upper bounds and null counts by the number of the leaf, in the order of `WrittenFile`."""
+class FileStatistics(NamedTuple):
+    """Lower and upper bounds, and counts of nulls and NaN by the number of the leaf, in the order of `WrittenFile`."""
 
-    lower: dict[int, pa.Scalar]
-    upper: dict[int, pa.Scalar]
-    null_count: dict[int, int]
+    lower: Mapping[int, pa.Scalar]
+    upper: Mapping[int, pa.Scalar]
+    null_count: Mapping[int, int]
+    nan_count: Mapping[int, int]
 
 
 def footer_statistics(
     footer: Footer, leaves: Mapping[int, tuple[tuple[str, ...], pa.DataType]], cut: CutBounds | None = None
-) -> FooterStatistics:
+) -> FileStatistics:
     """Return the statistics that a footer tells, without those that are not known.
 
     Parameters
@@ -50,4 +52,33 @@ def footer_statistics(
         if cut is not None and (pt.is_string(kind) or pt.is_binary(kind)):
             low, high = (pa.scalar(bound, kind) for bound in cut(low.as_py(), high.as_py()))
         lower[number], upper[number] = low, high
-    return FooterStatistics(lower, upper, nulls)
+    has_no_nan = (number for number, (_, kind) in leaves.items() if footer.shows_nan and pt.is_floating(kind))
+    nans = {number: 0 for number in has_no_nan if number in upper or nulls.get(number) == footer.rows}
+    return FileStatistics(lower, upper, nulls, nans)
+
+
+def row_statistics(
+    spec: ReadSpec, task: FileTask, plan: StatisticsPlan, check: Callable[[pa.Schema], object]
+) -> tuple[int, FileStatistics]:
+    """Read a file, and return the number of its rows and their statistics.
+
+    Files that are not Parquet have no footers that tell them, or none that can be read.
+
+    Parameters
+    ----------
+    spec, task
+        What is read: the columns of the plan.
+    plan
+        Which statistics are taken.
+    check
+        Called with the schema of the file before rows are read.
+
+    Raises
+    ------
+    CorruptDataFileError, SchemaError
+        The file cannot be decoded, or its columns cannot be read as the table's.
+    """
+    taker = StatisticsTaker(plan)
+    for batch in read_task(spec, task, threads=True, check=check):
+        taker.take(pa.Table.from_batches([batch]))
+    return taker.record_count, FileStatistics(*taker.bounds(), taker.null_count, taker.nan_counts())

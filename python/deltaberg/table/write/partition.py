@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError
+from deltaberg.table.write.order import column_at
 from deltaberg.table.write.spec import PartitionField
 
 __all__ = ["PartitionRows", "PartitionedRows", "split_by_partition"]
@@ -74,9 +75,7 @@ def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) 
 
 
 def _values(batch: pa.RecordBatch, part: PartitionField) -> pa.Array:
-    array = batch.column(part.source[0])
-    for name in part.source[1:]:
-        array = pc.struct_field(array, array.type.get_field_index(name))
+    array = column_at(batch, part.source)
     if part.transform is None:
         return array
     made = part.transform(array)

@@ -12,6 +12,7 @@ from deltaberg.files.write import CutBounds, ParquetOptions, written_schema
 from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.file_schema import StoredType
+from deltaberg.table.write.order import OrderTerm
 from deltaberg.table.write.row_rules import RowRules
 
 __all__ = ["PartitionField", "WriteSpec", "partition_columns"]
@@ -55,6 +56,8 @@ class WriteSpec:
         The format of the files: ``parquet``, ``orc`` or ``avro``.
     target_size
         Bytes of a file, approximately.
+    is_sized
+        Whether the table or the caller asks for that size, rather than taking what is usual.
     statistics
         The numbers of the leaves to take statistics of (see `leaf_paths`); None for all.
     cut
@@ -73,6 +76,12 @@ class WriteSpec:
     sort
         Sorts the rows of a file; None leaves rows in the order in which they come. It must be picklable for writes on
         Spark.
+    order
+        What ``sort`` sorts by, as far as rows can be divided by it.
+    distribution
+        How the rows of a DataFrame come to the tasks of Spark: ``hash`` brings the rows of a partition together, and
+        ``range`` those that are near to each other by partition and then by ``order``; ``none`` leaves rows in their
+        tasks.
     place
         Makes the path of a file, relative to the table, from its partition values and its number in the write. None for
         what the next three members say. It must be picklable for writes on Spark.
@@ -99,6 +108,7 @@ class WriteSpec:
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     format: str = "parquet"
     target_size: int = 128 << 20
+    is_sized: bool = False
     statistics: frozenset[int] | None = None
     cut: CutBounds | None = None
     stores_partition_columns: bool = False
@@ -107,6 +117,8 @@ class WriteSpec:
     own_types: StoredType | None = None
     footers: bool = False
     sort: Callable[[pa.Table], pa.Table] | None = None
+    order: Sequence[OrderTerm] = ()
+    distribution: str = "hash"
     place: Callable[[Sequence[pa.Scalar], int], str] | None = None
     directory: str = ""
     prefix: str = "part"

@@ -1,0 +1,144 @@
+"""Bringing rows of a DataFrame to the tasks that write them: by partition, or by ranges of the order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as st
+from pyspark.sql.functions import col
+
+from deltaberg.errors import DeltabergError
+from deltaberg.schema import arrow_type, find_path
+from deltaberg.spark.session import SessionFacts
+from deltaberg.table.write import WriteSpec
+from deltaberg.table.write.order import OrderTerm
+
+__all__ = ["distributed", "distribution_terms"]
+
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_TYPES: dict[pa.DataType, st.DataType] = {
+    pa.bool_(): st.BooleanType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.string(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+}
+
+
+def distribution_terms(spec: WriteSpec, names: Iterable[str]) -> list[OrderTerm]:
+    """Return what decides which task writes a row; nothing if rows stay in their tasks.
+
+    Parameters
+    ----------
+    spec
+        What the table asks for.
+    names
+        The columns of the rows. What is made from other columns is the same for all rows.
+    """
+    if spec.distribution == "none":
+        return []
+    terms = [OrderTerm(part.source, part.transform) for part in spec.partition]
+    if spec.distribution == "range":
+        terms += spec.order
+    known = {name.lower() for name in names}
+    return [term for term in terms if term.source[0].lower() in known]
+
+
+def distributed(
+    frame: DataFrame, names: Sequence[str], terms: Sequence[OrderTerm], spec: WriteSpec, facts: SessionFacts
+) -> DataFrame:
+    """Return the rows of a frame, brought together by terms, so that few tasks write files of a partition.
+
+    What a term makes of a column is computed in Python workers by the very code that divides rows.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    names
+        What the caller calls the columns of the frame.
+    terms
+        What decides about the task of a row.
+    spec
+        What the table asks for.
+    facts
+        The session.
+    """
+    plain = dict(zip((name.lower() for name in names), frame.columns, strict=True))
+    columns: list[Column] = []
+    computed: list[OrderTerm] = []
+    schema = st.StructType(list(frame.schema.fields))
+    for term in terms:
+        if term.transform is None and len(term.source) == 1:
+            columns.append(col(plain[term.source[0].lower()]))
+            continue
+        name = f"k{len(computed)}"
+        computed.append(term)
+        columns.append(col(name))
+        schema = schema.add(name, _spark_type(_key_type(term, spec)))
+    rows = frame
+    if computed:
+        rows = frame.mapInArrow(_KeyTask(spec, tuple(names), tuple(computed)), schema)
+    if spec.distribution == "range":
+        ordered = [_ordered(column, term) for column, term in zip(columns, terms, strict=True)]
+        moved = rows.repartitionByRange(*ordered)
+    elif facts.setting(_ADAPTIVE) == "false" or facts.version.startswith("3."):
+        # PySpark 3 takes no columns for a hint.
+        moved = rows.repartition(*columns)
+    else:
+        # Spark splits partitions that are too large for a task, and puts small ones together.
+        moved = rows.hint("rebalance", *columns)
+    return moved.select(*frame.columns) if computed else moved
+
+
+def _ordered(column: Column, term: OrderTerm) -> Column:
+    if term.descending:
+        return column.desc_nulls_first() if term.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if term.nulls_first else column.asc_nulls_last()
+
+
+def _key_type(term: OrderTerm, spec: WriteSpec) -> pa.DataType:
+    kind = arrow_type(find_path(spec.schema, term.source)[-1].type)
+    return term.of(pa.nulls(0, kind)).type
+
+
+def _spark_type(kind: pa.DataType) -> st.DataType:
+    return st.DecimalType(kind.precision, kind.scale) if pt.is_decimal(kind) else _TYPES[kind]
+
+
+@dataclass(frozen=True)
+class _KeyTask:
+    """Adds what terms make of rows to the rows, inside `mapInArrow`.
+
+    Parameters
+    ----------
+    spec
+        What the table asks for.
+    names
+        What the caller calls the columns.
+    terms
+        The terms.
+    """
+
+    spec: WriteSpec
+    names: tuple[str, ...]
+    terms: tuple[OrderTerm, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fields = [pa.field(f"k{number}", _key_type(term, self.spec)) for number, term in enumerate(self.terms)]
+        for batch in batches:
+            schema = pa.schema([*batch.schema, *fields])
+            yield pa.RecordBatch.from_arrays([*batch.columns, *self._keys(batch, fields)], schema=schema)
+
+    def _keys(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> list[pa.Array]:
+        named = batch.rename_columns(list(self.names))
+        try:
+            rows = self.spec.conformer(named.schema).apply(named)
+            return [pa.concat_arrays(term.values(rows).chunks) for term in self.terms]
+        except DeltabergError:
+            # The task that writes the rows meets the error again, and the driver hears of it there.
+            return [pa.nulls(batch.num_rows, field.type) for field in fields]

@@ -1,0 +1,77 @@
+"""The order of rows: by which columns they are sorted, and values that sort as tables want it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+__all__ = ["OrderTerm", "column_at", "sortable"]
+
+
+@dataclass(frozen=True)
+class OrderTerm:
+    """A term of an order of rows; it pickles.
+
+    Parameters
+    ----------
+    source
+        The names from the root of the schema to the column.
+    transform
+        Makes what is sorted by from an array of the column; None takes the values as they are.
+    descending
+        Whether the greatest value comes first.
+    nulls_first
+        Whether nulls come before all values.
+    """
+
+    source: tuple[str, ...]
+    transform: Callable[[pa.Array], pa.Array] | None = None
+    descending: bool = False
+    nulls_first: bool = True
+
+    def values(self, rows: pa.RecordBatch | pa.Table) -> pa.ChunkedArray:
+        """Return what rows are sorted by, in their order."""
+        return self.of(column_at(rows, self.source))
+
+    def of(self, column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return what values of the column are sorted by."""
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        if self.transform is None:
+            return sortable(pa.chunked_array(chunks, column.type))
+        return sortable(pa.chunked_array([self.transform(chunk) for chunk in chunks or [pa.nulls(0, column.type)]]))
+
+
+def column_at(rows: pa.RecordBatch | pa.Table, source: tuple[str, ...]) -> pa.Array | pa.ChunkedArray:
+    """Return the values of a column, null where a struct above it is null."""
+    column = rows.column(source[0])
+    for name in source[1:]:
+        column = pc.struct_field(column, column.type.get_field_index(name))
+    return column
+
+
+def sortable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values that sort as the values do: -NaN is the least floating-point number, and NaN the greatest.
+
+    Examples
+    --------
+    >>> numbers = pa.chunked_array([[0.0, float("nan"), -1.5, -0.0]])
+    >>> pc.sort_indices(sortable(numbers)).to_pylist()
+    [2, 3, 0, 1]
+    """
+    kind = values.type
+    if pt.is_floating(kind):
+        bits, largest = (pa.int32(), 0x7FFFFFFF) if kind.bit_width == 32 else (pa.int64(), 0x7FFFFFFFFFFFFFFF)
+        numbers = pa.chunked_array([chunk.view(bits) for chunk in values.chunks], bits)
+        # Negative numbers are ordered the other way round.
+        flipped = pc.bit_wise_xor(numbers, pa.scalar(largest, bits))
+        return pc.if_else(pc.less(numbers, 0), flipped, numbers)
+    if pt.is_temporal(kind):
+        bits = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.chunked_array([chunk.view(bits) for chunk in values.chunks], bits)
+    if pt.is_fixed_size_binary(kind):
+        return values.cast(pa.binary())
+    return values
