@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -228,6 +229,48 @@ def test_json_checkpoints_keep_what_is_not_understood(builder: DeltaBuilder, sid
     assert '"later":{"a":null}' in lines[2]
     if sidecars is None:
         assert lines[3] == _ADD
+
+
+@_every_layout
+def test_checkpoints_keep_members_that_the_protocol_does_not_know(
+    layout: CheckpointLayout, builder: DeltaBuilder
+) -> None:
+    later: dict[str, Any] = {
+        "text": "ü",
+        "flag": False,
+        "whole": -(1 << 63),
+        "real": 2.5,
+        "nested": {"weights": [1.5, None], "names": [], "none": {}, "deep": [{"a": "x"}, {"a": "y"}]},
+    }
+    metadata = builder.metadata(ID, configuration={"a": "1"}, **later)
+    protocol = builder.features("deletionVectors" if layout.naming == "multipart" else "v2Checkpoint")
+    protocol["protocol"]["later"] = later
+    builder.commit(protocol, metadata, builder.add(ids(1, 2)))
+    _write(builder, layout)
+    (builder.log / f"{0:020d}.json").unlink()
+    table = DeltaTable(builder.root)
+    assert ids_of(table) == [1, 2]
+    assert json.loads(table.metadata.action.to_json()) == metadata
+    assert json.loads(table.protocol.action.to_json()) == protocol
+    table.alter().set({"own": "2"}).commit()
+    metadata["metaData"]["configuration"]["own"] = "2"
+    assert json.loads(table.metadata.action.to_json()) == metadata
+
+
+def test_members_without_a_type_of_parquet_are_left_out(builder: DeltaBuilder) -> None:
+    mixed: Any = {
+        "mixed": [1, "a"],
+        "huge": 1 << 70,
+        "NAME": "spark knows one name",
+        "deep": [{"a": 1}, {"b": 1}],
+        "kept": 1,
+    }
+    builder.commit(builder.protocol(1, 2), builder.metadata(ID, **mixed), builder.add(ids(1)))
+    _write(builder, CheckpointLayout())
+    (builder.log / f"{0:020d}.json").unlink()
+    found = json.loads(DeltaTable(builder.root).metadata.action.to_json())["metaData"]
+    assert {name: found.get(name) for name in mixed} == {**dict.fromkeys(mixed), "kept": 1}
+    assert pl.read_delta(str(builder.root))["id"].to_list() == [1]
 
 
 @pytest.mark.req("DL-CKPT-12")

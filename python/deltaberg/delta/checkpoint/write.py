@@ -117,7 +117,7 @@ class ActionFile:
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def write_actions(self, actions: Iterable[LogAction]) -> None:
-        """Append single actions. Members that have no column are left out."""
+        """Append single actions. Members that have no column are left out (see `with_unknown_members`)."""
         by_kind: dict[str, list[Any]] = {}
         for action in actions:
             by_kind.setdefault(action.name, []).append(action.members)
@@ -140,9 +140,14 @@ class ActionFile:
 
 
 def _cell(value: Any, kind: pa.DataType) -> Any:
-    """Return a member of an action as Arrow takes it: maps as pairs, without nulls, and numbers as integers."""
+    """Return a member of an action as Arrow takes it: maps as pairs, without nulls, and numbers as such."""
     if isinstance(value, Mapping):
         if pa.types.is_map(kind):
+            # A property that is null says nothing, and deltalake reads no table with one.
             return [(name, text) for name, text in value.items() if text is not None]
         return {child.name: _cell(value.get(child.name), child.type) for child in kind}
-    return value.integer if isinstance(value, Number) else value
+    if isinstance(kind, pa.ListType) and value is not None:
+        return [_cell(item, kind.value_type) for item in value]
+    if isinstance(value, Number):
+        return value.real if pa.types.is_floating(kind) else value.integer
+    return value

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.checkpoint.layout import FILES_PER_SIDECAR, CheckpointLayout, check_layout
 from deltaberg.delta.checkpoint.part_numbers import part_numbers
+from deltaberg.delta.checkpoint.unknown_members import with_unknown_members
 from deltaberg.delta.checkpoint.write import ActionFile, table_columns
 from deltaberg.delta.data.deletion_vectors import unique_ids
 from deltaberg.delta.features import check_known_writers, supports
@@ -189,13 +190,17 @@ class _Writer:
 
     def _write_parquet(self, actions: list[LogAction]) -> int:
         # Both columns of file actions exist even where all of them are in sidecars: delta-spark wants to see them.
-        columns = [*table_columns(self._layout.spec), *self._content.file_columns]
+        columns = self._columns(actions)
         with ActionFile(self._log.storage, self._path(self._names[0]), columns) as file:
             file.write_actions(actions)
             if self._layout.files_per_sidecar is None:
                 for kind, rows in self._counted():
                     file.write(kind, rows)
         return file.size
+
+    def _columns(self, actions: list[LogAction]) -> list[pa.Field]:
+        columns = with_unknown_members(table_columns(self._layout.spec), actions)
+        return [*columns, *self._content.file_columns]
 
     def _write_json(self, actions: list[LogAction]) -> int:
         lines = [action.to_json() for action in actions]
@@ -208,7 +213,7 @@ class _Writer:
         return len(data)
 
     def _write_parts(self, actions: list[LogAction]) -> int:
-        columns = [*table_columns(self._layout.spec), *self._content.file_columns]
+        columns = self._columns(actions)
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(ActionFile(self._log.storage, self._path(name), columns)) for name in self._names
