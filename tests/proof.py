@@ -88,6 +88,10 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
         if options.only in f"{name} on this machine":
             race = Race(options.turns, options.seed, kind=kind)
             yield race_on_disk(_made(folder / kind), race, f"{name} on this machine")
+    for kind, name in (("delta", "race with Spark"), ("iceberg", "race of Iceberg with Spark")):
+        if options.only in name:
+            race = Race(max(8, options.turns // 4), options.seed, kind=kind, sparks=2)
+            yield race_on_disk(_made(folder / f"spark-{kind}"), race, name)
     if options.only in "race through REST":
         yield race_through_rest(_made(folder / "rest"), Race(max(1, options.turns // 8), options.seed, kind="rest"))
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:

@@ -54,6 +54,11 @@ class Claim:
         return asdict(self)
 
 
+def as_arrow(rows: list[Row]) -> pa.Table:
+    """Return rows as a table."""
+    return pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in rows], COLUMNS)
+
+
 class Racer:
     """One process: its table, and ids that nobody else gives."""
 
@@ -63,6 +68,8 @@ class Racer:
         self.number = number
         self.generator = random.Random(seed)
         self._given = 0
+        #: What makes rows into data that the table takes.
+        self.data: Callable[[list[Row]], Any] = as_arrow
         #: What the step claims, known before it commits.
         self.claim = Claim()
 
@@ -83,11 +90,6 @@ class Racer:
         """Return some rows that the table object sees."""
         rows = [tuple(row.values()) for row in self.table.scan(columns=COLUMNS.names).to_arrow().to_pylist()]
         return self.generator.sample(rows, min(most, len(rows)))
-
-
-def as_arrow(rows: list[Row]) -> pa.Table:
-    """Return rows as a table."""
-    return pa.Table.from_pylist([dict(zip(COLUMNS.names, row, strict=True)) for row in rows], COLUMNS)
 
 
 class Kind(NamedTuple):
@@ -112,7 +114,7 @@ class Kind(NamedTuple):
 def _append(racer: Racer) -> Any:
     rows = racer.fresh()
     racer.claim = Claim(adds=rows)
-    return racer.table.append(as_arrow(rows))
+    return racer.table.append(racer.data(rows))
 
 
 def _append_once(racer: Racer) -> Any:
@@ -121,8 +123,8 @@ def _append_once(racer: Racer) -> Any:
     racer.claim = Claim(adds=rows)
     # Each number is larger than all before.
     progress = (f"app-{racer.number}", rows[0][0])
-    result = racer.table.append(as_arrow(rows), txn=progress)
-    again = racer.table.append(as_arrow(rows), txn=progress)
+    result = racer.table.append(racer.data(rows), txn=progress)
+    again = racer.table.append(racer.data(rows), txn=progress)
     if again.committed:
         raise AssertionError("the same progress was committed twice")
     return result
@@ -132,19 +134,19 @@ def _overwrite_part(racer: Racer) -> Any:
     part = racer.part()
     rows = racer.fresh(part=part)
     racer.claim = Claim({"parts": [part]}, rows)
-    return racer.table.overwrite(as_arrow(rows), where=f"part = '{part}'")
+    return racer.table.overwrite(racer.data(rows), where=f"part = '{part}'")
 
 
 def _overwrite_parts(racer: Racer) -> Any:
     rows = racer.fresh(2)
     racer.claim = Claim({"parts": sorted({row[2] for row in rows})}, rows)
-    return racer.table.overwrite(as_arrow(rows), dynamic=True)
+    return racer.table.overwrite(racer.data(rows), dynamic=True)
 
 
 def _overwrite_all(racer: Racer) -> Any:
     rows = racer.fresh(8)
     racer.claim = Claim({"all": True}, rows)
-    return racer.table.overwrite(as_arrow(rows))
+    return racer.table.overwrite(racer.data(rows))
 
 
 _STRATEGIES = [None, None, "copy-on-write"]
@@ -181,9 +183,9 @@ def _several(racer: Racer) -> Any:
     first, part, second = racer.fresh(), racer.part(), racer.fresh()
     racer.claim = Claim({"parts": [part]}, [row for row in first if row[2] != part] + second)
     with racer.table.transaction() as transaction:
-        transaction.append(as_arrow(first))
+        transaction.append(racer.data(first))
         transaction.delete(f"part = '{part}'")
-        transaction.append(as_arrow(second))
+        transaction.append(racer.data(second))
     return transaction.result
 
 
@@ -211,7 +213,7 @@ def _merge(racer: Racer) -> Any:
     gone, *kept = rows
     value, fresh = racer.generator.randrange(1000), racer.fresh(2)
     racer.claim = Claim({"ids": [gone[0]]}, fresh, {row[0]: value for row in kept})
-    source = as_arrow([(gone[0], -1, gone[2]), *((row[0], value, row[2]) for row in kept), *fresh])
+    source = racer.data([(gone[0], -1, gone[2]), *((row[0], value, row[2]) for row in kept), *fresh])
     merge = racer.table.merge(
         source, "target.id = source.id", strategy=racer.generator.choice(_STRATEGIES)
     ).when_matched_delete("source.value < 0")
@@ -226,7 +228,7 @@ def _overwrite_rows(racer: Racer) -> Any:
     fresh = racer.fresh(2)
     racer.claim = Claim({"ids": [row[0] for row in rows]}, fresh)
     where = f"id IN ({', '.join(str(row[0]) for row in rows)})"
-    return racer.table.overwrite(as_arrow(fresh), where=where, check=False)
+    return racer.table.overwrite(racer.data(fresh), where=where, check=False)
 
 
 def _alter(racer: Racer) -> Any:
@@ -288,8 +290,8 @@ def _replace_and_append(racer: Racer) -> Any:
     first, second = racer.fresh(part=part), racer.fresh()
     racer.claim = Claim({"parts": [part]}, first + second)
     with racer.table.transaction() as transaction:
-        transaction.overwrite(as_arrow(first), where=f"part = '{part}'")
-        transaction.append(as_arrow(second))
+        transaction.overwrite(racer.data(first), where=f"part = '{part}'")
+        transaction.append(racer.data(second))
     return transaction.result
 
 

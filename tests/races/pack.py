@@ -22,7 +22,7 @@ from typing import Any
 from deltaberg.errors import CommitConflictError, CommitUnknownError
 from deltaberg.storage.local import LocalStorage
 from tests.crash.targets import Target
-from tests.races.kinds import COLUMNS, KINDS, KINDS_OF_ICEBERG, Claim, Racer
+from tests.races.kinds import COLUMNS, KINDS, KINDS_OF_ICEBERG, Claim, Racer, Row
 from tests.support.warm import warm_up
 
 __all__ = ["digest", "main"]
@@ -30,6 +30,8 @@ __all__ = ["digest", "main"]
 _DAY = 86_400
 #: What a race takes for the time at which it began, in milliseconds since 1970.
 _BEGIN = 1_750_000_000_000
+#: A racer with Spark has one turn while others have so many.
+_SPARK = 8
 #: For so many seconds a reader goes back to a version that it has read; the retention is longer.
 _BACK = 2.5
 
@@ -82,12 +84,72 @@ def _target(told: dict[str, Any]) -> Target:
     return Target(told["location"], told["options"], told["kind"], told["uri"])
 
 
+class _Start:
+    """Holds every racer until all are ready: a session of Spark takes seconds to start."""
+
+    def __init__(self) -> None:
+        self._ready, self._told_ready = os.pipe()
+        self._go, self._told_go = os.pipe()
+
+    def wait(self) -> None:
+        """Say that this racer is ready, and wait for the others."""
+        os.close(self._told_go)
+        os.write(self._told_ready, b".")
+        os.close(self._told_ready)
+        os.read(self._go, 1)
+
+    def give(self, count: int) -> None:
+        """Wait until so many racers are ready or have ended, and let them go."""
+        os.close(self._told_ready)
+        while count > 0:
+            found = len(os.read(self._ready, count))
+            count = count - found if found else 0
+        os.close(self._told_go)
+
+
+def _on_spark(racer: Racer) -> Any:
+    """Have tasks of Spark write for a racer, and return the session."""
+    from deltaberg.spark.write import row_tasks
+    from tests.support.spark_session import start_session
+
+    spark = start_session()
+    row_tasks._LEAST_BYTES = 0
+    racer.table = racer.table.on_spark(spark)
+
+    def frame(rows: list[Row]) -> Any:
+        return spark.createDataFrame(rows, "id bigint, value bigint, part string")
+
+    racer.data = frame
+    return spark
+
+
+def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> None:
+    results = [] if result is None else result if isinstance(result, list) else [result]
+    for one in results:
+        if one.committed:
+            notes.write(
+                kind=name,
+                token=one.token,
+                version=one.version,
+                **({} if one.snapshot_id is None else {"snapshot": one.snapshot_id}),
+                retries=one.retries,
+                warnings=one.warnings,
+                claim=claim.to_json(),
+            )
+    if not results:
+        notes.write(kind=name)
+
+
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
     racer = Racer(_target(told).open(), number + 1, told["seed"] + number)
+    spark = _on_spark(racer) if number < told["sparks"] else None
+    if told["sparks"]:
+        told["start"].wait()
+    turns = told["turns"] if spark is None else max(1, told["turns"] // _SPARK)
     kinds = KINDS if told["kind"] == "delta" else KINDS_OF_ICEBERG
     names = [name for name in kinds if name not in told["without"]]
     weights = [kinds[name].weight for name in names]
-    for _ in range(told["turns"]):
+    for _ in range(turns):
         name = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
         if racer.generator.random() < 0.5:
@@ -102,20 +164,9 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
         except Exception as error:  # noqa: BLE001 - whatever fails is a finding
             notes.write(kind=name, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         else:
-            results = [] if result is None else result if isinstance(result, list) else [result]
-            for one in results:
-                if one.committed:
-                    notes.write(
-                        kind=name,
-                        token=one.token,
-                        version=one.version,
-                        **({} if one.snapshot_id is None else {"snapshot": one.snapshot_id}),
-                        retries=one.retries,
-                        warnings=one.warnings,
-                        claim=racer.claim.to_json(),
-                    )
-            if not results:
-                notes.write(kind=name)
+            _note_results(notes, name, result, racer.claim)
+    if spark is not None:
+        spark.stop()
 
 
 def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
@@ -189,8 +240,12 @@ def main() -> int:
         time.time_ns = _race_clock(time.time_ns())
     if told["archive"]:
         _keep_log_entries(Path(told["archive"]))
-    racers = [_fork(_race, told, number) for number in range(told["processes"])]
     readers = [_fork(_read, told, number) for number in range(told["readers"])]
+    # Racers wait for the end of a pipe, which readers would hold open.
+    told["start"] = _Start()
+    racers = [_fork(_race, told, number) for number in range(told["processes"])]
+    if told["sparks"]:
+        told["start"].give(len(racers))
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in racers]
     Path(told["stop"]).touch()
     codes += [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in readers]

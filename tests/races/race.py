@@ -49,6 +49,8 @@ class Race:
         Where the table is: one of ``targets.KINDS``.
     uri
         Where the database of the catalog listens.
+    sparks
+        How many of the processes write by a Spark of their own, which has an eighth of the turns.
     """
 
     turns: int
@@ -56,6 +58,7 @@ class Race:
     without: tuple[str, ...] = ()
     kind: str = "delta"
     uri: str = ""
+    sparks: int = 0
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
@@ -224,6 +227,7 @@ def _run(
         "turns": race.turns,
         "seed": race.seed,
         "without": race.without,
+        "sparks": race.sparks,
         "processes": race.processes,
         "readers": race.readers,
         "notes": str(notes),

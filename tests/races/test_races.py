@@ -61,7 +61,15 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
-    _check(race_on_disk(tmp_path, Race(6, seed, kind=kind)), 20)
+    _check(race_on_disk(tmp_path, Race(6, seed, kind=kind)), 15)
+
+
+@pytest.mark.spark
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_spark_among_others(tmp_path: Path, seed: int, kind: str) -> None:
+    """One of four processes has Spark's tasks write."""
+    _check(race_on_disk(tmp_path, Race(48, seed, kind=kind, sparks=1, processes=4, readers=1)), 40)
 
 
 @pytest.mark.slow

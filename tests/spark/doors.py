@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ __all__ = [
     "needs_native",
     "needs_native_writes",
     "needs_variants",
+    "own_calls",
     "read",
     "register",
     "unchanged",
@@ -62,6 +64,11 @@ def read(door: str, spark: Any, location: Any, columns: list[str] | None = None,
 def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches unchanged; a function for `Scan.map_in_arrow`."""
     yield from batches
+
+
+def own_calls(error: BaseException) -> set[str]:
+    """Return the functions of this library in the tracebacks that an error of Spark quotes."""
+    return set(re.findall(r'File "[^"]*/deltaberg/[^"]*", line \d+, in (\w+)', str(error)))
 
 
 def _source(spark: Any, location: Any, columns: list[str] | None, options: dict[str, Any]) -> Any:

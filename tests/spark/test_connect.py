@@ -26,6 +26,7 @@ _MODULES = [
     "test_data_source.py",
     "test_tables.py",
     "test_write_frames.py",
+    "test_distributions.py",
     "test_columns.py",
     "test_delta_table.py",
 ]
@@ -42,7 +43,7 @@ _OTHERS = (
     " or test_names_that_are_patterns or test_a_file_that_the_plan"
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping"
     " or test_a_table_without_rows or test_one_file_says"
-    " or test_row_lineage or test_partitions_have"
+    " or test_row_lineage or test_partitions_have or test_ranges_of_a_sorted_table"
     " or test_merges_with_all"
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.doors import needs_data_sources, register
+from tests.spark.doors import needs_data_sources, own_calls, register
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect
 
@@ -223,6 +223,7 @@ def test_our_message_reaches_the_driver_when_the_frame_is_made(
         # Over Connect a frame is made when its schema is asked for.
         _ = _load(spark, builder).schema
     assert str(builder.root) in str(raised.value)
+    assert own_calls(raised.value) <= {"call"}
     for said in words:
         assert said in str(raised.value)
 

@@ -12,7 +12,7 @@ import pytest
 from deltaberg import create_table, open_table
 from deltaberg.errors import DeltabergError, InvalidArgumentError
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
-from tests.spark.doors import SourceWrites, needs_data_sources, register
+from tests.spark.doors import SourceWrites, needs_data_sources, own_calls, register
 
 pytestmark = [pytest.mark.spark, needs_data_sources]
 
@@ -93,8 +93,9 @@ def test_rows_that_break_a_rule_commit_nothing(spark: Any, tmp_path: Path) -> No
     """Spark's tasks report the error, and the files of the others are deleted."""
     table = create_table(tmp_path / "table", pa.schema([pa.field("id", pa.int64(), nullable=False)]))
     frame = spark.createDataFrame([(1,), (None,)], "id long").repartition(2)
-    with pytest.raises(Exception, match="ConstraintViolationError"):
+    with pytest.raises(Exception, match="ConstraintViolationError") as raised:
         _save(frame, tmp_path / "table")
+    assert own_calls(raised.value) <= {"call"}
     assert table.refresh().version == 0
     assert not list((tmp_path / "table").glob("*.parquet"))
 

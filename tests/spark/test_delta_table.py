@@ -22,7 +22,7 @@ from deltaberg.errors import (
 )
 from deltaberg.spark import DeltaTable
 from deltaberg.spark.tables import IdentityGenerator
-from deltaberg.spark.write import search
+from deltaberg.spark.write import row_tasks
 from tests.spark.doors import needs_data_sources, needs_native, register
 
 pytestmark = pytest.mark.spark
@@ -126,7 +126,7 @@ def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
 
 def test_tasks_look_for_rows(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is much to read, Spark's tasks find the rows that the driver deletes and updates."""
-    monkeypatch.setattr(search, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(row_tasks, "_LEAST_BYTES", 0)
     for first in (0, 50):
         rows = pa.table({"id": range(first, first + 50), "name": [f"n{number}" for number in range(50)]})
         deltaberg.write_table(tmp_path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})

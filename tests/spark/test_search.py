@@ -14,7 +14,7 @@ from deltaberg.delta.operations.row_changes import scan_to_change
 from deltaberg.errors import EvaluationError
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
-from deltaberg.spark.write import search
+from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
 from deltaberg.spark.write.staging import StageTask, delete_staged, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
@@ -43,6 +43,9 @@ def _run(task: Any, bound: BoundScan) -> list[dict[str, Any]]:
 class _Search:
     def __init__(self) -> None:
         self.rows = 0
+
+    def write(self, *_: Any) -> None:
+        """Have this process write."""
 
     def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Any:
         for reply in _replies(bound, width, test):
@@ -135,7 +138,7 @@ def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str
     searched = _Search()
     for table in tables:
         with table.transaction() as transaction:
-            transaction.search = searched if table is there else None
+            transaction.row_tasks = searched if table is there else None
             merge = transaction.merge(source, on).when_matched_update(
                 {"name": "concat(source.name, '!')"}, "source.n < 50"
             )
@@ -147,16 +150,16 @@ def test_merges_read_the_rows_that_can_match(on: str, read: int | None, way: str
 
 def test_iceberg_tables_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are found by Spark's tasks, also those that match a DataFrame."""
-    monkeypatch.setattr(search, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(row_tasks, "_LEAST_BYTES", 0)
     asked: list[str] = []
     for name in ("find", "read"):
-        method = getattr(search.SparkSearch, name)
+        method = getattr(row_tasks.SparkRowTasks, name)
 
         def noted(self: Any, *places: Any, own_name: str = name, own: Any = method, **named: Any) -> Any:
             asked.append(own_name)
             return own(self, *places, **named)
 
-        monkeypatch.setattr(search.SparkSearch, name, noted)
+        monkeypatch.setattr(row_tasks.SparkRowTasks, name, noted)
     properties = {"format-version": "3", **{f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "merge")}}
     columns = {"n": pa.int64(), "name": pa.string()}
     plain = create_table(tmp_path / "t", columns, format="iceberg", properties=properties)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.api.opening import formats_at
-from deltaberg.api.writing import place_to_write
+from deltaberg.api.place import place_to_write
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
 

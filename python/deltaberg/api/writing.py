@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltaberg.api.opening import checked_format, formats_at, only_format
+from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deltaberg.iceberg.catalogs.base import Catalog, Identifier
     from deltaberg.schema import ColumnName, Struct
 
-__all__ = ["create_table", "place_to_write", "write_table"]
+__all__ = ["create_table", "write_table"]
 
 _MODES = ("error", "append", "overwrite", "ignore")
 
@@ -127,7 +127,7 @@ def create_table(
     storage_options
         Options of the store, as for `open_table`.
     unsafe_single_writer
-        Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+        Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
 
     Returns
     -------
@@ -363,76 +363,6 @@ def write_table(
             "there is a table already", hint='pass mode="append" or mode="overwrite"', table=table.location
         )
     return CommitResult(table.version, "", "WRITE", committed=False)
-
-
-class _Place(NamedTuple):
-    """Where a table is written. Iceberg tables have a pointer, or are open."""
-
-    location: str
-    pointer: Any = None
-
-
-def place_to_write(
-    target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
-    format: str | None,
-    catalog: Catalog | None,
-    options: OpenOptions,
-) -> _Place:
-    """Return where a table is written.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the table that is there already is of the other format, there is one of each and ``format`` is not given, or
-        a catalog does not fit the other arguments.
-    """
-    chosen = checked_format(format)
-    if catalog is not None:
-        return _place_in_catalog(target, chosen, catalog)
-    if isinstance(target, (str, os.PathLike)):
-        root = parse_location(target)
-        there = formats_at(root, options)
-        found = chosen or only_format(there, root) or "delta"
-        _check_format(chosen, there, str(root))
-        if found == "delta":
-            return _Place(str(root))
-        from deltaberg.iceberg.location.pointer import FilePointer
-
-        return _Place(str(root), FilePointer(root, options.store))
-    from deltaberg.iceberg import IcebergTable
-
-    if isinstance(target, IcebergTable):
-        _check_format(chosen, ["iceberg"], target.location)
-        return _Place(target.location, target)
-    from deltaberg.delta.table import DeltaTable
-
-    if not isinstance(target, DeltaTable):
-        raise InvalidArgumentError(
-            f"the target is of the type {type(target).__module__}.{type(target).__name__}",
-            hint="pass the directory of a table, an open table of deltaberg, or the name of a table with its catalog",
-        )
-    _check_format(chosen, ["delta"], target.location)
-    return _Place(target.location)
-
-
-def _check_format(chosen: str | None, there: Sequence[str], location: str) -> None:
-    if chosen is not None and there and chosen not in there:
-        raise InvalidArgumentError(
-            f"there is a table of the format {there[0]} already, which is not {chosen}",
-            hint="leave out format, or choose another directory",
-            table=location,
-        )
-
-
-def _place_in_catalog(target: Any, format: str | None, catalog: Catalog) -> _Place:
-    from deltaberg.iceberg.catalogs.base import NamedCatalog
-
-    if not isinstance(catalog, NamedCatalog) or format == "delta" or not isinstance(target, (str, tuple, list)):
-        raise InvalidArgumentError(
-            "catalog is a catalog of Iceberg tables, and target the name of one of them",
-            hint="pass what load_catalog returns, and a name such as 'sales.orders'",
-        )
-    return _Place(catalog.default_location(target), catalog.table_pointer(target))
 
 
 def _refuse_for_iceberg(location: str, **arguments: Any) -> None:

@@ -16,7 +16,7 @@ from deltaberg.expressions import Expression
 from deltaberg.schema import Struct
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, Rows, RowSearch
+from deltaberg.table.rewrite import Change, MatchedRows, RowCondition, Rows, RowTasks
 from deltaberg.table.write import TableRules
 
 __all__ = ["ChangeTarget", "recorded_condition"]
@@ -77,9 +77,9 @@ class ChangeTarget:
         return self._transaction.snapshot.log.root
 
     @property
-    def search(self) -> RowSearch | None:
-        """The search that reads files; None to read them on this machine."""
-        return self._transaction.search
+    def tasks(self) -> RowTasks | None:
+        """The tasks that read and write files; None to do so on this machine."""
+        return self._transaction.row_tasks
 
     @property
     def fixed(self) -> frozenset[str]:

@@ -74,9 +74,9 @@ class CommitWords:
         try:
             json.dumps(custom, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"the custom metadata is no JSON: {error}", hint="pass plain values") from error
+            raise InvalidArgumentError(f"the custom metadata is not JSON: {error}", hint="pass plain values") from error
         if not isinstance(custom.get(_USER_METADATA, ""), str):
-            raise InvalidArgumentError(f"{_USER_METADATA} is no text", hint="pass text")
+            raise InvalidArgumentError(f"{_USER_METADATA} is not a text", hint="pass text")
         progress = tuple((one.app_id, one.version) for one in commit.app_transactions or ())
         return cls(custom, commit.max_commit_retries, progress)
 

@@ -41,7 +41,7 @@ from deltaberg.table.compact import (
 )
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.read.plan import Plan
-from deltaberg.table.write import write_files
+from deltaberg.table.write import LOCAL_ROAD, write_files
 
 __all__ = ["compact_table"]
 
@@ -204,7 +204,7 @@ class _Group:
             return write_files(reader, spec, log.storage, log.root.path, threads=options.threads)
 
     def _note(self, written: pa.Table) -> None:
-        self._transaction.note_written(written.column("path").to_pylist())
+        self._transaction.note_written(written.column("path").to_pylist(), LOCAL_ROAD)
 
 
 def _parameters(where: Filter | None) -> Mapping[str, str]:

@@ -93,7 +93,7 @@ def convert_directory(log: LogDirectory, conversion: Conversion) -> CommitResult
     InvalidArgumentError
         The directories have other partitions than the caller says.
     InvalidPartitionValueError
-        The name of a directory is no value of its column.
+        The name of a directory is not a value of its column.
     UnsupportedFeatureError
         A property needs what files that exist do not have.
     """

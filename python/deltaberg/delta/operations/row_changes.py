@@ -7,7 +7,7 @@ becomes of their files is the same for all of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite import (
     Change,
     MatchedRows,
+    NewFiles,
     NewRows,
     Rows,
     VectorUnion,
@@ -37,7 +38,7 @@ from deltaberg.table.rewrite import (
     with_whole_files,
 )
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE, MERGE_ON_READ, checked_strategy
-from deltaberg.table.write import WriteSpec, write_files
+from deltaberg.table.write import WriteRoad, WriteSpec
 
 __all__ = ["RowChanges", "check_changeable", "rewrite_strategy", "scan_to_change"]
 
@@ -109,7 +110,7 @@ class RowChanges:
         self._found: float | None = None
         self._new_bytes = self._new_files = self._gone_bytes = self._gone_files = self._change_files = 0
         self._row_ids = RowIds(self.table)
-        self._rows = NewRows(self._row_ids)
+        self._rows = NewRows(self._row_ids, transaction.row_tasks)
         self._vectors_added = self._vectors_removed = self._vectors_updated = 0
         #: The numbers of rows in files where the log is not to be believed.
         self._file_rows: dict[int, int] = {}
@@ -231,24 +232,24 @@ class RowChanges:
 
     def _write_rows(self, matched: MatchedRows, change: Change | None, inserted: Rows | None, by_vectors: bool) -> None:
         """Write the rows that stay where files are written anew, those that replace others, and new ones."""
-        batches = self._rows.batches(matched, change, inserted, hides=by_vectors)
-        if batches is None:
-            return
         ids = self._row_ids
         if not matched.is_empty and not ids.are_kept and (change is not None or not by_vectors):
             self._transaction.lose_row_ids()
-        files = self._write(batches, replace(row_spec(self.table, self._options), schema=ids.stored))
+        new = self._new(replace(row_spec(self.table, self._options), schema=ids.stored))
+        files = self._rows.write(matched, change, inserted, new, hides=by_vectors)
+        if files is None:
+            return
         self._transaction.add_files(files)
         self._new_files = len(files)
         self._new_bytes = pc.sum(files.column("size")).as_py() or 0
-        self._rows.count_copied(pc.sum(files.column("record_count")).as_py() or 0)
 
-    def _write(self, batches: Iterable[pa.RecordBatch], spec: WriteSpec) -> pa.Table:
-        log = self.table.log
-        reader = pa.RecordBatchReader.from_batches(arrow_schema(spec.schema), batches)
-        files = write_files(reader, spec, log.storage, log.root.path, progress=self._transaction.progress)
-        self._transaction.note_written(files.column("path").to_pylist())
-        return files
+    def _new(self, spec: WriteSpec) -> NewFiles:
+        transaction, log = self._transaction, self.table.log
+
+        def note(files: pa.Table, road: WriteRoad) -> None:
+            transaction.note_written(files.column("path").to_pylist(), road)
+
+        return NewFiles(spec, log.store, log.root, note, transaction.progress)
 
     # The change data feed
 
@@ -262,7 +263,7 @@ class RowChanges:
             prefix="cdc",
             statistics=frozenset(),
         )
-        files = self._write(_changed(self.table, matched, change, inserted, arrow_schema(schema)), spec)
+        files = self._new(spec).write(_changed(self.table, matched, change, inserted, arrow_schema(schema)))
         self._transaction.add_change_files(files)
         self._change_files = len(files)
 

@@ -44,7 +44,7 @@ def row_spec(table: Snapshot, options: RowOptions) -> WriteSpec:
         partition_columns_last=True,
         random_prefix=_prefix_length(table),
     )
-    return spec if target is None else replace(spec, target_size=target)
+    return spec if target is None else replace(spec, target_size=target, is_sized=True)
 
 
 def _prefix_length(table: Snapshot) -> int:

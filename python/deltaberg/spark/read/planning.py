@@ -24,7 +24,7 @@ from deltaberg.spark.read.tasks import SLOT_COLUMN, PlanTask, ReadTask
 from deltaberg.spark.session import SessionFacts
 from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks, share_planning
 
-__all__ = ["PlannedTasks", "plan_tasks"]
+__all__ = ["PlannedTasks", "plan_tasks", "planned_tasks"]
 
 #: If executors plan, the tasks that they find are read in a partition for so many bytes of metadata, within limits
 #: for each task that runs at a time: a session may not tell how many do.
@@ -73,8 +73,23 @@ def _planned_here(
     scan: BoundScan, facts: SessionFacts, tasks: Sequence[pa.RecordBatch], made: st.StructType
 ) -> PlannedTasks:
     packed = tuple(pack_tasks(group) for group in tasks)
-    size = estimated_bytes(scan, tasks)
-    limit = _open_limit(scan, tasks)
+    return planned_tasks(facts, packed, estimated_bytes(scan, tasks), made, _open_limit(scan, tasks))
+
+
+def planned_tasks(
+    facts: SessionFacts, packed: tuple[bytes, ...], size: int, made: st.StructType, limit: int | None = None
+) -> PlannedTasks:
+    """Return a DataFrame of packed groups of tasks, each in a partition of its own.
+
+    Parameters
+    ----------
+    size
+        How many bytes Spark is to expect of what the tasks read.
+    made
+        The columns that are made of the tasks.
+    limit
+        The limit that the only task must keep.
+    """
     if fit_in_function(packed):
         return PlannedTasks(task_numbers(facts, len(packed), size, made), limit, packed)
     rows = task_rows(facts, packed, partition_keys(len(packed)))

@@ -103,16 +103,17 @@ class ReadTask:
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """Return the rows of the tasks that batches hold or number."""
+        for packed in self.groups(batches):
+            yield from read_packed(self.spec, packed, self.limit)
+
+    def groups(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+        """Return the packed groups of tasks that batches hold or number."""
         _forget_archives_of_spark()
         for batch in batches:
-            for packed in self._packed(batch):
-                yield from read_packed(self.spec, packed, self.limit)
-
-    def _packed(self, batch: pa.RecordBatch) -> list[bytes]:
-        if self.carried is None:
-            found: list[bytes] = batch.column(TASK_COLUMN).to_pylist()
-            return found
-        return [self.carried[number] for number in batch.column(NUMBER_COLUMN).to_pylist()]
+            if self.carried is None:
+                yield from batch.column(TASK_COLUMN).to_pylist()
+            else:
+                yield from (self.carried[number] for number in batch.column(NUMBER_COLUMN).to_pylist())
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from deltaberg.spark.source.from_spark_filters import from_spark
 from deltaberg.spark.source.iceberg_options import IcebergReadOptions
 from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
 from deltaberg.spark.source.options import ReadOptions, WriteOptions
+from deltaberg.spark.source.raised import briefly, briefly_yielded
 from deltaberg.spark.source.writer import TableWriter
 from deltaberg.spark.types import rows_schema, spark_schema
 from deltaberg.table.read.sharing import bound_scan, grouped_tasks
@@ -50,6 +51,7 @@ class _TableSource(DataSource):
     settings: ClassVar[type[ReadOptions]]
     write_settings: ClassVar[type[WriteOptions]]
 
+    @briefly
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._settings = self.settings(options)
@@ -59,15 +61,18 @@ class _TableSource(DataSource):
         """Return the name of the format."""
         return cls.settings.format
 
+    @briefly
     def schema(self) -> StructType:
         """Return the columns to be read."""
         return spark_schema(self._settings.scan().output)
 
+    @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader; a schema that the caller gives must be that of the table."""
         _check_schema(schema, self.schema())
         return _Reader(self._settings)
 
+    @briefly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with this schema, which makes one commit."""
         columns = rows_schema(schema)
@@ -173,6 +178,7 @@ class _Pushdown(_TableSource):
     the same ``load()``, and for other parts of the same query. These classes are therefore used on request only.
     """
 
+    @briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters."""
         super().reader(schema)
@@ -204,11 +210,13 @@ class _Reader(DataSourceReader):
         self._pushed: Expression | None = None
         self._spec = bound_scan(settings.scan()).read_spec
 
+    @briefly
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the scan, and return a partition for each group of splits."""
         tasks = grouped_tasks(bound_scan(self._settings.scan(self._pushed)), _PARALLELISM)
         return [_Partition(pack_tasks(group)) for group in tasks] or [_Partition(b"")]
 
+    @briefly_yielded
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of the splits of a partition."""
         packed = partition.value
@@ -220,6 +228,7 @@ class _Reader(DataSourceReader):
 class _PushdownReader(_Reader):
     """A reader that takes filters from Spark. Spark refuses such a source where pushing filters is switched off."""
 
+    @briefly_yielded
     def pushFilters(self, filters: list[SparkFilter]) -> Iterator[SparkFilter]:  # noqa: N802
         """Take the filters that a scan can apply, and return the others."""
         taken = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from deltaberg.api.writing import place_to_write
+from deltaberg.api.place import place_to_write
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
 from deltaberg.spark.source.options import WriteOptions
@@ -20,7 +20,10 @@ _FORMATS = ("parquet", "orc", "avro")
 #: Options that ask for what is done anyway, the values that do, and what to do instead of the others.
 _AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "fanout-enabled": (("true", "false"), "leave it out"),
-    "distribution-mode": (("none",), "repartition the frame before it is written, or use append of an IcebergTable"),
+    "distribution-mode": (
+        ("none",),
+        "Spark lets no Python source move rows between tasks: repartition the frame, or use append of an IcebergTable",
+    ),
     "check-nullability": (("true",), "nulls in columns that must not be null are always refused"),
     "check-ordering": (("false",), "columns are found by name, in any order"),
     "isolation-level": (("serializable", "snapshot"), "overwrites are always checked as serializable"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from deltaberg.spark.source.raised import briefly
 from deltaberg.spark.write.tasks import WriteTask, delete_written, written_of_replies
 from deltaberg.table.write import StagedFiles
 
@@ -40,6 +41,7 @@ class TableWriter(DataSourceArrowWriter):
         self._staged = staged
         self._names = names
 
+    @briefly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task."""
         staged = self._staged
@@ -49,6 +51,7 @@ class TableWriter(DataSourceArrowWriter):
         reply = next(iter(task(iterator)), None)
         return _Reply() if reply is None else _Reply(*(column[0].as_py() for column in reply.columns))
 
+    @briefly
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of all tasks once; raise what a task met, with nothing committed."""
         tables, errors = _replies(messages)
@@ -58,6 +61,7 @@ class TableWriter(DataSourceArrowWriter):
         files = [self._staged.spec.no_files()] if self._staged.spec is not None else []
         self._staged.commit(pa.concat_tables([*files, *tables]) if files else pa.table({}), "arrow")
 
+    @briefly
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete the files of the tasks that succeeded, if another one failed.
 

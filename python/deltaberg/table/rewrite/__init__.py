@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+from deltaberg.table.rewrite.changed_rows import (
+    ChangedRows,
+    NewFiles,
+    RowCounts,
+    RowIdentity,
+    RowTasks,
+    WrittenChange,
+)
 from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
 from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
 from deltaberg.table.rewrite.match import (
@@ -16,9 +24,9 @@ from deltaberg.table.rewrite.match import (
     search_here,
 )
 from deltaberg.table.rewrite.merge_options import MergeOptions
-from deltaberg.table.rewrite.new_rows import NewRows, RowCounts, RowIdentity
+from deltaberg.table.rewrite.new_rows import NewRows
 from deltaberg.table.rewrite.positions import RowPositions, positions_of
-from deltaberg.table.rewrite.rows import Change, Replacement, matched_rows, rewritten_rows
+from deltaberg.table.rewrite.rows import Change, DividedChange, Replacement, matched_rows
 from deltaberg.table.rewrite.searched_table import SearchedTable
 from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
 from deltaberg.table.rewrite.verbs import RowVerbs
@@ -27,11 +35,14 @@ from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 __all__ = [
     "Assignments",
     "Change",
+    "ChangedRows",
     "Condition",
+    "DividedChange",
     "MatchedRows",
     "MergeBuilder",
     "MergeClause",
     "MergeOptions",
+    "NewFiles",
     "NewRows",
     "Replacement",
     "RowCondition",
@@ -40,11 +51,13 @@ __all__ = [
     "RowPositions",
     "RowSearch",
     "RowTarget",
+    "RowTasks",
     "RowTest",
     "RowVerbs",
     "Rows",
     "SearchedTable",
     "VectorUnion",
+    "WrittenChange",
     "bind_assignments",
     "change_matching",
     "condition_text",
@@ -53,7 +66,6 @@ __all__ = [
     "matched_rows",
     "matching_rows",
     "positions_of",
-    "rewritten_rows",
     "row_condition",
     "scan_of_rows",
     "search_here",

@@ -19,7 +19,7 @@ from deltaberg.table.read.options import scan_options
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
 from deltaberg.table.read.source import ScanSource
 from deltaberg.table.rewrite.gather import gathered
-from deltaberg.table.rewrite.positions import RowPositions, file_runs
+from deltaberg.table.rewrite.positions import RowPositions
 
 __all__ = [
     "MatchedRows",
@@ -103,14 +103,6 @@ class MatchedRows:
         """Return the scan of some of the files, by their numbers."""
         wanted = pa.array(sorted(numbers), pa.int64())
         return self.bound.of_files(pc.is_in(file_numbers(self.bound.plan.files), value_set=wanted))
-
-    def mask(self, numbers: pa.Int64Array, positions: pa.Int64Array) -> pa.BooleanArray:
-        """Return which of some rows matched, given their files and positions, which ascend in each file."""
-        parts = [
-            pa.repeat(True, count) if number in self.whole else self.rows.mask(number, positions.slice(start, count))
-            for number, start, count in file_runs(numbers)
-        ]
-        return pa.concat_arrays(parts)
 
     def with_whole(self, numbers: set[int]) -> MatchedRows:
         """Return the rows where more files are known to match as a whole."""

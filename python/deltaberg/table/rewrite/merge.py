@@ -18,20 +18,18 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import BoundValue, Relation
 from deltaberg.expressions.values.joins import JoinCondition, split_join
-from deltaberg.schema import arrow_schema, as_batch
+from deltaberg.schema import arrow_schema
 from deltaberg.table.join import FileRows, Joined, JoinKeys, JoinMemory, RowJoin, StoredRows
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import BoundClause, choose_clauses
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE
 from deltaberg.table.rewrite.gather import gathered
 from deltaberg.table.rewrite.match import MatchedRows
+from deltaberg.table.rewrite.merge_change import MergeChange, record_schema
 from deltaberg.table.rewrite.positions import RowPositions, file_runs
-from deltaberg.table.rewrite.rows import Replacement
 
 __all__ = ["MergeCounts", "MergePlan", "RowMerge", "SourceValue"]
 
-#: The first columns of a record, taken by their places: columns of the source may have any name.
-_POSITION, _CLAUSE = 0, 1
 _NO_ROWS = pa.array([], pa.int64())
 
 
@@ -162,8 +160,8 @@ class RowMerge:
         self._width = len(plan.target.columns)
         self._resources = ExitStack()
         limit = memory.limit // 4
-        record = pa.schema([("position", pa.int64()), ("clause", pa.int32()), *source.schema])
-        self._records = self._resources.enter_context(FileRows(record, limit, memory.directory))
+        records = FileRows(record_schema(source.schema), limit, memory.directory)
+        self._records = self._resources.enter_context(records)
         self._rows = RowPositions(max(limit, 1))
         self._join = self._resources.enter_context(self._new_join(memory))
         self.counts = MergeCounts()
@@ -289,44 +287,11 @@ class RowMerge:
 
     # What the rows become
 
-    def change(self, batch: pa.RecordBatch) -> Replacement:
-        """Return what replaces rows that change: a `Change`."""
-        rows = batch.select(range(self._width))
-        records, found = self._records_of(*batch.columns[-2:])
-        made: list[pa.RecordBatch] = []
-        order: list[pa.Array] = []
-        every = [*self._plan.of(MATCHED), *self._plan.of(NOT_MATCHED_BY_SOURCE)]
-        for code in pc.unique(records.column(_CLAUSE)).to_pylist():
-            mask = pc.equal(records.column(_CLAUSE), code)
-            chosen = found.filter(mask)
-            old = rows.take(chosen)
-            sources = records.filter(mask).columns[2:]
-            pairs = pa.RecordBatch.from_arrays(
-                [*old.columns, *sources], names=[str(number) for number in range(self._width + len(sources))]
-            )
-            made.append(every[code].rows(old, pairs))
-            order.append(chosen)
-        if not made:
-            return Replacement(rows.slice(0, 0), _NO_ROWS)
-        numbers = pa.concat_arrays(order)
-        if len(made) == 1:
-            return Replacement(made[0], numbers)
-        ascending = pc.sort_indices(numbers)
-        return Replacement(as_batch(made, made[0].schema).take(ascending), numbers.take(ascending))
-
-    def _records_of(self, numbers: pa.Int64Array, places: pa.Int64Array) -> tuple[pa.RecordBatch, pa.Int64Array]:
-        """Return the records of some rows, and the number of the row that each is about."""
-        parts: list[pa.RecordBatch] = []
-        about: list[pa.Array] = [_NO_ROWS]
-        for number, start, count in file_runs(numbers):
-            records, own = self._records.of_file(number), places.slice(start, count)
-            positions = records.column(_POSITION)
-            near = pc.and_(pc.greater_equal(positions, own[0]), pc.less_equal(positions, own[-1]))
-            records = records.filter(near)
-            found = pc.index_in(records.column(_POSITION), value_set=own).cast(pa.int64())
-            parts.append(records.filter(found.is_valid()))
-            about.append(pc.add(found.drop_null(), start))
-        return as_batch(parts, self._records.schema), pa.concat_arrays(about)
+    @property
+    def change(self) -> MergeChange:
+        """What replaces rows that change."""
+        clauses = (*self._plan.of(MATCHED), *self._plan.of(NOT_MATCHED_BY_SOURCE))
+        return MergeChange(clauses, self._width, self._records)
 
     def inserted(self) -> Iterator[pa.RecordBatch]:
         """Return the rows that are inserted. It can be called again."""

@@ -236,7 +236,7 @@ def _run(
         # Rows that match nothing can be anywhere.
         wanted = TRUE if plan.of(NOT_MATCHED_BY_SOURCE) else _filter(plan, source_filter(plan, source))
         scan = target.scan(None if wanted == TRUE else wanted, scope.timezone)
-        with RowMerge(plan, source, scan, memory, _reader(target.search, plan, source)) as merge:
+        with RowMerge(plan, source, scan, memory, _reader(target.tasks, plan, source)) as merge:
             matched = merge.find()
             found = time.monotonic()
             updates = any(clause.clause.action == "update" for clause in plan.clauses)

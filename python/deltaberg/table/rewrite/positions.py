@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
@@ -100,6 +101,14 @@ class RowPositions:
         """Return the positions in a file, ascending."""
         return positions_of(self.bitmap(number))
 
+    def of_files(self, numbers: Collection[int]) -> RowPositions:
+        """Return the rows of some files, by their numbers."""
+        found = RowPositions(self._most)
+        for number in set(numbers).intersection(self.numbers):
+            found._bitmaps[number] = self.bitmap(number)
+            found._counts[number] = self._counts[number]
+        return found
+
     def mask(self, number: int, positions: pa.Array) -> pa.BooleanArray:
         """Return which of some ascending positions in a file are in the set."""
         if not len(positions):
@@ -107,6 +116,22 @@ class RowPositions:
         first, last = positions[0].as_py(), positions[-1].as_py()
         found = pc.invert(kernels.keep_mask(self.bitmap(number), first, last - first + 1))
         return found if len(found) == len(positions) else found.take(pc.subtract(positions, first))
+
+    def mask_of_files(
+        self, numbers: pa.Int64Array, positions: pa.Int64Array, whole: AbstractSet[int] = frozenset()
+    ) -> pa.BooleanArray:
+        """Return which of some rows are in the set, given their files and positions, which ascend in each file.
+
+        Parameters
+        ----------
+        whole
+            The files all of whose rows count as being in the set.
+        """
+        parts = [
+            pa.repeat(True, count) if number in whole else self.mask(number, positions.slice(start, count))
+            for number, start, count in file_runs(numbers)
+        ]
+        return pa.concat_arrays(parts)
 
     def references(self, numbers: list[int]) -> pa.StructArray:
         """Return the bitmaps of some files as a reader takes them, null for files without rows (`BITMAP`)."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.schema import ColumnName, as_batch, count_up
-from deltaberg.table.read.bound import BoundScan
+from deltaberg.table.read.bound import BoundScan, RowAddress
 from deltaberg.table.read.plan import file_numbers
 from deltaberg.table.rewrite.gather import gathered
 from deltaberg.table.rewrite.match import MatchedRows
+from deltaberg.table.rewrite.positions import RowPositions
 
-__all__ = ["Change", "Replacement", "matched_rows", "rewritten_rows"]
+__all__ = [
+    "Change",
+    "DividedChange",
+    "Replacement",
+    "matched_rows",
+    "rewritten_batches",
+    "scan_of_files",
+    "scan_of_matched",
+]
 
 
 class Replacement(NamedTuple):
@@ -38,6 +47,19 @@ class Replacement(NamedTuple):
 Change = Callable[[pa.RecordBatch], Replacement]
 
 
+@runtime_checkable
+class DividedChange(Protocol):
+    """A `Change` that other processes can make of the rows of some files."""
+
+    def __call__(self, batch: pa.RecordBatch) -> Replacement:
+        """Return what replaces rows of one file."""
+        ...
+
+    def of_files(self, numbers: Collection[int]) -> Change:
+        """Return the change of the rows of some files, by their numbers, as pickle takes it."""
+        ...
+
+
 def matched_rows(matched: MatchedRows, columns: Sequence[ColumnName]) -> Iterator[pa.RecordBatch]:
     """Return the rows that matched, in the order of the files and of their positions.
 
@@ -46,33 +68,54 @@ def matched_rows(matched: MatchedRows, columns: Sequence[ColumnName]) -> Iterato
     columns
         The wanted columns. Those of row addresses follow them.
     """
+    yield from gathered(scan_of_matched(matched, columns).batches())
+
+
+def scan_of_matched(matched: MatchedRows, columns: Sequence[ColumnName]) -> BoundScan:
+    """Return the scan of the rows that matched; the parameters are those of `matched_rows`."""
     bound = _with_columns(matched.files, columns)
     numbers = file_numbers(bound.plan.files).to_pylist()
     # The filter still holds for them, and spares reading row groups.
-    yield from gathered(replace(bound, given=bound.plan.with_only(matched.rows.references(numbers))).batches())
+    return replace(bound, given=bound.plan.with_only(matched.rows.references(numbers)))
 
 
-def rewritten_rows(
-    matched: MatchedRows, columns: Sequence[ColumnName], change: Change | None = None
+def scan_of_files(matched: MatchedRows, columns: Sequence[ColumnName], *, deletes: bool) -> BoundScan:
+    """Return the scan of all rows of the files that hold matched rows.
+
+    Parameters
+    ----------
+    columns
+        The wanted columns. Those of row addresses follow them.
+    deletes
+        Whether matched rows are deleted, so that nothing stays of files that match as a whole.
+    """
+    files = matched.of(frozenset(matched.rows.numbers)) if deletes else matched.files
+    return _with_columns(files.without_filter(), columns)
+
+
+def rewritten_batches(
+    batches: Iterable[pa.RecordBatch],
+    address: RowAddress,
+    whole: frozenset[int],
+    rows: RowPositions,
+    change: Change | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Return all rows of the files that hold matched rows, without these or with what replaces them.
+    """Return rows of files without those that matched, or with what replaces them.
 
     Rows keep their order, and replaced rows their places.
 
     Parameters
     ----------
-    columns
-        The wanted columns. Those of row addresses follow them, and are given to ``change``, but are not returned.
+    batches
+        All rows of the files, from `scan_of_files`. The columns of addresses are given to ``change``, but not returned.
+    whole, rows
+        The rows that matched: files by their numbers, and the rows of others.
     change
-        What replaces matched rows by others of the same columns. None deletes them.
+        What replaces them by others of the same columns. None deletes them.
     """
-    # Nothing stays of files that match as a whole.
-    files = matched.files if change is not None else matched.of(frozenset(matched.rows.numbers))
-    bound = _with_columns(files.without_filter(), columns)
-    address = matched.address
-    for batch in gathered(bound.batches()):
+    for batch in gathered(batches):
         width = batch.num_columns - len(address)
-        mask = matched.mask(batch.column(address.file_number.name), batch.column(address.position.name))
+        mask = rows.mask_of_files(batch.column(address.file_number.name), batch.column(address.position.name), whole)
         kept = batch.select(range(width)).filter(pc.invert(mask))
         if change is None or kept.num_rows == batch.num_rows:
             if kept.num_rows:

@@ -1,11 +1,11 @@
-"""Tables whose rows are looked for by others than this machine, before they are changed."""
+"""Tables whose rows are looked for and changed by others than this machine."""
 
 from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING, TypeVar
 
-from deltaberg.table.rewrite.match import RowSearch
+from deltaberg.table.rewrite.changed_rows import RowTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,16 +16,17 @@ _Own = TypeVar("_Own", bound="SearchedTable")
 
 
 class SearchedTable:
-    """A table whose transactions look for rows by a `RowSearch`."""
+    """A table whose transactions have rows looked for and changed by `RowTasks`."""
 
-    #: What reads the files of the table to find rows; None for this machine.
-    _search: RowSearch | None = None
+    #: What reads and writes files of the table to change rows; None for this machine.
+    _row_tasks: RowTasks | None = None
 
     def on_spark(self: _Own, spark: SparkSession) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
-        """Return the table as one that has Spark's tasks look for the rows that `delete`, `update` and `merge` change.
+        """Return the table as one that has Spark's tasks find and write the rows that an operation changes.
 
-        They do so where more than 2 GiB of the needed columns must be looked at; less is read here. Rows are written
-        here in any case. The object that this is called on stays as it is.
+        They look for rows where more than 2 GiB of the needed columns must be looked at, and write the files that take
+        the place of others where more than 2 GiB must be read for that; less is done here. Rows that a merge inserts
+        are written here in any case. The object that this is called on stays as it is.
 
         Parameters
         ----------
@@ -45,8 +46,8 @@ class SearchedTable:
             events.delete("day < DATE '2020-01-01'")
             events.merge(updates, "target.id = source.id").when_matched_update_all().execute()
         """
-        from deltaberg.spark import row_search
+        from deltaberg.spark import row_tasks
 
         found = copy.copy(self)
-        found._search = row_search(spark)  # noqa: SLF001 - another object of this class
+        found._row_tasks = row_tasks(spark)  # noqa: SLF001 - another object of this class
         return found

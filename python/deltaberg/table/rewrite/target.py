@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -12,11 +13,12 @@ from deltaberg.expressions import Expression
 from deltaberg.schema import ColumnName, Struct, count_up
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite.assignments import bind_assignments
+from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+from deltaberg.table.rewrite.changed_rows import RowTasks
 from deltaberg.table.rewrite.conditions import RowCondition
-from deltaberg.table.rewrite.match import MatchedRows, RowSearch
+from deltaberg.table.rewrite.match import MatchedRows
 from deltaberg.table.rewrite.rows import Change, Replacement
-from deltaberg.table.write import TableRules
+from deltaberg.table.write import RowRules, TableRules
 
 __all__ = ["RowTarget", "Rows", "change_matching", "update_change"]
 
@@ -48,8 +50,8 @@ class RowTarget(Protocol):
         ...
 
     @property
-    def search(self) -> RowSearch | None:
-        """The search that reads files; None to read them on this machine."""
+    def tasks(self) -> RowTasks | None:
+        """The tasks that read and write files; None to do so on this machine."""
         ...
 
     @property
@@ -91,7 +93,7 @@ def change_matching(target: RowTarget, condition: RowCondition, change: Change |
         What replaces them; None deletes them.
     """
     # Even if no row matches, rows that others append meanwhile may.
-    matched = condition.find(target.scan(condition.filter, target.timezone), target.search)
+    matched = condition.find(target.scan(condition.filter, target.timezone), target.tasks)
     if not matched.is_empty:
         target.apply(matched, change)
 
@@ -121,10 +123,22 @@ def update_change(target: RowTarget, values: Mapping[ColumnName, Any], now: dt.d
     rules.check_given(assignments.columns)
     # Generated columns follow the columns that they are computed from.
     given = rules.given_to_update(assignments.columns - rules.defaulted(values))
-    width = len(schema)
+    return _Update(assignments, rules.rows, given, len(schema))
 
-    def change(batch: pa.RecordBatch) -> Replacement:
-        rows = batch.select(range(width))
-        return Replacement(rules.rows.apply(assignments.apply(rows, rows), given), count_up(0, batch.num_rows))
 
-    return change
+@dataclass(frozen=True)
+class _Update:
+    """Sets columns of rows: a `DividedChange`."""
+
+    assignments: Assignments
+    rules: RowRules
+    given: frozenset[str]
+    width: int
+
+    def __call__(self, batch: pa.RecordBatch) -> Replacement:
+        rows = batch.select(range(self.width))
+        made = self.rules.apply(self.assignments.apply(rows, rows), self.given)
+        return Replacement(made, count_up(0, batch.num_rows))
+
+    def of_files(self, numbers: Collection[int]) -> Change:
+        return self

@@ -1,0 +1,44 @@
+"""Errors of the Data Sources, as Spark shows them.
+
+Spark runs a source in Python processes of its own, and what these raise reaches the user as the text of a traceback.
+Without the calls inside this library, what is left of it is the error and the method of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from deltaberg.errors import DeltabergError
+
+__all__ = ["briefly", "briefly_yielded"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def briefly(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return a method whose errors have no trace of the calls inside this library, unless they are not ours."""
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return method(*args, **kwargs)
+        except DeltabergError as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
+    """Return what `briefly` does, for a method that yields."""
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        try:
+            yield from method(*args, **kwargs)
+        except DeltabergError as error:
+            raise error.with_traceback(None) from None
+
+    return call

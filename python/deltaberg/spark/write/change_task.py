@@ -1,0 +1,65 @@
+"""The code that changes rows in Spark's Python workers: files are read, and those that take their place are written."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import types as st
+
+from deltaberg.files import pack_tasks
+from deltaberg.spark.read.tasks import ReadTask, read_packed
+from deltaberg.spark.write.tasks import WriteTask
+from deltaberg.table.rewrite import ChangedRows, RowCounts
+
+__all__ = ["CHANGE_SCHEMA", "ChangeTask", "pack_change"]
+
+#: What a `ChangeTask` replies: what a `WriteTask` does, and how many of the rows replace others.
+CHANGE_SCHEMA = st.StructType(
+    [
+        st.StructField("files", st.BinaryType()),
+        st.StructField("error", st.BinaryType()),
+        st.StructField("updated", st.LongType()),
+    ]
+)
+_REPLY = pa.schema([("files", pa.binary()), ("error", pa.binary()), ("updated", pa.int64())])
+
+
+def pack_change(tasks: pa.RecordBatch, changed: ChangedRows) -> bytes:
+    """Return a group of tasks, and what becomes of the rows of their files, as a `ChangeTask` takes it."""
+    # Bound values hold functions that are made where they are bound.
+    pickler: Any = cloudpickle
+    packed: bytes = pickler.dumps((pack_tasks(tasks), changed))
+    return packed
+
+
+@dataclass(frozen=True)
+class ChangeTask:
+    """Reads files inside `mapInArrow`, and writes the rows that take the place of others.
+
+    Parameters
+    ----------
+    read
+        Reads groups that `pack_change` packed.
+    write
+        Writes the rows.
+    """
+
+    read: ReadTask
+    write: WriteTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows, and reply which files hold them. Without rows there is no reply."""
+        counts = RowCounts()
+        for reply in self.write(self._rows(batches, counts)):
+            yield pa.RecordBatch.from_arrays([*reply.columns, pa.array([counts.updated], pa.int64())], schema=_REPLY)
+
+    def _rows(self, batches: Iterable[pa.RecordBatch], counts: RowCounts) -> Iterator[pa.RecordBatch]:
+        for group in self.read.groups(batches):
+            # Our own driver packed it.
+            packed, changed = pickle.loads(group)  # noqa: S301
+            yield from changed.made(read_packed(self.read.spec, packed, None), counts)

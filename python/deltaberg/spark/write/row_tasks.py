@@ -1,0 +1,131 @@
+"""Changing rows of a table by Spark's tasks, which look for them, and write the files that take the place of others."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from deltaberg.files import constant_column
+from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
+from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask, pack_change
+from deltaberg.spark.write.search import SEARCH_SCHEMA, MatchTask, SearchTask
+from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
+from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_files, delete_written
+from deltaberg.storage import parse_location
+from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks
+from deltaberg.table.rewrite import ChangedRows, NewFiles, RowTest, WrittenChange, positions_of, search_here
+from deltaberg.table.write import WriteRoad
+
+__all__ = ["SparkRowTasks", "row_tasks"]
+
+#: Less than so many bytes are read by the driver, which needs no job of Spark for them.
+_LEAST_BYTES = 2 << 30
+#: Bytes that the tasks of one job are packed into, approximately: the driver holds them.
+_JOB_BYTES = 64 << 20
+#: No row comes into the JVM on its way to a file.
+_ROAD = WriteRoad("fused")
+
+
+@dataclass(frozen=True)
+class SparkRowTasks:
+    """Has Spark's tasks look for rows, and write what takes their place, where there is much to read: `RowTasks`."""
+
+    facts: SessionFacts
+
+    def find(self, bound: BoundScan, width: int, test: RowTest | None) -> Iterator[tuple[pa.Int64Array, pa.Int64Array]]:
+        """Return the numbers of files and the positions of the rows that match."""
+        planned = self._planned(bound)
+        if planned is None:
+            yield from search_here(bound, width, test)
+            return
+        task = SearchTask(planned.reading(bound), width, test)
+        for file, rows, error in planned.tasks.mapInArrow(task, SEARCH_SCHEMA).collect():
+            if error is not None:
+                # Our own workers sent it.
+                raise pickle.loads(error)  # noqa: S301
+            # PySpark before 4.1 returns bytearrays.
+            positions = positions_of(bytes(rows)).cast(pa.int64())
+            yield pa.repeat(pa.scalar(file, pa.int64()), len(positions)), positions
+
+    def read(self, bound: BoundScan, test: RowTest) -> Iterator[pa.RecordBatch]:
+        """Return the rows that match, which tasks store beside the files of the table; or all, if they are few."""
+        planned = self._planned(bound)
+        if planned is None:
+            yield from bound.batches()
+            return
+        root = parse_location(bound.source.table)
+        stage = StageTask(bound.source.store, root, uuid.uuid4().hex, bound.output)
+        task = FusedWriteTask(MatchTask(planned.reading(bound), test), stage)
+        try:
+            replies = planned.tasks.mapInArrow(task, STAGED_SCHEMA).collect()
+            yield from staged_rows(stage, [(row["name"], row["error"]) for row in replies])
+        finally:
+            delete_staged(stage)
+
+    def write(self, bound: BoundScan, changed: ChangedRows, files: NewFiles) -> WrittenChange | None:
+        """Write the rows that take the place of others, of which only rows about files come to the driver.
+
+        The files of a task that is retried, or runs twice, are not named by any reply but the one that counts.
+        """
+        groups = self._groups(bound)
+        if not groups or changed.of_files(()) is None:
+            return None
+        tables, updated = [files.spec.no_files()], 0
+        try:
+            for packed in _jobs(bound, groups, changed):
+                found, rows = self._write(bound, packed, files)
+                tables += found
+                updated += rows
+        except BaseException:
+            delete_written(tables, files.store, files.place)
+            raise
+        return WrittenChange(pa.concat_tables(tables), updated, _ROAD)
+
+    def _write(self, bound: BoundScan, packed: tuple[bytes, ...], files: NewFiles) -> tuple[list[pa.Table], int]:
+        """Run one job, and return a table of files for each task, and how many rows replace others."""
+        planned = planned_tasks(self.facts, packed, 0, CHANGE_SCHEMA)
+        write = WriteTask(files.spec, files.store, files.place, tuple(files.spec.schema.names))
+        task = ChangeTask(planned.reading(bound), write)
+        replies = planned.tasks.mapInArrow(task, CHANGE_SCHEMA).collect()
+        found = collected_files(((row["files"], row["error"]) for row in replies), files.store, files.place)
+        return found, sum(row["updated"] for row in replies)
+
+    def _groups(self, bound: BoundScan) -> list[pa.RecordBatch]:
+        """Return the groups of tasks that read a scan; none if the driver reads it."""
+        if parse_location(bound.source.table).scheme == "memory":
+            return []
+        groups = grouped_tasks(bound, self.facts.parallelism)
+        return groups if estimated_bytes(bound, groups) >= _LEAST_BYTES else []
+
+    def _planned(self, bound: BoundScan) -> PlannedTasks | None:
+        """Return the tasks that read a scan; None if the driver reads it."""
+        return plan_tasks(bound, self.facts, None, SEARCH_SCHEMA) if self._groups(bound) else None
+
+
+def row_tasks(spark: SparkSession) -> SparkRowTasks:
+    """Return what has the tasks of a session change rows."""
+    return SparkRowTasks(SessionFacts.of(spark))
+
+
+def _jobs(bound: BoundScan, groups: Sequence[pa.RecordBatch], changed: ChangedRows) -> Iterator[tuple[bytes, ...]]:
+    """Return the packed tasks of each job."""
+    if bound.address is None:
+        raise AssertionError("rows are changed by a scan with addresses")
+    numbers, packed, size = constant_column(bound.address.file_number.name), list[bytes](), 0
+    for group in groups:
+        part = changed.of_files(group.column(numbers).unique().to_pylist())
+        if part is None:
+            raise AssertionError("a change that can be divided can be divided by files")
+        packed.append(pack_change(group, part))
+        size += len(packed[-1])
+        if size >= _JOB_BYTES:
+            yield tuple(packed)
+            packed, size = [], 0
+    if packed:
+        yield tuple(packed)
