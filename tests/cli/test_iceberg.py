@@ -142,7 +142,8 @@ def test_tables_are_created_and_written(tmp_path: Path) -> None:
     assert (compacted["commits"], compacted["conflicts"], compacted["added_files"]) == (1, 0, 2)
     (plan,) = json_lines("alter", root, "add", "note", "string", "--dry-run")
     assert (plan["format_version"], plan["columns"][-1], plan["refs"]) == (3, "note string", ["audit", "main"])
-    for change in (["partition-by"], ["sort-by", "id"], ["identify-by", "id"], ["create-tag", "v"], ["drop-tag", "v"]):
+    of_columns = [["add", "note", "string"], ["drop", "note"], ["undrop", "note"], ["identify-by", "id"]]
+    for change in [*of_columns, ["partition-by"], ["sort-by", "id"], ["create-tag", "v"], ["drop-tag", "v"]]:
         printed("alter", root, *change)
     printed("alter", root, "drop-branch", "audit")
     assert _ids(root) == [1, 1, 2, 2, 3]

@@ -52,6 +52,10 @@ def _names(expect: str) -> list[str]:
     return [name for name, entry in _index().items() if entry["expect"] == expect]
 
 
+def _with_versions() -> list[str]:
+    return [name for name, entry in _index().items() if entry.get("versions")]
+
+
 def _state(table: DeltaTable) -> tuple[int, str]:
     """Return the number of live files, and the hash of their paths and deletion vectors."""
     live = table._snapshot.live.table
@@ -65,6 +69,7 @@ def _state(table: DeltaTable) -> tuple[int, str]:
 
 def test_the_index_is_there(conformance: Path) -> None:
     assert (len(_names("rows")), len(_names("log")), len(_names("error"))) == (92, 10, 10)
+    assert len(_with_versions()) == 46
 
 
 @pytest.mark.parametrize("name", _names("rows"))
@@ -88,7 +93,7 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
     _COUNTS[road.name] += 1
 
 
-@pytest.mark.parametrize("name", [name for name in _names("rows") if _index()[name].get("versions")])
+@pytest.mark.parametrize("name", _with_versions())
 def test_older_versions(name: str, conformance: Path) -> None:
     entry = _index()[name]
     for version, expected in entry["versions"].items():

@@ -77,7 +77,7 @@ def test_every_column_has_an_id_and_a_physical_name(builder: DeltaBuilder, road:
     assert (d.id, d.physical_name) == (5, "col-a7f4159c-53be-4cb0-b81a-f7e5240cfc49")
 
 
-@pytest.mark.req("DL-CM-02", half="reader")
+@pytest.mark.req("DL-CM-02", "BEY-22", half="reader")
 @pytest.mark.parametrize("mode", ["id", "name"])
 @pytest.mark.parametrize(
     "columns",

@@ -426,9 +426,10 @@ def test_check_constraints_are_shown(builder: DeltaBuilder) -> None:
 
 @pytest.mark.req("DL-CON-14", half="reader")
 def test_generated_columns_are_shown(builder: DeltaBuilder) -> None:
-    columns = [field("ts", "timestamp"), field("y", "integer", delta__generationExpression="year(ts)")]
+    columns = [field("Ts", "timestamp"), field("y", "integer", delta__generationExpression="year(ts)")]
+    columns.append(field("m", "integer", delta__generationExpression="MONTH(`Ts`)"))
     table = _opened(builder, columns, protocol=builder.protocol(1, 4))
-    assert table.generated_columns == {"y": "year(ts)"}
+    assert table.generated_columns == {"y": "year(ts)", "m": "MONTH(`Ts`)"}
 
 
 @pytest.mark.req("DL-CON-16", half="reader")

@@ -68,6 +68,9 @@ def test_generated_values(tmp_path: Path) -> None:
     text = (tmp_path / "t/_delta_log" / commit_name(0)).read_text("utf-8")
     assert r"\"delta.identity.start\":10,\"delta.identity.step\":5,\"delta.identity.allowExplicitInsert\":false" in text
     assert table.protocol.min_writer_version == 6
+    texts = {name: json.dumps(value) for name, value in metadata.items()}
+    create_table(tmp_path / "u", pa.schema([pa.field("id", pa.int64(), metadata=texts)]))
+    assert _metadata(tmp_path / "u", 0) == metadata
     table.append(_names(3))
     assert _ids(table) == [10, 15, 20]
     assert _metadata(tmp_path / "t", 1) == {**metadata, "delta.identity.highWaterMark": 20}

@@ -49,12 +49,13 @@ _CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], Change]] = {
     "name": ("TEXT", 1, (), lambda to, words, _: to.describe(name=words[0])),
     "describe": ("TEXT", 1, (), lambda to, words, _: to.describe(description=words[0])),
     "partition-by": ("NAME...", None, (), lambda to, words, _: to.partition_by(*words)),
+    "undrop": ("NAME", 1, (), lambda to, words, _: to.undrop(words[0])),
     "sort-by": ("NAME...", None, (), lambda to, words, _: to.sort_by(*words)),
     "identify-by": ("NAME...", None, (), lambda to, words, _: to.identify_by(*words)),
     **REFERENCE_CHANGES,
 }
 _OF_DELTA = ("drop-feature", "cluster-by", "name", "describe")
-_OF_ICEBERG = ("partition-by", "sort-by", "identify-by", *REFERENCE_CHANGES)
+_OF_ICEBERG = ("undrop", "partition-by", "sort-by", "identify-by", *REFERENCE_CHANGES)
 #: Changes that mean something without words behind them.
 _WITHOUT_WORDS = ("cluster-by", "partition-by", "sort-by", "identify-by")
 
@@ -92,6 +93,7 @@ def alter(
     \b
     Iceberg:
     partition-by NAME...  sort-by NAME...        identify-by NAME...
+    undrop NAME
     create-branch NAME    create-tag NAME        set-retention NAME
     drop-branch NAME      drop-tag NAME          fast-forward NAME TO
     rename-branch NAME NEW_NAME                  set-current-snapshot ID|REF

@@ -62,7 +62,7 @@ class WritableTable(SearchedTable, ABC):
         user_metadata
             Text that the history keeps with the commit.
         unsafe_single_writer
-            Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+            Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
         policy
             How long the commit is tried.
         progress
@@ -103,7 +103,7 @@ class WritableTable(SearchedTable, ABC):
             progress=progress,
             committed=self._set,
         )
-        made.search = self._search
+        made.row_tasks = self._row_tasks
         return made
 
     def alter(self, *, unsafe_single_writer: bool = False) -> Alteration:

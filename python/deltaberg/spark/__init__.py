@@ -1,8 +1,8 @@
 """Tables on Spark, without a jar: the executors read the data files in Python.
 
-pyspark is imported here and nowhere else. Nothing uses py4j, so that everything works over Spark Connect; only
-Columns of classic sessions are read from the JVM, where they are (`columns`). The executors need this package (the
-documentation lists the ways to bring it there).
+pyspark is imported here and nowhere else. Everything works over Spark Connect: py4j only reads Columns of classic
+sessions, which are in the JVM (`columns`), and drives Spark's own Parquet writer (`write/spark_parquet.py`). The
+executors need this package (the documentation lists the ways to bring it there).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ except ModuleNotFoundError as error:
 from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
 from deltaberg.spark.source.register import register
 from deltaberg.spark.write.frame_rows import FrameRows
-from deltaberg.spark.write.search import row_search
+from deltaberg.spark.write.row_tasks import row_tasks
 
-__all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "row_search", "scan_map_in_arrow", "scan_to_spark"]
+__all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "row_tasks", "scan_map_in_arrow", "scan_to_spark"]
 
 if TYPE_CHECKING:
     from deltaberg.spark.tables import DeltaTable

@@ -35,7 +35,7 @@ def check_new_columns(generated: Mapping[str, BoundValue]) -> None:
         if not value.is_deterministic:
             raise ExpressionError(
                 f"the generated column {path} is computed from the time at which it is written",
-                hint="a default value can be",
+                hint="give the column a default value, which may be computed from it",
                 column=path,
                 expression=value.sql,
             )

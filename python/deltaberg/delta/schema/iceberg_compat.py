@@ -48,7 +48,7 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
     for path, kind in _types(schema, ()):
         foreign = isinstance(kind, (List, Map)) if name == V1 else False
         if foreign or (isinstance(kind, Primitive) and kind.name in (_FOREIGN[:1] if name == V1 else _FOREIGN)):
-            raise InvalidArgumentError(f"{name} has no columns of the type {kind}", column=".".join(path))
+            raise InvalidArgumentError(f"{name} does not allow columns of the type {kind}", column=".".join(path))
 
 
 def _refused(message: str, hint: str) -> InvalidArgumentError:

@@ -54,7 +54,7 @@ class Provenance:
     operation
         The operation by the name that the reference implementation gives it, such as ``WRITE``.
     parameters
-        Its parameters. Values that are no text are recorded as JSON text, as other engines do.
+        Its parameters. Values that are not text are recorded as JSON text, as other engines do.
     metrics
         What it did, in numbers.
     user_metadata

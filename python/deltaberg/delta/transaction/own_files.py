@@ -39,10 +39,11 @@ class OwnFiles:
         """The road that the rows took to the files."""
         return roads_together(self._roads)
 
-    def note(self, paths: Iterable[str], road: WriteRoad) -> None:
+    def note(self, paths: Iterable[str], road: WriteRoad | None = None) -> None:
         """Add files, by their decoded paths relative to the table."""
         self._written.extend(paths)
-        self._roads.add(road)
+        if road is not None:
+            self._roads.add(road)
 
     def drop(self, path: str) -> None:
         """Take note that the transaction no longer adds a file, by its recorded path."""

@@ -34,8 +34,8 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import Filter
 from deltaberg.table import CommitPolicy, CommitResult, checked_note, commit_change
-from deltaberg.table.rewrite import RowSearch
-from deltaberg.table.write import LOCAL_ROAD, Progress, ProgressSum, WriteRoad
+from deltaberg.table.rewrite import RowTasks
+from deltaberg.table.write import Progress, ProgressSum, WriteRoad
 
 __all__ = ["Transaction"]
 
@@ -69,7 +69,7 @@ class Transaction(PendingChanges):
     user_metadata
         Text that the history keeps with the commit.
     unsafe_single_writer
-        Write to a store in which two writers would overwrite one another. Surely nobody else must write.
+        Write to a store in which two writers would overwrite one another. Make sure that nobody else writes to it.
     policy
         How long the commit is tried.
     progress
@@ -127,7 +127,7 @@ class Transaction(PendingChanges):
         self._committed = committed
         self._progress = None if progress is None else ProgressSum(progress)
         #: What looks for rows in the files of the table; None for this machine.
-        self.search: RowSearch | None = None
+        self.row_tasks: RowTasks | None = None
         #: What finds the commit later, whatever became of it.
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         if once is not None:
@@ -218,7 +218,7 @@ class Transaction(PendingChanges):
                 feature="changeDataFeed",
             )
 
-    def note_written(self, paths: Iterable[str], road: WriteRoad = LOCAL_ROAD) -> None:
+    def note_written(self, paths: Iterable[str], road: WriteRoad | None = None) -> None:
         """Take charge of files that were written for the transaction: they are deleted if it surely does not commit.
 
         Parameters
@@ -226,7 +226,7 @@ class Transaction(PendingChanges):
         paths
             Decoded paths, relative to the table. Never name files that were there before.
         road
-            The road that the rows took to them.
+            The road that the rows took to them; None for files without rows of the table.
         """
         self._files.note(paths, road)
 
@@ -290,7 +290,7 @@ class Transaction(PendingChanges):
         operation
             The operation as the history shall name it, such as ``WRITE``; by default the one that ran.
         parameters
-            Its parameters, by default those of the operations that ran. Values that are no text are given as JSON text.
+            Its parameters, by default those of the operations that ran. Values that are not text become JSON text.
         metrics
             What it did, besides the files, rows and bytes that are counted anyway.
         user_metadata

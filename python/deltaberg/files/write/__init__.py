@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from deltaberg.files.write.footers import FooterFacts
 from deltaberg.files.write.forms import FORMS
 from deltaberg.files.write.parquet import CODECS, DataFile, FileForm, ParquetOptions, leaf_columns
-from deltaberg.files.write.statistics import CutBounds, StatisticsPlan
+from deltaberg.files.write.statistics import CutBounds, StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile, leaf_paths, written_leaves, written_rows, written_schema
 
 __all__ = [
@@ -13,8 +14,10 @@ __all__ = [
     "CutBounds",
     "DataFile",
     "FileForm",
+    "FooterFacts",
     "ParquetOptions",
     "StatisticsPlan",
+    "StatisticsTaker",
     "WrittenFile",
     "leaf_columns",
     "leaf_paths",

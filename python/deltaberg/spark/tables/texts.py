@@ -25,7 +25,7 @@ def texts_of(values: Mapping[str, Any] | None, what: str, facts: SessionFacts) -
     Raises
     ------
     InvalidArgumentError
-        They are no mapping of names to SQL text or Columns.
+        They are not a mapping of names to SQL text or Columns.
     UnsupportedExpressionError
         A Column has no SQL text.
     """
