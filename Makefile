@@ -14,7 +14,7 @@ ALONE := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
 # Of what depends on the kernels, `make test` runs this part with the Python ones, and `make test-all` the rest.
 PURE := not one_backend and (both_backends or not (spark or slow or full))
-PURE_REST := not one_backend and not both_backends and (spark or slow or full)
+PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # Where make can, it prints what a target says in one piece, though others run beside it.
 SIDE_BY_SIDE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -76,8 +76,8 @@ test: java setup  ## Run the linters and the tests, with the Python kernels wher
 	@$(MAKE) $(SIDE_BY_SIDE) test-spark lint test-rust test-local test-python
 	$(if $(PYTEST_OPTIONS),,$(RUN) -m tests.requirements --quiet --results $(PROVEN)/spark.json --results $(PROVEN)/local.json)
 
-test-all: test  ## Also run all other tests, with both kernels, in the built wheels, and on the grid
-	$(MAKE) test-full test-python-rest test-wheels grid
+test-all: test  ## Also run all other tests, with both kernels, in the built wheels, beside other engines, and on the grid
+	$(MAKE) test-full test-python-rest test-wheels interop grid
 
 ##@ Parts of the tests
 test-spark: setup  ## Tests that start Spark, with the compiled kernels
@@ -96,9 +96,9 @@ test-full: setup  ## The tests and the random examples that `make test` leaves o
 	@$(NEEDS_JAVA)
 	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) -m 'full or thorough' $(PYTEST_OPTIONS)
 
-test-python-rest: setup  ## The tests with the Python kernels that `make test` leaves out
+test-python-rest: setup  ## The tests and the random examples with the Python kernels that `make test` leaves out
 	@$(NEEDS_JAVA)
-	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' $(PYTEST_OPTIONS)
+	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' $(PYTEST_OPTIONS)
 
 test-rust: setup  ## Tests of the Rust crates
 	$(ALONE) cargo test --locked --quiet --package deltaberg-core
