@@ -31,8 +31,6 @@ _KNOWN = inspect.signature(pq.ParquetWriter.__init__).parameters
 _STORES_INTEGERS = "store_decimal_as_integer" in _KNOWN
 
 _FLOATS = ("FLOAT", "DOUBLE")
-#: Rows of a chunk that is worth copying with others into one, and bytes of such a copy at most.
-_SMALL_CHUNK, _LARGEST_COPY = 16_384, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -273,8 +271,6 @@ class DataFile:
         StorageError
             If the store fails.
         """
-        # Statistics and encoding pay for each chunk.
-        rows = rows.combine_chunks() if _is_scattered(rows) else rows
         self._statistics.take(rows)
         stored = self._form.stored(rows)
         sink, writer = self._open(stored)
@@ -376,12 +372,6 @@ class _Sink:
 
     def close(self) -> None:
         """Do nothing: an output is closed by its owner."""
-
-
-def _is_scattered(rows: pa.Table) -> bool:
-    """Return whether rows are in small chunks, which together are far from the 2 GiB that a chunk of texts can hold."""
-    chunks = max((column.num_chunks for column in rows.columns), default=0)
-    return chunks > 1 and rows.num_rows < chunks * _SMALL_CHUNK and rows.nbytes < _LARGEST_COPY
 
 
 def _failed(error: Exception, path: str) -> DeltabergError:

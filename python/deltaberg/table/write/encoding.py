@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 __all__ = ["EncodingPool"]
@@ -14,6 +16,23 @@ _Result = TypeVar("_Result")
 
 #: Bytes of rows that are encoded faster than a thread is started, and how many jobs a write has that is worth none.
 _SMALL, _FEW = 1 << 20, 2
+
+
+class _Job:
+    """A job, which holds rows until it has run."""
+
+    def __init__(self, after: Future[Any] | None, size: int, job: Callable[[], Any]) -> None:
+        self._after: Future[Any] | None = after
+        self._job: Callable[[], Any] | None = job
+        self.size = size
+        self.done: Future[Any] = Future()
+
+    def run(self) -> Any:
+        after, job = self._after, self._job
+        self._after = self._job = None
+        if after is not None:
+            after.result()
+        return None if job is None else job()
 
 
 class EncodingPool:
@@ -33,6 +52,8 @@ class EncodingPool:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="deltaberg-write")
         self._cap = waiting
         self._changed = threading.Condition()
+        #: The jobs that can begin, in this order.
+        self._ready: deque[_Job] = deque()
         self._held = 0
         self._jobs = 0
         self._failure: BaseException | None = None
@@ -52,30 +73,43 @@ class EncodingPool:
             self._held += size
             self._jobs += 1
             is_first = self._jobs <= _FEW and self._held <= _SMALL and (after is None or after.done())
+        waiting = _Job(after, size, job)
+        if is_first:
+            self._run(waiting)
+        elif after is None:
+            self._ready.append(waiting)
+            self._pool.submit(self._run_next)
+        else:
+            # A job that waited for another in a thread would keep the thread from the jobs of other files.
+            after.add_done_callback(lambda _: self._go_on(waiting))
+        return waiting.done
 
-        def run() -> _Result:
-            try:
-                if after is not None:
-                    # Jobs begin in the order of their submission, so the other has begun.
-                    after.result()
-                return job()
-            except BaseException as error:
-                with self._changed:
-                    self._failure = self._failure or error
-                raise
-            finally:
-                with self._changed:
-                    self._held -= size
-                    self._changed.notify_all()
+    def _go_on(self, job: _Job) -> None:
+        """Run the next job of a file before those of files that are not begun, so that few are open."""
+        self._ready.appendleft(job)
+        with suppress(RuntimeError):
+            # A stopped pool takes no job, and nobody waits for it.
+            self._pool.submit(self._run_next)
 
-        if not is_first:
-            return self._pool.submit(run)
-        done: Future[_Result] = Future()
+    def _run_next(self) -> None:
+        self._run(self._ready.popleft())
+
+    def _run(self, job: _Job) -> None:
+        """Run a job whose predecessor has ended, and keep what it returns or raises for those who ask for it."""
+        result, failure = None, None
         try:
-            done.set_result(run())
-        except Exception as error:  # noqa: BLE001 - who asks for the result gets it, as from a thread
-            done.set_exception(error)
-        return done
+            result = job.run()
+        except BaseException as error:  # noqa: BLE001 - an interruption, too, reaches the thread that submits and waits
+            failure = error
+        with self._changed:
+            self._failure = self._failure or failure
+            self._held -= job.size
+            self._changed.notify_all()
+        # What follows the job is begun by this.
+        if failure is None:
+            job.done.set_result(result)
+        else:
+            job.done.set_exception(failure)
 
     def check(self) -> None:
         """Raise what a job has failed with."""

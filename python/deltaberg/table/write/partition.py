@@ -15,7 +15,7 @@ from deltaberg.errors import SchemaError
 from deltaberg.table.write.order import column_at
 from deltaberg.table.write.spec import PartitionField
 
-__all__ = ["PartitionRows", "PartitionedRows", "split_by_partition"]
+__all__ = ["PartitionRows", "PartitionedBatch", "split_by_partition"]
 
 
 class PartitionRows(NamedTuple):
@@ -26,17 +26,17 @@ class PartitionRows(NamedTuple):
     rows: pa.RecordBatch
 
 
-class PartitionedRows(NamedTuple):
+class PartitionedBatch(NamedTuple):
     """The rows of a batch by partition, and whether the rows of each partition were next to each other.
 
-    Then they are slices of the batch, which keep the whole of it in memory; otherwise they are copies.
+    They are slices of the batch or of one copy of it, each of which keeps the whole in memory.
     """
 
     parts: list[PartitionRows]
     is_ordered: bool
 
 
-def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) -> PartitionedRows:
+def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) -> PartitionedBatch:
     """Return the rows of each partition of a batch, in the order in which they are in the batch.
 
     Nulls, and all NaN, are one value; 0.0 and -0.0 are two.
@@ -60,18 +60,16 @@ def split_by_partition(batch: pa.RecordBatch, fields: Sequence[PartitionField]) 
     is_ordered = bool(pc.all(pc.greater_equal(following, before), min_count=0).as_py())
     # The sort is stable, so rows of a partition stay in their order.
     order = None if is_ordered else pc.sort_indices(codes)
-    codes = codes if order is None else codes.take(order)
+    codes, sorted_rows = (codes, batch) if order is None else (codes.take(order), batch.take(order))
     parts = []
     start = 0
     for stop in pc.run_end_encode(codes).run_ends.to_pylist():
-        chosen = None if order is None else order.slice(start, stop - start)
-        first = start if chosen is None else chosen[0].as_py()
+        first = start if order is None else order[start].as_py()
         values = {part.field.name: column[first] for part, column in zip(fields, columns, strict=True)}
         key = tuple(_hashable(value) for value in values.values())
-        rows = batch.slice(start, stop - start) if chosen is None else batch.take(chosen)
-        parts.append(PartitionRows(key, values, rows))
+        parts.append(PartitionRows(key, values, sorted_rows.slice(start, stop - start)))
         start = stop
-    return PartitionedRows(parts, is_ordered)
+    return PartitionedBatch(parts, is_ordered)
 
 
 def _values(batch: pa.RecordBatch, part: PartitionField) -> pa.Array:

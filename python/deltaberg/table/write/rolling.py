@@ -11,12 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.files.write import DataFile, WrittenFile
+from deltaberg.schema import count_up
 from deltaberg.table.write.encoding import EncodingPool
 
-__all__ = ["PartitionWriter", "Sizes"]
+__all__ = ["PartitionWriter", "Sizes", "copied"]
 
 #: A file with this share of the target size is full.
 _FULL = 0.9
+#: Rows of a chunk that is worth copying with others into one, and bytes of such a copy at most.
+_SMALL_CHUNK, _LARGEST_COPY = 16_384, 256 << 20
 #: Before anything is encoded, rows are assumed to shrink to this share of their bytes in memory.
 _FIRST_GUESS = 0.5
 
@@ -119,6 +122,11 @@ class PartitionWriter:
         self.held = 0
         return waiting
 
+    def copy_waiting(self) -> None:
+        """Copy the waiting rows, so that batches of which they are slices need not stay in memory."""
+        if self._waiting:
+            self._waiting = copied(self._waiting)
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
         while batch.num_rows:
@@ -142,7 +150,7 @@ class PartitionWriter:
         if not self._waiting:
             return
         held = self.held
-        rows = pa.Table.from_batches(self.take_waiting())
+        rows = _put_together(self.take_waiting())
         if self._sort is None:
             self._write(rows, held)
             return
@@ -208,3 +216,22 @@ class PartitionWriter:
     def _finish(self, current: _OpenFile) -> None:
         self.written.append(self._pool.submit(current.last, 0, current.file.finish))
         self._open = None
+
+
+def copied(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return a copy of the rows of batches, in as few batches as their columns allow."""
+    if len(batches) == 1:
+        return [batches[0].take(count_up(0, batches[0].num_rows))]
+    copy: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return copy
+
+
+def _put_together(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Return the rows of batches. What looks at rows pays for each chunk, so that small ones are copied together.
+
+    They stay far from the 2 GiB that a chunk of texts can hold.
+    """
+    rows = pa.Table.from_batches(batches)
+    if len(batches) > 1 and rows.num_rows < len(batches) * _SMALL_CHUNK and rows.nbytes < _LARGEST_COPY:
+        return rows.combine_chunks()
+    return rows
