@@ -1,0 +1,100 @@
+"""Encoding on threads: files side by side, the jobs of a file in order, and no rows kept longer than needed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import pytest
+
+from deltaberg.table.write.encoding import EncodingPool
+
+pytestmark = pytest.mark.one_backend
+
+_LARGE = 2 << 20
+
+
+@pytest.fixture
+def pool() -> Iterator[EncodingPool]:
+    made = EncodingPool(2, 100 * _LARGE)
+    yield made
+    made.stop()
+
+
+class _Rows:
+    """What a job holds; a reference to it can be weak."""
+
+    def encode(self) -> str:
+        return "encoded"
+
+
+def test_a_job_that_waits_for_its_file_keeps_no_thread(pool: EncodingPool) -> None:
+    """With two threads, the first job of another file begins although two jobs of the first file are not done."""
+    other_ran = threading.Event()
+    first = pool.submit(None, _LARGE, lambda: other_ran.wait(30))
+    second = pool.submit(first, _LARGE, lambda: "second")
+    pool.submit(None, _LARGE, other_ran.set)
+    assert first.result(30) is True
+    assert second.result(30) == "second"
+
+
+def test_files_are_finished_before_others_begin() -> None:
+    """Otherwise all files of a write would be open at the end."""
+    pool = EncodingPool(1, 1000 * _LARGE)
+    order: list[str] = []
+    begin = threading.Event()
+    gate = pool.submit(None, _LARGE, lambda: begin.wait(30))
+    ends: list[Future[Any]] = []
+    for file in "abc":
+        written = pool.submit(None, _LARGE, partial(order.append, f"write {file}"))
+        ends.append(pool.submit(written, 0, partial(order.append, f"finish {file}")))
+    begin.set()
+    assert gate.result(30) is True
+    for end in ends:
+        end.result(30)
+    pool.stop()
+    assert order == [f"{step} {file}" for file in "abc" for step in ("write", "finish")]
+
+
+def test_a_failure_is_raised_by_all_that_follows(pool: EncodingPool) -> None:
+    both = threading.Event()
+
+    def fail() -> None:
+        both.wait(30)
+        raise ValueError("no space")
+
+    failed = pool.submit(None, _LARGE, fail)
+    following = pool.submit(failed, 0, lambda: "finished")
+    both.set()
+    for future in (failed, following):
+        with pytest.raises(ValueError, match="no space"):
+            future.result(30)
+    with pytest.raises(ValueError, match="no space"):
+        pool.submit(None, _LARGE, lambda: None)
+    with pytest.raises(ValueError, match="no space"):
+        pool.check()
+
+
+@pytest.mark.parametrize("size", [10, _LARGE])
+def test_rows_are_released_once_they_are_encoded(pool: EncodingPool, size: int) -> None:
+    """The results of a file refer to one another for as long as the file is open."""
+    rows = [_Rows() for _ in range(4)]
+    kept = [weakref.ref(one) for one in rows]
+    last: Future[Any] | None = None
+    results = []
+    gc.disable()
+    try:
+        while rows:
+            last = pool.submit(last, size, rows.pop().encode)
+            results.append(last)
+        assert [result.result(30) for result in results] == ["encoded"] * 4
+        # The thread that has run the last job lets go of it.
+        pool.stop()
+        assert [reference() for reference in kept] == [None] * 4
+    finally:
+        gc.enable()
