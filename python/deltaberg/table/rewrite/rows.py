@@ -116,23 +116,22 @@ def rewritten_batches(
     for batch in gathered(batches):
         width = batch.num_columns - len(address)
         mask = rows.mask_of_files(batch.column(address.file_number.name), batch.column(address.position.name), whole)
-        kept = batch.select(range(width)).filter(pc.invert(mask))
-        if change is None or kept.num_rows == batch.num_rows:
-            if kept.num_rows:
-                yield kept
-            continue
-        replaced = change(batch.filter(mask))
-        if replaced.rows.num_rows or kept.num_rows:
-            yield _in_places(kept, replaced, mask)
+        found = pc.sum(mask, min_count=0).as_py() if change else 0
+        if change is not None and found:
+            made = _in_places(batch.select(range(width)), change(batch.filter(mask)), mask, found)
+        else:
+            made = batch.select(range(width)).filter(pc.invert(mask))
+        if made.num_rows:
+            yield made
 
 
 def _with_columns(bound: BoundScan, columns: Sequence[ColumnName]) -> BoundScan:
     return bound.with_columns(columns).with_addresses()
 
 
-def _in_places(kept: pa.RecordBatch, replaced: Replacement, mask: pa.BooleanArray) -> pa.RecordBatch:
-    """Return the kept rows, and the new ones where those were that they replace."""
-    places = count_up(0, len(mask))
-    order = pa.concat_arrays([places.filter(pc.invert(mask)), places.filter(mask).take(replaced.sources)])
-    new = pa.RecordBatch.from_arrays(replaced.rows.columns, schema=kept.schema)
-    return as_batch([kept, new], kept.schema).take(pc.sort_indices(order))
+def _in_places(rows: pa.RecordBatch, replaced: Replacement, mask: pa.BooleanArray, found: int) -> pa.RecordBatch:
+    """Return rows with new ones in the places of those that matched, or without these where nothing replaces them."""
+    new = pa.RecordBatch.from_arrays(replaced.rows.columns, schema=rows.schema)
+    places = pc.index_in(count_up(0, found), value_set=replaced.sources).cast(pa.int64())
+    order = pc.replace_with_mask(count_up(0, rows.num_rows), mask, pc.add(places, rows.num_rows))
+    return as_batch([rows, new], rows.schema).take(order.drop_null())
