@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal as PyDecimal
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -16,7 +17,8 @@ import pytest
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.conform import Conformer, ConformOptions
-from deltaberg.table.write import open_stream
+from deltaberg.table.write import all_rows, open_stream
+from deltaberg.table.write.stream import small_batches
 
 pytestmark = pytest.mark.one_backend
 
@@ -269,6 +271,57 @@ def test_rows_come_from_anything(data: Any) -> None:
     conformer = Conformer(reader.schema, struct(s=P("string"), n=P("integer")))
     rows = [row for batch in reader for row in conformer.apply(batch).to_pylist()]
     assert rows == [{"s": "c", "n": 3}, {"s": None, "n": 1}, {"s": "b", "n": 2}]
+
+
+def _batches(*columns: dict[str, list[Any]]) -> list[pa.RecordBatch]:
+    return [pa.record_batch(one) for one in columns]
+
+
+_AS: dict[str, Callable[[list[pa.RecordBatch]], Any]] = {
+    "list": list,
+    "iterator": iter,
+    "reader": lambda data: pa.RecordBatchReader.from_batches(data[0].schema, data),
+}
+
+
+@pytest.mark.parametrize("given", _AS)
+def test_batches_have_the_same_columns(given: str) -> None:
+    """pyarrow makes a reader of any batches, and takes the columns of one for those of another."""
+    data = _batches({"n": [1], "s": ["a"]}, {"s": ["b"], "n": [2]})
+    reader = open_stream(_AS[given](data))
+    rows = [row for batch in small_batches(reader) for row in batch.to_pylist()]
+    assert rows == [{"n": 1, "s": "a"}, {"n": 2, "s": "b"}]
+    assert all_rows(open_stream(_AS[given](data))).to_pylist() == rows
+    others: list[tuple[dict[str, list[Any]], str]] = [
+        ({"s": ["b"]}, "differ in their columns: n, s; s"),
+        ({"n": [2], "s": ["b"], "x": [1]}, "differ in their columns: n, s; n, s, x"),
+        ({"n": [2], "t": ["b"]}, "differ in their columns: n, s; n, t"),
+        ({"n": ["2"], "s": ["b"]}, "differ in the type of a column: int64; string"),
+        ({"s": ["b"], "n": [2.5]}, "differ in the type of a column: int64; double"),
+    ]
+    for other, message in others:
+        wrong = [data[0], *_batches(other)]
+        for read in (lambda rows: list(small_batches(rows)), all_rows):
+            with pytest.raises(InvalidArgumentError, match=message):
+                read(open_stream(_AS[given](wrong)))
+
+
+def test_iterators_of_other_values_are_refused() -> None:
+    for first, message in (
+        ([], "the iterator gives no batch"),
+        ([_ROWS], "gives values of type Table"),
+        ([*_ROWS.to_batches(), _ROWS], "gives a value of type Table among record batches"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            list(small_batches(open_stream(iter(first))))
+
+
+def test_frames_that_arrow_cannot_hold() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["n", "n"])
+    with pytest.raises(InvalidArgumentError, match="the pandas data frame has two columns 'n'"):
+        open_stream(twice)
+    with pytest.raises(InvalidArgumentError, match=r"DataFrame cannot be converted to Arrow: .*column n.*: Could not"):
+        open_stream(pd.DataFrame({"n": [1, "a"]}))
 
 
 @pytest.mark.parametrize("data", [None, 1, "rows", [{"n": 1}], {"n": [1]}, pl.LazyFrame({"n": [1]}), pa.array([1])])

@@ -12,9 +12,9 @@ import pytest
 from deltaberg import DeltaTable, create_table
 from deltaberg.errors import (
     ConstraintViolationError,
-    CorruptLogError,
     InvalidArgumentError,
     MetadataChangedError,
+    SchemaError,
 )
 from deltaberg.schema import Field, Primitive, Struct
 from tests.support.delta_builder import DeltaBuilder, commit_name
@@ -139,7 +139,7 @@ def test_the_last_value_that_there_is(tmp_path: Path) -> None:
 @pytest.mark.req("DL-CON-22")
 def test_what_never_changes(tmp_path: Path) -> None:
     metadata = _identity(1, 0)
-    with pytest.raises(CorruptLogError, match="step of an identity column is 0"):
+    with pytest.raises(SchemaError, match="step of an identity column is 0"):
         create_table(tmp_path / "u", Struct((Field("id", Primitive("long"), metadata=metadata),)))
     assert not (tmp_path / "u").exists()
     table = _create(tmp_path / "t", 1, 1)
@@ -149,6 +149,49 @@ def test_what_never_changes(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgumentError, match="never change"), table.transaction() as transaction:
             transaction.set_metadata(table.metadata.with_members({"schemaString": text}))
     assert DeltaTable(tmp_path / "t").version == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"delta.identity.start": 1}, "delta.identity.step is None"),
+        ({"delta.identity.step": 1}, "delta.identity.start is None"),
+        ({"delta.identity.allowExplicitInsert": True}, "delta.identity.start is None"),
+        ({**_identity(1, 1), "delta.identity.start": "1"}, "start is '1', which is not an integer"),
+        ({**_identity(1, 1), "delta.identity.step": True}, "step is True, which is not an integer"),
+        (_identity(_MOST + 1, 1), "start is 9223372036854775808, which is not an integer of 64 bits"),
+        ({**_identity(1, 1), "delta.identity.highWaterMark": "x"}, "highWaterMark is 'x'"),
+        ({**_identity(1, 1), "delta.identity.allowExplicitInsert": "no"}, "is 'no', which is neither true nor false"),
+        ({**_identity(1, 1), "CURRENT_DEFAULT": "5"}, "an identity column, is generated, or has a default value"),
+        ({"CURRENT_DEFAULT": "5", "delta.generationExpression": "5"}, "is generated, or has a default value"),
+        ({"CURRENT_DEFAULT": 5}, "CURRENT_DEFAULT is 5, which is not text"),
+        ({"delta.invariants": "id > 0"}, "an invariant is not written as the protocol says"),
+    ],
+)
+def test_new_rules_that_are_not_whole(tmp_path: Path, metadata: dict[str, Any], message: str) -> None:
+    columns = Struct((Field("id", Primitive("long"), metadata=metadata), Field("name", Primitive("string"))))
+    with pytest.raises(SchemaError, match=message):
+        create_table(tmp_path / "t", columns)
+    assert not (tmp_path / "t").exists()
+
+
+def test_new_columns_take_no_values_unless_they_say_so(tmp_path: Path) -> None:
+    """delta-spark reads no identity column that lacks one of start, step and allowExplicitInsert."""
+    metadata = {"delta.identity.start": "3", "delta.identity.step": "1"}
+    for name, properties in (("t", {}), ("u", {"delta.columnMapping.mode": "name"})):
+        columns = pa.schema([pa.field("id", pa.int64(), metadata=metadata), pa.field("name", pa.string())])
+        create_table(tmp_path / name, columns, properties=properties)
+        assert _metadata(tmp_path / name, 0)["delta.identity.allowExplicitInsert"] is False
+
+
+def test_the_type_of_identity_columns_stays(tmp_path: Path) -> None:
+    table = _create(tmp_path / "t", 1, 1)
+    alteration = table.alter().set({"delta.enableTypeWidening": "true"})
+    with pytest.raises(SchemaError, match="an identity column has the type long, and cannot be widened"):
+        alteration.widen("ID", pa.decimal128(20, 0))
+    alteration.commit()
+    table.append(_names(2))
+    assert _ids(table) == [1, 2]
 
 
 @pytest.mark.req("DL-CON-29")

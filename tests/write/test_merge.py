@@ -265,6 +265,9 @@ def test_the_words_of_deltalake(tmp_path: Path) -> None:
     merge = table.merge(_rows((2, "B", 6)), "t.id = s.id", source_alias="s", target_alias="t")
     merge.when_matched_update_all(except_cols=["name"]).execute()
     assert _content(table) == Counter([(2, "b", 6), (3, "c", None)])
+    merge = table.merge(_rows((2, "C", 7)), "t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all(except_cols="name").execute()
+    assert _content(table) == Counter([(2, "b", 7), (3, "c", None)])
 
 
 def test_the_source_may_be_a_scan_of_the_table_or_a_table(tmp_path: Path) -> None:
@@ -293,10 +296,14 @@ def test_upsert(tmp_path: Path, memory: int | None) -> None:
         (_rows(*many, (7, "again", 0)), "id", ConstraintViolationError, "the same key"),
         (_rows((None, "n", 0)), "id", ConstraintViolationError, "the key id is null"),
         (_rows((1, "n", 0)), [], InvalidArgumentError, "needs keys"),
+        (_rows((1, "n", 0)), None, InvalidArgumentError, "needs keys"),
+        (_rows((1, "n", 0)), 5, InvalidArgumentError, "needs keys"),
+        (_rows((1, "n", 0)), [5], InvalidArgumentError, "5 is not a column name"),
+        (_rows((1, "n", 0)), ("id", "name"), InvalidArgumentError, "not fields of structs"),
         (_rows((1, "n", 0)), "missing", ColumnNotFoundError, "missing"),
     ):
         with pytest.raises(kind, match=message):
-            table.upsert(wrong, keys, memory=memory)
+            table.upsert(wrong, keys, memory=memory)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="all rows are ignored"):
         table.upsert(_rows((1, "n", 0)), "id", when_matched="ignore", when_not_matched="ignore")
     assert table.version == version

@@ -40,6 +40,16 @@ def _values(table: DeltaTable) -> dict[int, tuple[Any, Any]]:
     return {row["id"]: (row["x"], row["p"]) for row in found}
 
 
+def test_values_that_are_no_dict(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", _SCHEMA)
+    table.append(_rows(1))
+    others: list[Any] = [None, "x = 1", {}, [("x", 1)]]
+    for wrong in others:
+        with pytest.raises(InvalidArgumentError, match="the new values are not a dict of columns"):
+            table.update(wrong)
+    assert _values(table) == {1: (10, "a")}
+
+
 @both_ways
 def test_values_of_some_rows(tmp_path: Path, way: dict[str, str]) -> None:
     table = create_table(tmp_path / "t", _SCHEMA, properties=way)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import ConstraintViolationError, SchemaError
+from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
 
 _UTC = pa.timestamp("us", "UTC")
 _NOON = dt.datetime(2026, 11, 22, 12)
@@ -116,3 +116,13 @@ def test_structs_are_matched_by_name_and_keep_the_fields_that_rows_lack(tmp_path
         {"k": 2, "s": {"x": 7, "y": None}, "l": None},
         {"k": 3, "s": {"x": 9, "y": None}, "l": None},
     ]
+
+
+def test_keys_are_columns(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "s": [{"x": 1}]})
+    table = create_table(tmp_path / "t", rows.schema)
+    for keys, hint in (("s.x", "name columns"), (("s", "x"), "a tuple is one name"), (["id", "s.x"], "name columns")):
+        with pytest.raises(InvalidArgumentError, match="not fields of structs") as caught:
+            table.upsert(rows, keys)
+        assert hint in (caught.value.hint or "")
+    assert table.upsert(rows, [("id",)]).added_rows == 1

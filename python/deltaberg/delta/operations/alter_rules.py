@@ -18,6 +18,7 @@ from deltaberg.delta.schema.writer_rules import (
     check_constraints,
     column_invariants,
     generation_expressions,
+    identity_columns,
 )
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
@@ -82,10 +83,12 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
     Raises
     ------
     SchemaError
-        One does.
+        One does, or an identity column would get another type.
     """
     schema = table.schema
     wanted = tuple(field.name for field in path)
+    if what == "widened" and ".".join(wanted) in identity_columns(schema):
+        raise SchemaError("an identity column has the type long, and cannot be widened", column=join_name(wanted))
     kinds = {
         "the CHECK constraint": check_constraints(table.metadata.configuration),
         "the generated column": generation_expressions(schema),

@@ -25,7 +25,7 @@ from deltaberg.delta.schema.indexed_columns import check_indexed_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
 from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
-from deltaberg.delta.schema.writer_rules import check_constraints
+from deltaberg.delta.schema.writer_rules import check_constraints, checked_new_rules
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
@@ -228,7 +228,8 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
             )
         features.add("clustering")
     mode = recorded.get(MAPPING_MODE, "none").strip().lower()
-    schema = _numbered(table.schema, recorded, _highest_id(before)) if mode != "none" else _plain(table.schema)
+    given = checked_new_rules(table.schema)
+    schema = _numbered(given, recorded, _highest_id(before)) if mode != "none" else _plain(given)
     check_columns(schema, mapped=mode != "none")
     check_indexed_names(schema, recorded)
     partition_by = partition_names(schema, table.partition_by)

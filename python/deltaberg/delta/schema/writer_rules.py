@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from deltaberg.errors import CorruptLogError
+from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema import DataType, Field, List, Map, Struct
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "IDENTITY_MARK",
     "IdentityColumn",
     "check_constraints",
+    "checked_new_rules",
     "column_defaults",
     "column_invariants",
     "features_of_rules",
@@ -35,6 +37,8 @@ _OF_OTHERS = ("delta.columnMapping.", "delta.typeChanges")
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 #: The member of a field's metadata that keeps the last generated value of an identity column.
 IDENTITY_MARK = f"{_IDENTITY}highWaterMark"
+_EXPLICIT = f"{_IDENTITY}allowExplicitInsert"
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 #: The features by which writers obey the members of a field's metadata.
@@ -42,9 +46,7 @@ FEATURES_OF_MEMBERS = {
     CURRENT_DEFAULT: "allowColumnDefaults",
     _GENERATED: "generatedColumns",
     _INVARIANT: "invariants",
-    **dict.fromkeys(
-        (f"{_IDENTITY}start", f"{_IDENTITY}step", IDENTITY_MARK, f"{_IDENTITY}allowExplicitInsert"), "identityColumns"
-    ),
+    **dict.fromkeys((f"{_IDENTITY}start", f"{_IDENTITY}step", IDENTITY_MARK, _EXPLICIT), "identityColumns"),
 }
 
 
@@ -106,7 +108,7 @@ def identity_columns(schema: Struct) -> dict[str, IdentityColumn]:
                 _integer(field, "start", path),
                 _integer(field, "step", path),
                 _integer(field, "highWaterMark", path) if IDENTITY_MARK in field.metadata else None,
-                field.metadata.get(f"{_IDENTITY}allowExplicitInsert") is True,
+                field.metadata.get(_EXPLICIT) is True,
             )
     return found
 
@@ -127,6 +129,65 @@ def given_metadata(metadata: Mapping[str, str]) -> dict[str, Any]:
         if key in ("comment", CURRENT_DEFAULT) or (key.startswith("delta.") and not key.startswith(_OF_OTHERS)):
             found[key] = _plain_value(text) if key.startswith(_IDENTITY) else text
     return found
+
+
+def checked_new_rules(schema: Struct) -> Struct:
+    """Return the columns of a new table with whole rules, as far as these do not depend on their expressions.
+
+    An identity column takes no values unless its metadata says so. Other engines ask for that member.
+
+    Raises
+    ------
+    SchemaError
+        A rule is not written as the protocol says, or a column has rules that exclude each other.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> rule = {"delta.identity.start": 1, "delta.identity.step": 1}
+    >>> dict(checked_new_rules(Struct((Field("id", Primitive("long"), metadata=rule),))).fields[0].metadata)
+    {'delta.identity.start': 1, 'delta.identity.step': 1, 'delta.identity.allowExplicitInsert': False}
+    """
+    for path, field in _fields(schema, ()):
+        _check_new_rule(field.metadata, path)
+    try:
+        column_invariants(schema)
+    except CorruptLogError as error:
+        raise SchemaError(error.message, column=error.context.get("column")) from error
+    return Struct(tuple(_with_explicit(field) for field in schema))
+
+
+def _with_explicit(field: Field) -> Field:
+    if not _is_identity(field.metadata):
+        return field
+    return replace(field, metadata={**field.metadata, _EXPLICIT: field.metadata.get(_EXPLICIT, False)})
+
+
+def _is_identity(metadata: Mapping[str, Any]) -> bool:
+    return any(key.startswith(_IDENTITY) for key in metadata)
+
+
+def _check_new_rule(metadata: Mapping[str, Any], path: str) -> None:
+    kinds = [key for key in (_GENERATED, CURRENT_DEFAULT) if key in metadata]
+    for key in kinds:
+        if not isinstance(metadata[key], str):
+            raise SchemaError(f"{key} is {metadata[key]!r}, which is not text", hint="write it as SQL", column=path)
+    if len(kinds) + _is_identity(metadata) > 1:
+        raise SchemaError(
+            "a column is an identity column, is generated, or has a default value",
+            hint="choose one of them",
+            column=path,
+        )
+    if not _is_identity(metadata):
+        return
+    for name in ("start", "step", *(["highWaterMark"] if IDENTITY_MARK in metadata else [])):
+        value = metadata.get(_IDENTITY + name)
+        if type(value) is not int or not _LEAST <= value <= _MOST:
+            raise SchemaError(f"{_IDENTITY}{name} is {value!r}, which is not an integer of 64 bits", column=path)
+    if not metadata[f"{_IDENTITY}step"]:
+        raise SchemaError("the step of an identity column is 0", column=path)
+    if not isinstance(metadata.get(_EXPLICIT, False), bool):
+        raise SchemaError(f"{_EXPLICIT} is {metadata[_EXPLICIT]!r}, which is neither true nor false", column=path)
 
 
 def _plain_value(text: str) -> Any:

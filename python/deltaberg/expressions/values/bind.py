@@ -199,7 +199,8 @@ def bind_condition(
     if bound.type == Primitive("void"):
         return bind_value(value, relations, target=_BOOLEAN, timezone=timezone, now=now)
     if bound.type != _BOOLEAN:
-        raise ExpressionError(f"a condition is a boolean, not a {type_text(bound.type)}", expression=bound.sql)
+        found = type_text(bound.type)
+        raise ExpressionError(f"a condition is a boolean, not of the type {found}", expression=bound.sql)
     return bound
 
 

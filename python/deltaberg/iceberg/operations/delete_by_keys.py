@@ -27,7 +27,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, Field, List, Map, Primitive, Struct, find_column
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table.write import WriteSpec, open_stream, write_files
+from deltaberg.table.write import WriteSpec, all_rows, open_stream, write_files
 
 __all__ = ["delete_by_keys"]
 
@@ -67,7 +67,7 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
                 table=metadata.location,
                 feature="equality deletes",
             )
-        rows = open_stream(keys).read_all()
+        rows = all_rows(open_stream(keys))
         stored = _stored(metadata.current_schema.struct, rows.schema, metadata.location)
         compared = stored.fields if columns is None else [_top(stored, name) for name in columns]
         ids = _compared_ids(compared)

@@ -12,7 +12,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import BoundValue, Relation, bind_value
 from deltaberg.schema import ColumnName, Field, Struct, arrow_field, arrow_schema, find_column, join_name
 
-__all__ = ["Assignments", "bind_assignments"]
+__all__ = ["Assignments", "bind_assignments", "checked_values"]
 
 
 class Assignments:
@@ -98,14 +98,12 @@ def bind_assignments(
     Raises
     ------
     InvalidArgumentError
-        There are no values, or a column has two.
+        A column has two values.
     ExpressionError, ColumnNotFoundError
         A value is not valid, or does not fit the type of its column.
     SchemaError
         A struct has a field that its column lacks, or lacks one that must not be null.
     """
-    if not values:
-        raise InvalidArgumentError("there are no values to set", hint='pass {"column": "value"}')
     bound: dict[tuple[str, ...], BoundValue] = {}
     for name, value in values.items():
         fields = find_column(schema, name)
@@ -124,3 +122,16 @@ def bind_assignments(
             column=join_name(path),
         )
     return Assignments(schema, bound)
+
+
+def checked_values(values: Any) -> dict[ColumnName, Any]:
+    """Refuse new values that are no mapping of columns, or of none.
+
+    Examples
+    --------
+    >>> checked_values({"price": "price * 2"})
+    {'price': 'price * 2'}
+    """
+    if not isinstance(values, Mapping) or not values:
+        raise InvalidArgumentError("the new values are not a dict of columns", hint='pass {"column": "expression"}')
+    return dict(values)

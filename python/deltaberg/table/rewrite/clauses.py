@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
+from deltaberg.table.rewrite.assignments import checked_values
 
 __all__ = ["MATCHED", "NOT_MATCHED", "NOT_MATCHED_BY_SOURCE", "MergeBuilder", "MergeClause"]
 
@@ -86,14 +87,14 @@ class MergeBuilder(Generic[_Result]):
         return self._add(MATCHED, "update", condition, predicate, _values(set, updates))
 
     def when_matched_update_all(
-        self, condition: Any = None, *, predicate: Any = None, except_cols: Sequence[str] = ()
+        self, condition: Any = None, *, predicate: Any = None, except_cols: str | Sequence[str] = ()
     ) -> MergeBuilder[_Result]:
         """Set all columns of rows that match to those of the source with the same names.
 
         Parameters
         ----------
         except_cols
-            Columns that keep their values.
+            Columns that keep their values. A text is one name.
         """
         return self._add(MATCHED, "update", condition, predicate, None, except_cols)
 
@@ -124,14 +125,15 @@ class MergeBuilder(Generic[_Result]):
         return self._add(NOT_MATCHED, "insert", condition, predicate, _values(values, updates))
 
     def when_not_matched_insert_all(
-        self, condition: Any = None, *, predicate: Any = None, except_cols: Sequence[str] = ()
+        self, condition: Any = None, *, predicate: Any = None, except_cols: str | Sequence[str] = ()
     ) -> MergeBuilder[_Result]:
         """Insert each row of the source that matches none of the table, column by column.
 
         Parameters
         ----------
         except_cols
-            Columns that are filled in the new rows as those are that ``values`` of `when_not_matched_insert` lacks.
+            Columns that are filled in the new rows as those are that ``values`` of `when_not_matched_insert` lacks. A
+            text is one name.
         """
         return self._add(NOT_MATCHED, "insert", condition, predicate, None, except_cols)
 
@@ -178,7 +180,7 @@ class MergeBuilder(Generic[_Result]):
         condition: Any,
         predicate: Any,
         values: _Values | None = None,
-        excluded: Sequence[str] = (),
+        excluded: str | Sequence[str] = (),
     ) -> MergeBuilder[_Result]:
         if condition is not None and predicate is not None:
             raise InvalidArgumentError("condition and predicate are the same", hint="pass one of them")
@@ -188,14 +190,12 @@ class MergeBuilder(Generic[_Result]):
                 hint="only the last clause of a kind can do without a condition",
             )
         wanted = predicate if condition is None else condition
-        self._clauses.append(MergeClause(when, action, wanted, values, tuple(excluded)))
+        names = (excluded,) if isinstance(excluded, str) else tuple(excluded)
+        self._clauses.append(MergeClause(when, action, wanted, values, names))
         return self
 
 
 def _values(given: _Values | None, updates: _Values | None) -> _Values:
     if (given is None) == (updates is None):
         raise InvalidArgumentError("the clause needs the new values of columns", hint="pass a dict of them once")
-    values = updates if given is None else given
-    if not isinstance(values, Mapping) or not values:
-        raise InvalidArgumentError("the new values are not a dict of columns", hint='pass {"column": "expression"}')
-    return dict(values)
+    return checked_values(updates if given is None else given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
-from deltaberg.schema import ColumnName, Struct, find_column, split_name
+from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.join import JoinMemory, StoredRows
@@ -34,6 +34,7 @@ __all__ = ["MergeOutcome", "check_upsert", "merge_into", "upsert_into"]
 
 #: Bytes of rows and keys in memory, unless the caller says otherwise.
 _MEMORY = 512 << 20
+_KEYS_ARE_COLUMNS = "the keys of an upsert are columns, not fields of structs"
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ def upsert_into(
 
     Raises
     ------
+    InvalidArgumentError
+        A key is a field of a struct.
     SchemaError
         A value of a new row cannot be stored exactly in its column, whether or not it is a key.
     ConstraintViolationError
@@ -156,7 +159,7 @@ def upsert_into(
     # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
     source.conform(schema, target.empty_as_null)
     known = source.columns
-    found = [find_column(known, name)[0].name for name in names]
+    found = [_key_column(known, name) for name in names]
     equal: list[Value] = [
         Call("=", (ColumnValue((options.target_alias, name)), ColumnValue((options.source_alias, name))))
         for name in found
@@ -187,7 +190,7 @@ def upsert_into(
     return _run(target, source, on, clauses, options, begun, found)
 
 
-def check_upsert(keys: ColumnName | Sequence[ColumnName], when_matched: str, when_not_matched: str) -> None:
+def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
     """Refuse an upsert that says nothing, or what there is not.
 
     Raises
@@ -197,10 +200,23 @@ def check_upsert(keys: ColumnName | Sequence[ColumnName], when_matched: str, whe
     """
     checked_choice("when_matched", when_matched, ("update", "ignore"), "leave it out to update")
     checked_choice("when_not_matched", when_not_matched, ("insert", "ignore"), "leave it out to insert")
-    if not isinstance(keys, (str, tuple)) and not list(keys):
+    if not isinstance(keys, Collection) or not keys:
         raise InvalidArgumentError("an upsert needs keys", hint="name the columns that identify a row")
     if (when_matched, when_not_matched) == ("ignore", "ignore"):
         raise InvalidArgumentError("all rows are ignored", hint="leave out when_matched or when_not_matched")
+
+
+def _key_column(known: Struct, name: ColumnName) -> str:
+    """Return the name of a key as the rows spell it."""
+    if isinstance(name, tuple) and len(name) > 1:
+        hint = "pass a list of names, since a tuple is one name"
+        raise InvalidArgumentError(_KEYS_ARE_COLUMNS, hint=hint, column=join_name(name))
+    path = find_column(known, name)
+    if len(path) > 1:
+        raise InvalidArgumentError(
+            _KEYS_ARE_COLUMNS, hint="name columns", column=join_name([field.name for field in path])
+        )
+    return path[0].name
 
 
 def _source(data: Any, options: MergeOptions) -> MergeSource:

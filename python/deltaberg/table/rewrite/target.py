@@ -13,7 +13,7 @@ from deltaberg.expressions import Expression
 from deltaberg.schema import ColumnName, Struct, count_up
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.read.bound import BoundScan
-from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+from deltaberg.table.rewrite.assignments import Assignments, bind_assignments, checked_values
 from deltaberg.table.rewrite.changed_rows import RowTasks
 from deltaberg.table.rewrite.conditions import RowCondition
 from deltaberg.table.rewrite.match import MatchedRows
@@ -111,13 +111,14 @@ def update_change(target: RowTarget, values: Mapping[ColumnName, Any], now: dt.d
     Raises
     ------
     InvalidArgumentError
-        Nothing is set, or a column is set twice.
+        The values are not a mapping of columns, or a column is set twice.
     ExpressionError, ColumnNotFoundError
         A value is not valid, or does not fit the type of its column.
     ConstraintViolationError
         A column must not be set.
     """
     schema, timezone = target.schema, target.timezone
+    values = checked_values(values)
     rules = target.rules(timezone, now)
     assignments = bind_assignments(schema, rules.with_defaults(values), schema, timezone=timezone, now=now)
     rules.check_given(assignments.columns)

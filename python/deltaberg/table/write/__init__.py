@@ -8,7 +8,7 @@ from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empt
 from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
 from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
 from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
-from deltaberg.table.write.stream import can_be_read_again, open_stream
+from deltaberg.table.write.stream import all_rows, can_be_read_again, open_stream
 from deltaberg.table.write.table_rules import CountedValues, TableRules
 from deltaberg.table.write.write import write_files
 
@@ -30,6 +30,7 @@ __all__ = [
     "WriteRoad",
     "WriteSpec",
     "WrittenRows",
+    "all_rows",
     "can_be_read_again",
     "empty_to_null",
     "open_rows",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 
-__all__ = ["can_be_read_again", "open_stream", "small_batches"]
+__all__ = ["all_rows", "can_be_read_again", "open_stream", "small_batches"]
 
 #: Rows and bytes of a batch at most. Arrow's texts of a batch must stay below 2 GiB, and memory is counted by batches.
 _ROWS = 131_072
@@ -51,7 +51,11 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
         if hasattr(data, "__arrow_c_array__"):
             return open_stream(pa.record_batch(data))
     except pa.ArrowInvalid as error:
-        raise InvalidArgumentError(f"data of type {type(data).__name__} has no rows: {error}", hint=_HINT) from error
+        # What pyarrow says of a data frame comes in several parts.
+        reason = ": ".join(str(part) for part in reversed(error.args))
+        raise InvalidArgumentError(
+            f"data of type {type(data).__name__} cannot be converted to Arrow: {reason}", hint=_HINT
+        ) from error
     # The class of datasets takes long to import.
     if type(data).__module__.startswith("pyarrow.") and hasattr(data, "scanner"):
         return data.scanner().to_reader()
@@ -95,7 +99,18 @@ def _reader_of_iterator(batches: Iterator[Any]) -> pa.RecordBatchReader:
             f"the iterator {found}, so that its columns are not known",
             hint="pass pyarrow.RecordBatchReader.from_batches(schema, batches)",
         )
-    return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+    return pa.RecordBatchReader.from_batches(first.schema, chain([first], _only_batches(batches)))
+
+
+def _only_batches(values: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    """Return the values of an iterator, which must be batches."""
+    for value in values:
+        if not isinstance(value, pa.RecordBatch):
+            raise InvalidArgumentError(
+                f"the iterator gives a value of type {type(value).__name__} among record batches",
+                hint="make a pyarrow.RecordBatch of it",
+            )
+        yield value
 
 
 def _with_index(frame: Any) -> Any:
@@ -122,6 +137,11 @@ def _rows_of_frame(data: Any) -> pa.Table | None:
     """Return the rows of a pandas or Polars data frame; None for anything else."""
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
     if library == "pandas" and name == "DataFrame":
+        if not data.columns.is_unique:
+            twice = data.columns[data.columns.duplicated()][0]
+            raise InvalidArgumentError(
+                f"the pandas data frame has two columns {twice!r}", hint="leave out or rename one of them"
+            )
         return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
     if library == "polars" and name == "DataFrame":
         # Its stream has views of texts, which older releases of pyarrow cannot compute.
@@ -131,10 +151,52 @@ def _rows_of_frame(data: Any) -> pa.Table | None:
     return None
 
 
+def all_rows(reader: pa.RecordBatchReader) -> pa.Table:
+    """Return the rows of a reader in memory.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A batch has other columns than the reader says.
+    """
+    return pa.Table.from_batches((_aligned(batch, reader.schema) for batch in reader), reader.schema)
+
+
 def small_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a reader in batches that are small enough to be counted and copied."""
+    """Return the rows of a reader in batches that are small enough to be counted and copied.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A batch has other columns than the reader says.
+    """
     for batch in reader:
-        yield from _split(batch)
+        yield from _split(_aligned(batch, reader.schema))
+
+
+def _aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with its columns in the order of the schema.
+
+    pyarrow makes a reader of any batches, without a look at their columns, which would then be taken for one another.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    names, wanted = batch.schema.names, schema.names
+    if sorted(names) != sorted(wanted):
+        raise InvalidArgumentError(
+            f"the batches of the rows differ in their columns: {', '.join(wanted)}; {', '.join(names)}",
+            hint="give all batches the same columns",
+        )
+    if names != wanted and len(set(names)) == len(names):
+        batch = batch.select(wanted)
+    for found, child in zip(batch.schema, schema, strict=True):
+        if found.type != child.type:
+            raise InvalidArgumentError(
+                f"the batches of the rows differ in the type of a column: {child.type}; {found.type}",
+                hint="give all batches the same types",
+                column=child.name,
+            )
+    return batch
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
