@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from decimal import Decimal as PyDecimal
 from collections.abc import Callable
+from decimal import Decimal as PyDecimal
 from typing import Any
 
 import pandas as pd
