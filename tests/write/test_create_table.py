@@ -283,7 +283,14 @@ def test_row_tracking_gets_names_for_its_hidden_columns(tmp_path: Path) -> None:
         ({"delta.minWriterVersion": "8"}, "'8'"),
         ({"delta.targetFileSize": "large"}, "'large'"),
         ({"delta.universalFormat.enabledFormats": "hoodie"}, "'hoodie'"),
+        ({"delta.universalFormat.enabledFormats": "hudi, iceberg"}, "not compatible with Iceberg"),
+        # What Python reads as a number or a word, and other engines do not.
+        ({"delta.checkpointInterval": "1_0"}, "'1_0'"),
+        ({"delta.checkpointInterval": "+5"}, "'[+]5'"),
+        ({"delta.checkpointInterval": "3000000000"}, "'3000000000'"),
+        ({"delta.checkpointPolicy": "V2"}, "'V2'"),
         ({"owner": None}, "None"),
+        ({"": "x"}, "the name of a property is empty"),
         ({3: "x"}, "the name of a property must be text, not 3"),
     ],
 )
@@ -291,6 +298,15 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: s
     with pytest.raises(InvalidArgumentError, match=message):
         create_table(tmp_path / "t", _COLUMNS, properties=properties)
     assert not (tmp_path / "t").exists()
+
+
+def test_properties_are_recorded_without_blanks(tmp_path: Path) -> None:
+    """delta-spark takes no blank for a part of true, of a number or of a policy."""
+    given = {"delta.appendOnly": " TRUE", "delta.checkpointInterval": " 10 ", "owner": " ada "}
+    table = create_table(tmp_path / "t", _COLUMNS, properties=given)
+    assert table.properties == {"delta.appendOnly": "TRUE", "delta.checkpointInterval": "10", "owner": " ada "}
+    table.alter().set({"delta.appendOnly": "false\n"}).commit()
+    assert table.properties["delta.appendOnly"] == "false"
 
 
 @pytest.mark.req("DL-FEAT-09", half="writer")

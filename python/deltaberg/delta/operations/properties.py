@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from deltaberg.delta.features import FEATURES, MAPPING_MODE
+from deltaberg.delta.schema.iceberg_compat import FORMATS
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
@@ -17,23 +18,19 @@ __all__ = ["INTERNAL_PROPERTIES", "checked_properties", "parse_size"]
 
 _RESERVED = "delta."
 _SIZE = re.compile(r"([0-9]{1,18})\s*(b|[kmgt]b?|)")
+#: Other engines read no more than 32 bits, and no sign or underscore that Python allows.
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 #: Properties that only the library itself writes.
 INTERNAL_PROPERTIES = frozenset({MAX_COLUMN_ID, SINCE_VERSION, SINCE_TIMESTAMP, *MATERIALIZED_ROW_COLUMNS})
 
 
 def _is_switch(text: str) -> bool:
-    return text.strip().lower() in ("true", "false")
+    return text.lower() in ("true", "false")
 
 
 def _is_number(least: int) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            return int(text) >= least
-        except ValueError:
-            return False
-
-    return check
+    return lambda text: _NUMBER.fullmatch(text) is not None and int(text) >= least
 
 
 def _is_interval(text: str) -> bool:
@@ -57,7 +54,7 @@ def parse_size(text: str) -> int | None:
 
 
 def _is_one_of(*words: str) -> Callable[[str], bool]:
-    return lambda text: text.strip().lower() in words
+    return lambda text: text.lower() in words
 
 
 def _are_formats(text: str) -> bool:
@@ -91,7 +88,8 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     MAPPING_MODE: (_is_one_of("none", "name", "id"), "none, name or id"),
     "delta.autoOptimize": (_is_switch, "true or false"),
     "delta.checkpointInterval": (_is_number(1), "a number of at least 1"),
-    "delta.checkpointPolicy": (_is_one_of("classic", "v2"), "classic or v2"),
+    # delta-spark compares the letters as they are.
+    "delta.checkpointPolicy": (("classic", "v2").__contains__, "classic or v2"),
     "delta.checkpointRetentionDuration": (_is_interval, "an interval, such as interval 2 days"),
     "delta.dataSkippingNumIndexedCols": (_is_number(-1), "a number of at least -1"),
     "delta.dataSkippingStatsColumns": (_is_anything, "names of columns"),
@@ -110,7 +108,7 @@ _KNOWN: dict[str, tuple[Callable[[str], bool], str]] = {
     "delta.setTransactionRetentionDuration": (_is_interval, "an interval, such as interval 30 days"),
     "delta.targetFileSize": (lambda text: parse_size(text) is not None, "a size, such as 134217728 or 128mb"),
     "delta.tuneFileSizesForRewrites": (_is_switch, "true or false"),
-    "delta.universalFormat.enabledFormats": (_are_formats, "hudi or iceberg, or both, with commas"),
+    FORMATS: (_are_formats, "hudi or iceberg, or both, with commas"),
 }
 #: Requests to the operation that sets them; `features_of_properties` reads them.
 _REQUESTS = ("delta.feature.", "delta.constraints.", "delta.minReaderVersion", "delta.minWriterVersion")
@@ -140,20 +138,24 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
             text = str(text)
         if not isinstance(text, str):
             raise InvalidArgumentError(f"the property {name} must be text, a number, True or False, not {value!r}")
-        _check(name, text)
-        found[name] = text
+        found[name] = _checked(name, text)
     return found
 
 
-def _check(name: str, text: str) -> None:
+def _checked(name: str, text: str) -> str:
+    """Return the value of a property as it is recorded: without blanks around it, which other engines do not expect."""
+    if not name:
+        raise InvalidArgumentError("the name of a property is empty", hint="name it, or leave it out")
     if name in INTERNAL_PROPERTIES:
         raise InvalidArgumentError(f"the property {name} is kept by the library itself", hint="leave it out")
     if not name.startswith(_RESERVED) or name.startswith(_REQUESTS):
-        return
+        return text
     if name not in _KNOWN:
         raise InvalidArgumentError(
             f"Delta has no property {name}", hint="names of your own do not begin with delta.; check the spelling"
         )
     is_valid, hint = _KNOWN[name]
-    if not is_valid(text):
+    value = text.strip()
+    if not is_valid(value):
         raise InvalidArgumentError(f"the property {name} must be {hint}, not {text!r}")
+    return value

@@ -13,9 +13,11 @@ from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import DataType, List, Map, Primitive, Struct
 
-__all__ = ["V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
+__all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
 
 V1, V2 = "icebergCompatV1", "icebergCompatV2"
+#: The property that names the formats in which other engines offer the table, too.
+FORMATS = "delta.universalFormat.enabledFormats"
 #: Types that the second version has no place for.
 _FOREIGN = ("void", "variant")
 
@@ -32,10 +34,17 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
     ------
     InvalidArgumentError
         Column mapping is off, deletion vectors are in the way, both versions are active, or a column has a type that
-        the version has no place for.
+        the version has no place for; or neither is active, and the table shall be offered as an Iceberg table.
     """
     active = active_features(protocol, metadata.configuration)
     if not is_compatible(active):
+        formats = metadata.configuration.get(FORMATS, "").lower().split(",")
+        if "iceberg" in (one.strip() for one in formats):
+            # delta-spark commits nothing to such a table.
+            raise _refused(
+                f"{FORMATS} names iceberg, but the table is not compatible with Iceberg",
+                "set delta.enableIcebergCompatV2 to true as well",
+            )
         return
     name = V1 if V1 in active else V2
     if {V1, V2} <= active:
