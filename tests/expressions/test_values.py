@@ -285,3 +285,20 @@ def test_keys_that_are_structs_can_become_equal() -> None:
     target = Map(Field("key", Struct((Field("k", _LONG),))), Field("value", _LONG))
     with pytest.raises(EvaluationError, match=r"keys .* become equal"):
         bind_value("v", schema, target=target).evaluate(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the expression is empty"),
+        (" \n", "the expression is empty"),
+        ("a = =", r"'a = =' is not a SQL expression: something is missing at '=' \(line 1, column 5\)"),
+        ("a +\n2 3", r"at '3' \(line 2, column 3\)"),
+        ("a, a", r"is not a SQL expression: .* at ',' \(line 1, column 2\)"),
+        ("'a", "is not a SQL expression"),
+    ],
+)
+def test_what_is_wrong_with_a_text(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message) as caught:
+        bind_value(text, Struct((Field("a", Primitive("long")),)))
+    assert "sqlglot" not in str(caught.value)

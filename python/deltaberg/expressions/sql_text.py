@@ -43,12 +43,23 @@ def parse_text(text: str, kind: str) -> exp.Expr:
             f"a {kind} as SQL text needs the package sqlglot" if kind != "expression" else "SQL text needs sqlglot",
             hint="pip install 'deltaberg[sql]', or build conditions with col()",
         ) from error
+    if not text.strip():
+        raise ExpressionError(f"the {kind} is empty", hint=f"write {kind}s as SQL, such as id > 3")
     try:
         return sqlglot.parse_one(text, dialect=_dialect())
     except SqlglotError as error:
-        raise ExpressionError(f"the {kind} {text!r} is not a SQL expression: {first_line(error)}") from None
+        raise ExpressionError(f"the {kind} {text!r} is not a SQL expression: {_reason(error)}") from None
     except RecursionError:
         raise ExpressionError(f"the {kind} is nested too deeply") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a text, without the names of classes of sqlglot."""
+    found = next(iter(getattr(error, "errors", ())), None)
+    if found is None:
+        return first_line(error)
+    what = "something is missing" if "<class" in found["description"] else found["description"]
+    return f"{what} at {found['highlight']!r} (line {found['line']}, column {found['col']})"
 
 
 def is_nan_word(node: exp.Expr) -> bool:
