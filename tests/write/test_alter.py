@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, create_table, write_table
+from deltaberg import DeltaTable, col, create_table, write_table
 from deltaberg.errors import InvalidArgumentError, MetadataChangedError, SchemaError, UnsupportedFeatureError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.rows import ID, ids, ids_of
@@ -329,3 +330,35 @@ def test_names_in_conditions_are_quoted(tmp_path: Path) -> None:
     info = table.history(1)[0].info
     assert info["operationParameters"] == {"predicate": '["`a b` = 1"]'}
     assert {"scanTimeMs", "rewriteTimeMs"} <= info["operationMetrics"].keys()
+
+
+def test_words_of_other_types(tmp_path: Path) -> None:
+    """What is no text would be recorded as it is, and other engines could not read the table any more."""
+    table = create_table(tmp_path / "t", ID, properties={"delta.columnMapping.mode": "name"})
+    wrong: list[tuple[Callable[[Any], object], str]] = [
+        (lambda alter: alter.set_default("id", 5), "a default value must be text"),
+        (lambda alter: alter.set_default("id", True), "a default value must be text"),
+        (lambda alter: alter.add_constraint("c", True), "the condition of a constraint must be text"),
+        (lambda alter: alter.add_constraint("c", col("id") > 0), "the condition of a constraint must be text"),
+        (lambda alter: alter.add_constraint(5, "id > 0"), "the name of a constraint must be text"),
+        (lambda alter: alter.drop_constraint(5), "the name of a constraint must be text"),
+        (lambda alter: alter.comment("id", 5), "comment must be text"),
+        (lambda alter: alter.add("x", pa.int64(), comment=5), "comment must be text"),
+        (lambda alter: alter.rename("id", 5), "the name of a column must be text"),
+        (lambda alter: alter.widen("id", "decimal(20, 0)"), "the type of the column 'id' is 'decimal"),
+        (lambda alter: alter.unset(), "no property is named"),
+    ]
+    for change, message in wrong:
+        alteration = table.alter().set({"delta.enableTypeWidening": "true"})
+        with pytest.raises(InvalidArgumentError, match=message):
+            change(alteration)
+    assert DeltaTable(table.location).version == 0
+
+
+def test_no_column_clusters_twice(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", pa.schema([("a", pa.int64()), ("b", pa.int64())]))
+    with pytest.raises(SchemaError, match="a clustering column is given twice"):
+        table.alter().cluster_by("a", "b", "A")
+    with pytest.raises(SchemaError, match="a clustering column is given twice"):
+        create_table(tmp_path / "u", table.arrow_schema, cluster_by=["b", "B"])
+    assert not (tmp_path / "u").exists()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import CorruptLogError
 
-__all__ = ["CLUSTERING_DOMAIN", "ROW_TRACKING_DOMAIN", "clustering_columns", "row_id_high_water_mark"]
+__all__ = [
+    "CLUSTERING_DOMAIN",
+    "ROW_TRACKING_DOMAIN",
+    "clustering_columns",
+    "clustering_text",
+    "row_id_high_water_mark",
+]
 
 CLUSTERING_DOMAIN = "delta.clustering"
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
@@ -35,6 +41,17 @@ def clustering_columns(domains: Mapping[str, str]) -> list[tuple[str, ...]]:
         if not isinstance(path, list) or not path or not all(isinstance(name, str) for name in path):
             raise _wrong(CLUSTERING_DOMAIN, f"{path!r} is not a column")
     return [tuple(path) for path in paths]
+
+
+def clustering_text(paths: Sequence[Sequence[str]]) -> str:
+    """Return what the domain says of a table that is clustered by columns, each a path of physical names.
+
+    Examples
+    --------
+    >>> clustering_text([("region",), ("s", "x")])
+    '{"clusteringColumns":[["region"],["s","x"]]}'
+    """
+    return json.dumps({"clusteringColumns": paths}, separators=(",", ":"), ensure_ascii=False)
 
 
 def row_id_high_water_mark(domains: Mapping[str, str]) -> int | None:

@@ -30,7 +30,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
-from deltaberg.table import CommitResult
+from deltaberg.table import CommitResult, checked_note, checked_text
 
 __all__ = ["Alteration"]
 
@@ -112,10 +112,8 @@ class Alteration(PropertyAlteration):
                 hint="commit, and call set_default then",
                 column=join_name((*above, last)),
             )
-        if not isinstance(type, pa.DataType):
-            raise InvalidArgumentError(
-                f"the type of the column {last!r} is {type!r:.80}", hint="pass an Arrow type, such as pa.int64()"
-            )
+        _check_type(last, type)
+        checked_note("comment", comment, "leave it out if there is none")
         table = self.snapshot
         parent = nested_column(table.schema, tuple(above)) if above else ()
         siblings = table.schema if not parent else parent[-1].type
@@ -237,6 +235,7 @@ class Alteration(PropertyAlteration):
         ColumnNotFoundError
             There is no such column.
         """
+        checked_note("comment", text, "pass None to remove it")
         document = self._document()
         set_comment(document, self.snapshot.schema, name, text)
         self._record(document, name)
@@ -293,6 +292,7 @@ class Alteration(PropertyAlteration):
         known = isinstance(name, str) and schema.get(name) is not None
         refuse_referenced(self.snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
         document = self._document()
+        _check_type(name, type)
         wanted = table_field(pa.field("type", type), split_name(name)).type
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
         self._record(document, name)
@@ -350,9 +350,18 @@ class Alteration(PropertyAlteration):
         self._transaction.set_metadata(metadata)
 
 
+def _check_type(name: ColumnName, type: object) -> None:
+    if not isinstance(type, pa.DataType):
+        shown = name if isinstance(name, str) else join_name(name)
+        raise InvalidArgumentError(
+            f"the type of the column {shown!r} is {type!r:.80}", hint="pass an Arrow type, such as pa.int64()"
+        )
+
+
 def _check_new_name(siblings: Struct, name: str) -> None:
-    if not name:
+    if name == "":
         raise SchemaError("the name of a column is empty")
+    checked_text("the name of a column", name, "pass a name")
     taken = next((field.name for field in siblings if field.name.lower() == name.lower()), None)
     if taken is not None:
         raise SchemaError(f"there is a column {taken!r} already", column=name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.features import MAPPING_MODE
 from deltaberg.delta.operations.alter_columns import map_fields
 from deltaberg.delta.operations.alter_rules import RuleAlteration, one_step
@@ -18,7 +18,7 @@ from deltaberg.delta.operations.drop_feature import check_droppable
 from deltaberg.delta.operations.properties import INTERNAL_PROPERTIES, checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, lowered_protocol, raised_protocol
 from deltaberg.delta.operations.row_tracking import give_row_ids, take_row_ids
-from deltaberg.delta.schema.column_mapping import clustering_names
+from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS, ROW_TRACKING, hidden_names
@@ -26,7 +26,7 @@ from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
-from deltaberg.schema import ColumnName, find_column, join_name
+from deltaberg.schema import ColumnName, join_name
 from deltaberg.table import checked_note
 
 __all__ = ["PropertyAlteration"]
@@ -114,8 +114,10 @@ class PropertyAlteration(RuleAlteration):
         Raises
         ------
         InvalidArgumentError
-            The table has no such property, or it is kept by the library itself.
+            None is named, the table has no such property, or it is kept by the library itself.
         """
+        if not names:
+            raise InvalidArgumentError("no property is named", hint="pass the names of properties")
         known = self.snapshot.metadata.configuration
         missing = [name for name in names if name not in known]
         if missing:
@@ -178,13 +180,15 @@ class PropertyAlteration(RuleAlteration):
         ------
         InvalidArgumentError
             The table is partitioned.
+        ColumnNotFoundError, SchemaError
+            There is no such column, or it is given twice.
         UnsupportedFeatureError
             A file has no statistics of a column.
         """
         table = self.snapshot
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
-        paths = [find_column(table.schema, name) for name in names]
+        paths = clustering_paths(table.schema, names)
         known = table.live.statistics(None, paths).columns if paths else {}
         for path in paths:
             counts = known[stats_key(path)].null_count if stats_key(path) in known else None
@@ -200,8 +204,7 @@ class PropertyAlteration(RuleAlteration):
             "oldClusteringColumns": ",".join(clustering_names(table.schema, table.domains)),
             "newClusteringColumns": ",".join(join_name([field.name for field in path]) for path in paths),
         }
-        physical = [[field.physical_name for field in path] for path in paths]
-        text = json.dumps({"clusteringColumns": physical}, separators=(",", ":"), ensure_ascii=False)
+        text = clustering_text([[field.physical_name for field in path] for path in paths])
         self._transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
 
     def _raise_protocol(self, features: AbstractSet[str]) -> None:

@@ -25,7 +25,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
 from deltaberg.storage import PathResolver
-from deltaberg.table import Scan, scan_options
+from deltaberg.table import Scan, checked_text, scan_options
 
 __all__ = ["RuleAlteration", "constraint_property", "one_step", "refuse_referenced"]
 
@@ -41,15 +41,14 @@ def constraint_property(name: str) -> str:
 
 
 def _refuse_taken(name: str, properties: Mapping[str, str]) -> None:
-    """Refuse the name of a constraint that is empty or taken.
+    """Refuse the name of a constraint that is no text, empty or taken.
 
     Raises
     ------
     InvalidArgumentError
         It is.
     """
-    if not name:
-        raise InvalidArgumentError("the name of a constraint is empty")
+    checked_text("the name of a constraint", name, "name the constraint")
     if name.lower() in {known.lower() for known in check_constraints(properties)}:
         raise InvalidArgumentError(f"there is a constraint {name} already", hint="drop it first")
 
@@ -206,6 +205,7 @@ class RuleAlteration:
         self._parameters |= {"name": name, "expr": condition}
 
     def _add_constraint(self, name: str, condition: str) -> None:
+        checked_text("the condition of a constraint", condition, "pass SQL text, such as id > 0")
         table = self.snapshot
         _refuse_taken(name, table.metadata.configuration)
         _check_rows(table, name, condition, self._transaction.timezone)
@@ -224,6 +224,7 @@ class RuleAlteration:
         InvalidArgumentError
             There is none of this name.
         """
+        checked_text("the name of a constraint", name, "name the constraint")
         known = self.snapshot.metadata.configuration
         wanted = [key for key in known if key.lower() == constraint_property(name)]
         if not wanted:
@@ -264,6 +265,7 @@ class RuleAlteration:
         if value is None:
             metadata.pop(CURRENT_DEFAULT, None)
         else:
+            checked_text("a default value", value, "pass SQL text, such as 42 in quotes, or None to take it away")
             default_value(path[0], value)
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.actions.table_actions import Format, Metadata
 from deltaberg.delta.features import MAPPING_MODE, supported_features
 from deltaberg.delta.log.directory import LogDirectory
@@ -19,7 +19,7 @@ from deltaberg.delta.operations.properties import checked_properties
 from deltaberg.delta.operations.protocols import features_of_properties, features_of_schema, raised_protocol
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.write import append_rows, overwrite_rows, write_parameters
-from deltaberg.delta.schema.column_mapping import clustering_names
+from deltaberg.delta.schema.column_mapping import clustering_names, clustering_paths
 from deltaberg.delta.schema.enforce import table_rules
 from deltaberg.delta.schema.indexed_columns import check_indexed_names
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, check_columns, partition_names
@@ -30,7 +30,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.expressions import Filter
-from deltaberg.schema import ColumnName, Struct, find_column
+from deltaberg.schema import ColumnName, Struct
 from deltaberg.storage import Location
 from deltaberg.table import CommitResult, OpenOptions, checked_note
 from deltaberg.table.write import open_rows
@@ -254,8 +254,8 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
         transaction.set_protocol(protocol)
     transaction.set_metadata(metadata)
     if table.cluster_by:
-        paths = [[part.physical_name for part in find_column(schema, name)] for name in table.cluster_by]
-        domain = json.dumps({"clusteringColumns": paths}, separators=(",", ":"), ensure_ascii=False)
+        paths = clustering_paths(schema, table.cluster_by)
+        domain = clustering_text([[part.physical_name for part in path] for path in paths])
         transaction.set_domain(CLUSTERING_DOMAIN, domain, system=True)
     elif before is not None and CLUSTERING_DOMAIN in before.domains:
         transaction.set_domain(CLUSTERING_DOMAIN, None, system=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns
+from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_columns, clustering_text
 from deltaberg.delta.data.partition_values import partition_value_texts, read_partition_values
 from deltaberg.delta.operations.alter_columns import WIDENING, widen_field
 from deltaberg.delta.operations.alter_rules import refuse_referenced
@@ -277,7 +277,7 @@ def _check_constraints(table: Snapshot, schema: Struct) -> None:
 def _replace_clustering(transaction: Transaction, table: Snapshot, schema: Struct) -> None:
     """Let a clustered table be clustered by the columns of the same names."""
     paths = [_renamed(table.schema, schema, path) for path in clustering_columns(table.domains)]
-    text = json.dumps({"clusteringColumns": paths}, separators=(",", ":"), ensure_ascii=False)
+    text = clustering_text(paths)
     if text != table.domains[CLUSTERING_DOMAIN]:
         transaction.set_domain(CLUSTERING_DOMAIN, text, system=True)
 

@@ -9,8 +9,8 @@ from typing import Any
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping
-from deltaberg.errors import CorruptLogError
-from deltaberg.schema import DataType, Field, List, Map, Struct, join_name
+from deltaberg.errors import CorruptLogError, SchemaError
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name
 
 __all__ = [
     "COLUMN_ID",
@@ -18,6 +18,7 @@ __all__ = [
     "PHYSICAL_NAME",
     "check_mapping",
     "clustering_names",
+    "clustering_paths",
     "mapping_mode",
     "read_mapping",
     "with_inner_ids",
@@ -147,3 +148,22 @@ def clustering_names(schema: Struct, domains: Mapping[str, str]) -> list[str]:
             inside = schema if field is None else field.type
         found.append(join_name(names))
     return found
+
+
+def clustering_paths(schema: Struct, names: Sequence[ColumnName]) -> list[tuple[Field, ...]]:
+    """Return the columns by which a table shall be clustered.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    SchemaError
+        A column is given twice.
+    """
+    paths: list[tuple[Field, ...]] = []
+    for name in names:
+        path = find_column(schema, name)
+        if path in paths:
+            raise SchemaError("a clustering column is given twice", column=join_name([field.name for field in path]))
+        paths.append(path)
+    return paths
