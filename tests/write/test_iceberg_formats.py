@@ -64,6 +64,20 @@ def _shown(rows: pa.Table) -> list[str]:
     return [repr(row) for row in rows.sort_by("id").to_pylist()]
 
 
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_slices_of_rows_are_stored_as_they_are(tmp_path: Path, form: str) -> None:
+    """pyarrow's writer of ORC files stores the fields of other rows where structs are a slice of an array."""
+    structs = pa.array([{"a": number, "b": {"c": str(number)}} if number % 5 else None for number in range(12)])
+    within = pa.ListArray.from_arrays(pa.array([0, 2, 2, 5], pa.int32()), structs.slice(6, 5))
+    mapped = pa.MapArray.from_arrays(pa.array([0, 1, 1, 3], pa.int32()), pa.array([1, 2, 3]), structs.slice(3, 3))
+    rows = pa.table({"id": [1, 2, 3], "s": structs.slice(9), "k": within, "m": mapped})
+    table = create_table(tmp_path / "t", rows.schema, format="iceberg", properties={"write.format.default": form})
+    table.append(rows)
+    table.append(rows.slice(2))
+    first, second, third = rows.to_pylist()
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [first, second, third, third]
+
+
 @pytest.mark.parametrize("codec", ["default", "zstd", "snappy", "uncompressed"])
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 def test_files_have_the_format_of_the_table(tmp_path: Path, form: str, codec: str) -> None:

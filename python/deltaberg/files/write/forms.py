@@ -56,7 +56,13 @@ class _OrcWriter:
         for column in rows.columns:
             for chunk in column.chunks:
                 _check_instants(chunk)
-        self._writer.write(rows.cast(self._schema))
+        stored = rows.cast(self._schema)
+        for at, column in enumerate(stored.columns):
+            if pt.is_nested(column.type):
+                # Of a slice of structs, pyarrow would write the fields of the first rows.
+                whole = pa.chunked_array([pa.concat_arrays([chunk]) for chunk in column.chunks], column.type)
+                stored = stored.set_column(at, self._schema.field(at), whole)
+        self._writer.write(stored)
         self._is_empty = False
 
     def close(self) -> None:
