@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltaberg import create_table
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
@@ -199,6 +200,29 @@ def test_rows_are_divided_by_transforms(tmp_path: Path) -> None:
         partition_rows_by(PartitionSpec(0, (PartitionField((4,), 1000, "p", "identity"),)), _WIDE)
     with pytest.raises(UnsupportedFeatureError, match="zorder"):
         partition_rows_by(PartitionSpec(0, (PartitionField((1,), 1000, "p", "zorder"),)), schema)
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_values_that_are_too_long_for_directories(tmp_path: Path, mode: str) -> None:
+    """File systems have no names of more than 255 bytes. Nobody takes values from the names of directories."""
+    schema = pa.schema({"id": pa.int64(), **{f"p{number}": pa.string() for number in range(4)}})
+    texts = ["x" * 253, "ü" * 60, "y" * 200, "short"]
+    rows = pa.table(
+        {"id": [0, 1, 2, 3, 4], "p0": [*texts, "z" * 200], **{f"p{number}": ["z" * 200] * 5 for number in (1, 2, 3)}}
+    )
+    table = create_table(
+        tmp_path / "t",
+        schema,
+        format="iceberg",
+        partition_by=["p0", "p1", "p2", "p3"],
+        properties={"write.delete.mode": mode},
+    )
+    table.append(rows)
+    assert [max(row["partition"].values()) for row in table.scan("id = 4").files().to_pylist()] == ["z" * 200]
+    assert table.scan(f"p0 = '{texts[1]}'").to_arrow()["id"].to_pylist() == [1]
+    table.delete("id IN (0, 3)")
+    table.append(rows.slice(0, 1))
+    assert table.scan().to_arrow().sort_by("id")["id"].to_pylist() == [0, 1, 2, 4]
 
 
 def test_paths_of_data_files_follow_the_properties() -> None:

@@ -14,6 +14,7 @@ from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Transform, Unknown, Void, parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.table.write import PartitionField as RowPartition
+from deltaberg.table.write import can_be_directories
 
 __all__ = ["AppliedTransform", "PartitionPaths", "partition_rows_by"]
 
@@ -115,12 +116,15 @@ class PartitionPaths:
             self._fields.append((_escaped(part.name), parse_transform(part.transform), kind))
 
     def of(self, values: Iterable[pa.Scalar]) -> str:
-        """Return the directories for the values of all fields; the empty text for a spec without fields."""
+        """Return the directories for the values of all fields.
+
+        It is the empty text for a spec without fields, and for values that are too long for the names of directories.
+        """
         parts = [
             f"{name}={_escaped(transform.to_text(value, kind))}"
             for (name, transform, kind), value in zip(self._fields, values, strict=True)
         ]
-        return "/".join(parts)
+        return "/".join(parts) if can_be_directories(parts) else ""
 
 
 def _escaped(text: str) -> str:

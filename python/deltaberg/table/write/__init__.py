@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.places import can_be_directories
 from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
 from deltaberg.table.write.row_options import RowOptions
 from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
@@ -31,6 +32,7 @@ __all__ = [
     "WriteSpec",
     "WrittenRows",
     "all_rows",
+    "can_be_directories",
     "can_be_read_again",
     "empty_to_null",
     "open_rows",

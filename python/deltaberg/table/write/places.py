@@ -16,7 +16,7 @@ from deltaberg.files.write import CODECS
 from deltaberg.schema import Field
 from deltaberg.table.write.spec import WriteSpec
 
-__all__ = ["FilePlace", "file_place", "partition_directory"]
+__all__ = ["FilePlace", "can_be_directories", "file_place", "partition_directory"]
 
 #: What Hive shows for null, and for the empty text.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -74,8 +74,19 @@ def _directories(values: Sequence[tuple[Field, pa.Scalar]]) -> list[str] | None:
     """Return the names of the directories that show partition values; None if they cannot show all of them."""
     found = [partition_directory(field.physical_name, value) for field, value in values]
     names = [name for name in found if name is not None]
-    together = sum(len(name.encode()) + 1 for name in names)
-    return names if len(names) == len(found) and together <= _LONGEST_TOGETHER else None
+    return names if len(names) == len(found) and can_be_directories(names) else None
+
+
+def can_be_directories(names: Sequence[str]) -> bool:
+    """Return whether all stores take a path through directories of these names.
+
+    Examples
+    --------
+    >>> can_be_directories(["day=1"]), can_be_directories(["name=" + "x" * 300])
+    (True, False)
+    """
+    sizes = [len(name.encode()) for name in names]
+    return max(sizes, default=0) <= _LONGEST and sum(sizes) + len(sizes) <= _LONGEST_TOGETHER
 
 
 def partition_directory(name: str, value: pa.Scalar) -> str | None:
