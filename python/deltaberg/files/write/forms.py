@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +14,27 @@ from pyarrow import orc
 from deltaberg.errors import SchemaError
 from deltaberg.files.avro.encode import UUID, AvroBlocks
 from deltaberg.files.write.footers import FooterFacts
-from deltaberg.files.write.parquet import FileForm
+from deltaberg.files.write.parquet import FileForm, ParquetOptions
 from deltaberg.schema import FIELD_ID
 
-__all__ = ["FORMS", "AvroForm", "OrcForm"]
+__all__ = ["FORMS", "AvroForm", "OrcForm", "OrcOptions"]
 
 _ORC_CODECS = {"gzip": "zlib", "none": "uncompressed"}
 #: Readers of ORC count instants in nanoseconds of 64 bits: these are the most microseconds before and after 1970.
 _MOST_MICROS = (1 << 63) // 1000 - 1
+
+
+@dataclass(frozen=True)
+class OrcOptions(ParquetOptions):
+    """Options of the ORC files that are written. Row groups are stripes; pages and dictionaries are as pyarrow chooses.
+
+    Parameters
+    ----------
+    strategy
+        What the codec is to save: ``speed`` for time, ``compression`` for bytes.
+    """
+
+    strategy: str = "speed"
 
 
 class _OtherForm(FileForm):
@@ -41,14 +56,24 @@ class OrcForm(_OtherForm):
 
     def writer(self, sink: Any, first: pa.Table, negative_zeros: frozenset[str]) -> Any:
         """Open a writer of this form."""
-        codec = self.options.main_codec
-        return _OrcWriter(sink, pa.schema([_orc_field(child) for child in self.schema]), _ORC_CODECS.get(codec, codec))
+        return _OrcWriter(sink, pa.schema([_orc_field(child) for child in self.schema]), self.options)
 
 
 class _OrcWriter:
-    def __init__(self, sink: Any, schema: pa.Schema, codec: str) -> None:
+    def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions) -> None:
+        codec, filters = options.main_codec, options.bloom_filters
+        numbers = {name: number for number, name in enumerate(_orc_columns("", schema), start=1)}
+        filtered = {numbers[name]: share for name, share in filters.items() if name in numbers}
         self._schema = schema
-        self._writer = orc.ORCWriter(pa.PythonFile(sink, "w"), compression=codec)
+        self._writer = orc.ORCWriter(
+            pa.PythonFile(sink, "w"),
+            compression=_ORC_CODECS.get(codec, codec),
+            stripe_size=options.row_group_size,
+            compression_strategy=options.strategy if isinstance(options, OrcOptions) else "speed",
+            **(
+                {"bloom_filter_columns": list(filtered), "bloom_filter_fpp": min(filtered.values())} if filtered else {}
+            ),
+        )
         self._is_empty = True
         self.is_open = True
 
@@ -70,6 +95,18 @@ class _OrcWriter:
             self._writer.write(self._schema.empty_table())
         self.is_open = False
         self._writer.close()
+
+
+def _orc_columns(above: str, children: Iterable[pa.Field]) -> Iterator[str]:
+    """Yield the paths of ORC columns in the order of their numbers, which begin with 1."""
+    for child in children:
+        yield f"{above}{child.name}"
+        kind = child.type
+        names = {"key": kind.key_field, "value": kind.item_field} if pt.is_map(kind) else {}
+        if pt.is_list(kind):
+            names = {"element": kind.value_field}
+        inner = [part.with_name(name) for name, part in names.items()] or (list(kind) if pt.is_struct(kind) else [])
+        yield from _orc_columns(f"{above}{child.name}.", inner)
 
 
 def _orc_field(child: pa.Field) -> pa.Field:

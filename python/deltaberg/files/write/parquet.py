@@ -57,6 +57,8 @@ class ParquetOptions:
         How many values are encoded at a time; None for what pyarrow chooses.
     page_rows
         Rows of a page at most; None for what pyarrow chooses. Old versions of pyarrow have no limit.
+    page_version
+        The version of pages: ``1.0`` or ``2.0``.
     bloom_filters
         The share of false positives of the Bloom filter of a column, by its path in the table, such as
         ``tags.element``. Old versions of pyarrow write none.
@@ -73,6 +75,7 @@ class ParquetOptions:
     dictionary_page_size: int | None = None
     write_batch_size: int | None = None
     page_rows: int | None = None
+    page_version: str = "1.0"
     bloom_filters: Mapping[str, float] = field(default_factory=dict)
     bloom_filter_size: int = 1 << 20
 
@@ -89,6 +92,8 @@ class ParquetOptions:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
                 raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number, or None")
+        if self.page_version not in ("1.0", "2.0"):
+            raise InvalidArgumentError(f"page_version is {self.page_version!r}", hint="pass 1.0 or 2.0 as text")
 
     @property
     def limits(self) -> dict[str, int]:
@@ -208,6 +213,7 @@ class FileForm:
             compression=codec,
             use_dictionary=self._dictionary(first, negative_zeros),
             store_schema=False,
+            data_page_version=self.options.page_version,
             **self.options.limits,
             **(self.options.filters(self._leaves, first.num_rows) if self.options.bloom_filters else {}),
             **options,

@@ -19,7 +19,8 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE
-from deltaberg.iceberg.operations.rows import FilePlaces, delete_file_options
+from deltaberg.iceberg.operations.file_options import delete_file_options
+from deltaberg.iceberg.operations.rows import FilePlaces
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform

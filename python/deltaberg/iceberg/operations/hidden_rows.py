@@ -24,7 +24,7 @@ from deltaberg.iceberg.manifests.fields import POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.manifests.metrics import entry_numbers, manifests_of
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE, VECTORS_SINCE
-from deltaberg.iceberg.operations.rows import delete_file_options
+from deltaberg.iceberg.operations.file_options import delete_file_options
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform

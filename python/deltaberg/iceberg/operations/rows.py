@@ -11,7 +11,6 @@ import pyarrow as pa
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.expressions import Bound, evaluate
 from deltaberg.expressions.values.tree import Literal
-from deltaberg.files.write import FORMS, ParquetOptions
 from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
@@ -21,6 +20,7 @@ from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
 from deltaberg.iceberg.metadata.single_values import value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
+from deltaberg.iceberg.operations.file_options import FORMAT, file_options, form_of, number_of
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.sorting import row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
@@ -30,32 +30,10 @@ from deltaberg.schema import DataType, Field, Struct, arrow_type
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, TableRules, WriteSpec
 
-__all__ = [
-    "DeleteFileOptions",
-    "FilePlaces",
-    "delete_file_options",
-    "entries_of",
-    "parquet_options",
-    "row_spec",
-    "rules_of",
-    "write_rows",
-]
+__all__ = ["FilePlaces", "entries_of", "row_spec", "rules_of", "write_rows"]
 
-_FORMAT = "write.format.default"
 _DISTRIBUTION = "write.distribution-mode"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
-_CODEC, _LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
-_ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
-_PAGE_ROWS, _ROW_GROUP_ROWS = "write.parquet.page-row-limit", "write.parquet.row-group-limit"
-_FILTERED, _POSITIVES = "write.parquet.bloom-filter-enabled.column.", "write.parquet.bloom-filter-fpp.column."
-_FILTER_SIZE = "write.parquet.bloom-filter-max-bytes"
-_PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
-_DELETE_FORMAT, _DELETE_TARGET, _DEFAULT_DELETE_TARGET = (
-    "write.delete.format.default",
-    "write.delete.target-file-size-bytes",
-    64 << 20,
-)
-_SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
 _DEFAULT = "write-default"
 
 
@@ -128,50 +106,6 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
 
 
 @dataclass(frozen=True)
-class DeleteFileOptions:
-    """How a table asks for its delete files: their format, how they are written, and the bytes of one."""
-
-    format: str
-    options: ParquetOptions
-    target_size: int
-
-
-def delete_file_options(metadata: TableMetadata) -> DeleteFileOptions:
-    """Return how a table asks for its delete files. What is not said of them is as for data files.
-
-    Raises
-    ------
-    InvalidArgumentError
-        A property has no valid value.
-    UnsupportedFeatureError
-        The table asks for files of a format that are not written.
-    """
-    properties = metadata.properties
-    form = _form(metadata, _DELETE_FORMAT, properties.get(_FORMAT, "parquet"))
-    prefix = f"write.delete.{form}."
-    own = {f"write.{form}.{name.removeprefix(prefix)}": name for name in properties if name.startswith(prefix)}
-    options = _file_options(form, {**properties, **{name: properties[own[name]] for name in own}}, RowOptions())
-    return DeleteFileOptions(form, options, _number(properties, _DELETE_TARGET, _DEFAULT_DELETE_TARGET))
-
-
-def _form(metadata: TableMetadata, name: str, default: str) -> str:
-    """Return the format of files that a property chooses."""
-    form = metadata.properties.get(name, default).lower()
-    if form not in FORMS:
-        raise UnsupportedFeatureError(
-            f"data files of the format {form!r} are not written, and the property {name} asks for them",
-            hint=f"set {name} to {', '.join(FORMS)}",
-            table=metadata.location,
-            feature=form,
-        )
-    return form
-
-
-def _file_options(form: str, properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
-    return parquet_options(properties, options) if form == "parquet" else _other_options(form, properties, options)
-
-
-@dataclass(frozen=True)
 class FilePlaces:
     """Makes the paths of data files; it pickles."""
 
@@ -194,7 +128,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         The table asks for files of a format, or has columns of a type, that are not written.
     """
     properties, schema = metadata.properties, metadata.current_schema.struct
-    form = _form(metadata, _FORMAT, "parquet")
+    form = form_of(metadata)
     _check_types(schema, form, metadata.location)
     spec = metadata.specs[metadata.default_spec_id]
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
@@ -203,9 +137,9 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         schema,
         partition_rows_by(spec, schema),
         ConformOptions(options.timezone, options.allow_truncation),
-        _file_options(form, properties, options),
+        file_options(metadata, form, options),
         format=form,
-        target_size=options.target_file_size or _number(properties, _TARGET, _DEFAULT_TARGET),
+        target_size=options.target_file_size or number_of(properties, _TARGET, _DEFAULT_TARGET),
         is_sized=options.target_file_size is not None or _TARGET in properties,
         statistics=leaves_with_metrics(schema, modes),
         stores_partition_columns=True,
@@ -257,7 +191,7 @@ def _check_types(schema: DataType, form: str, table: str) -> None:
         if form != "parquet" and (kind == "variant" or is_shape(child)):
             raise UnsupportedFeatureError(
                 f"columns of the type {kind} are not written to {form.upper()} files",
-                hint=f"set {_FORMAT} to parquet",
+                hint=f"set {FORMAT} to parquet",
                 column=child.name,
                 table=table,
                 feature=kind,
@@ -271,81 +205,6 @@ def _check_types(schema: DataType, form: str, table: str) -> None:
                 feature=kind,
             )
         _check_types(child.type, form, table)
-
-
-def parquet_options(properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
-    """Return how Parquet files are written: as the caller says, else as the properties of the table say.
-
-    Raises
-    ------
-    InvalidArgumentError
-        An option or a property is not valid.
-    """
-    given = options.writer_properties
-    if given is not None and not isinstance(given, ParquetOptions):
-        raise InvalidArgumentError(
-            f"writer_properties is of the type {type(given).__name__}", hint="pass deltaberg.ParquetOptions"
-        )
-    level = properties.get(_LEVEL, "null").strip().lower()
-    own = given or ParquetOptions(
-        _codec(properties.get(_CODEC, "zstd")),
-        compression_level=None if level in ("", "null") else _number(properties, _LEVEL, 0),
-        row_group_size=_number(properties, _ROW_GROUP, _DEFAULT_ROW_GROUP),
-        data_page_size=_number(properties, _PAGE, 1 << 20),
-        dictionary_page_size=_number(properties, _DICTIONARY, 2 << 20),
-        row_group_rows=_number(properties, _ROW_GROUP_ROWS, 1) if _ROW_GROUP_ROWS in properties else None,
-        page_rows=_number(properties, _PAGE_ROWS, 1) if _PAGE_ROWS in properties else None,
-        bloom_filters=_filters(properties),
-        bloom_filter_size=_number(properties, _FILTER_SIZE, 1 << 20),
-    )
-    if options.compression is None:
-        return own
-    return replace(own, compression=_codec(options.compression), compression_level=None)
-
-
-def _other_options(form: str, properties: Mapping[str, str], options: RowOptions) -> ParquetOptions:
-    """Return how ORC or Avro files are written."""
-    if options.writer_properties is not None:
-        raise InvalidArgumentError(
-            f"writer_properties are about Parquet files, and the table has files of the format {form}",
-            hint="leave them out",
-        )
-    own = properties.get(f"write.{form}.compression-codec", "gzip")
-    level = f"write.{form}.compression-level"
-    chosen = properties.get(level, "null").strip().lower() not in ("", "null") and options.compression is None
-    codec = _codec(own if options.compression is None else options.compression)
-    return ParquetOptions(codec, _number(properties, level, 0) if chosen and form == "avro" else None)
-
-
-def _filters(properties: Mapping[str, str]) -> dict[str, float]:
-    """Return the share of false positives of each column that gets a Bloom filter."""
-    found = {}
-    for name, value in properties.items():
-        if name.startswith(_FILTERED) and value.strip().lower() == "true":
-            column = name.removeprefix(_FILTERED)
-            text = properties.get(_POSITIVES + column, "0.01")
-            try:
-                share = float(text)
-            except ValueError:
-                share = 0.0
-            if not 0 < share < 1:
-                raise InvalidArgumentError(
-                    f"the property {_POSITIVES}{column} is {text!r:.40}", hint="set it to a number between 0 and 1"
-                )
-            found[column] = share
-    return found
-
-
-def _codec(text: str) -> str:
-    name = text.strip().lower()
-    return _SPELLINGS.get(name, name)
-
-
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default)).strip()
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise InvalidArgumentError(f"the property {name} is {text!r:.40}", hint="set it to a positive whole number")
-    return int(text)
 
 
 @dataclass(frozen=True)
