@@ -438,3 +438,9 @@ def test_a_damaged_table_is_not_replaced(builder: DeltaBuilder) -> None:
     (builder.log / f"{0:020d}.json").write_text("nonsense")
     with pytest.raises(CorruptLogError):
         create_table(builder.root, ID, if_exists="replace")
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="two columns have the same name"):
+        create_table(tmp_path / "t", pa.schema([("a", pa.int32()), ("a", pa.int32())]))
+    assert not (tmp_path / "t").exists()

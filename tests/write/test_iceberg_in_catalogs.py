@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from deltaberg import create_table, load_catalog, write_table
-from deltaberg.errors import InvalidArgumentError, TableExistsError
+from deltaberg.errors import InvalidArgumentError, SchemaError, TableExistsError
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -69,3 +70,31 @@ def test_partitions_of_a_table_of_pyiceberg_are_replaced(tmp_path: Path) -> None
     assert tasks[0].file.record_count == 1
     manifests = read.inspect.manifests().to_pylist()
     assert sum(row["existing_data_files_count"] + row["added_data_files_count"] for row in manifests) == 4
+
+
+def test_arguments_that_are_not_valid(tmp_path: Path) -> None:
+    """They raise our exceptions, and a table is as it was."""
+    catalog: Any = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/w")
+    catalog.create_namespace("s")
+    schema = pa.schema({"id": pa.int64()})
+    twice = pa.schema([("a", pa.struct([("b", pa.int32()), ("b", pa.int32())]))])
+    with pytest.raises(SchemaError, match="are called 'b'"):
+        catalog.create_table("s.t", twice)
+    for properties in (["x"], 5):
+        with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
+            catalog.create_table("s.t", schema, properties=properties)
+    with pytest.raises(InvalidArgumentError, match="location must be text"):
+        catalog.create_table("s.t", schema, location=5)
+    table = catalog.create_table("s.t", schema, properties={"format-version": 3, "number": 4, "flag": True})
+    assert table.properties == {"number": "4", "flag": "true"}
+    table.append(ids(1))
+    with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
+        table.append(ids(2), properties=["x"])
+    with pytest.raises(InvalidArgumentError, match="the property 'load' is 7, which is not text"):
+        table.append(ids(2), properties={"load": 7})
+    table.alter().create_tag("v").set({"number": 5}).commit()
+    with pytest.raises(InvalidArgumentError, match="'v' is a tag, which no rows are written to"):
+        table.append(ids(2), branch="v")
+    with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
+        create_table("s.t", schema, catalog=catalog, properties=["x"], if_exists="replace")  # type: ignore[call-overload]
+    assert (ids_of(table.refresh()), table.properties["number"]) == ([1], "5")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.storage import StoreOptions, parse_location
-from deltaberg.table import CommitResult, OpenOptions, checked_choice
+from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_properties
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
@@ -385,7 +385,7 @@ def _given(configuration: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def _with_comment(properties: Mapping[str, Any] | None, description: str | None) -> Mapping[str, Any]:
-    return {**(properties or {}), **({} if description is None else {"comment": description})}
+    return {**checked_properties(properties), **({} if description is None else {"comment": description})}
 
 
 def _new_table(

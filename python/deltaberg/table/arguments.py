@@ -21,6 +21,7 @@ __all__ = [
     "checked_map",
     "checked_number",
     "checked_options",
+    "checked_properties",
     "checked_text",
     "parse_instant",
     "zone_of",
@@ -87,6 +88,16 @@ def checked_options(options: StoreOptions | None) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in options or ()):
         raise InvalidArgumentError("a name in storage_options is not text", hint="pass names and values, as in a dict")
     return dict(options or {})
+
+
+def checked_properties(properties: Any) -> dict[str, Any]:
+    """Refuse properties of a table or a commit that are not a mapping of names; None stands for none."""
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidArgumentError("properties is not a mapping", hint="pass names and values, as in a dict")
+    for name in properties or ():
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"the name of a property must be text, not {name!r:.200}")
+    return dict(properties or {})
 
 
 def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | None:

@@ -13,6 +13,7 @@ from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
 from deltaberg.delta.snapshot.history import SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.retention import parse_interval
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.table import checked_properties as named_properties
 
 __all__ = ["INTERNAL_PROPERTIES", "checked_properties", "parse_size"]
 
@@ -127,12 +128,8 @@ def checked_properties(properties: Mapping[str, Any] | None) -> dict[str, str]:
     >>> checked_properties({"delta.appendOnly": True, "owner": "ada"})
     {'delta.appendOnly': 'true', 'owner': 'ada'}
     """
-    if properties is not None and not isinstance(properties, Mapping):
-        raise InvalidArgumentError("properties is not a mapping", hint="pass names and values, as in a dict")
     found = {}
-    for name, value in (properties or {}).items():
-        if not isinstance(name, str):
-            raise InvalidArgumentError(f"the name of a property must be text, not {name!r}")
+    for name, value in named_properties(properties).items():
         text = str(value).lower() if isinstance(value, bool) else value
         if isinstance(text, int):
             text = str(text)

@@ -125,11 +125,12 @@ def _check_struct(schema: Struct, above: _Path, mapped: bool) -> None:
     for field in schema:
         path = (*above, field.name)
         shown = join_name(path)
-        earlier = seen.setdefault(field.name.lower(), field.name)
-        if earlier is not field.name:
+        earlier = seen.get(field.name.lower())
+        if earlier is not None:
             raise SchemaError(
                 f"two columns have the same name when case is ignored: {earlier!r} and {field.name!r}", column=shown
             )
+        seen[field.name.lower()] = field.name
         if not field.name:
             raise SchemaError("a column has an empty name", column=shown)
         bad = sorted(set(field.name) & set(_FORBIDDEN))

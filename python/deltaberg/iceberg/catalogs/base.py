@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
-from deltaberg.iceberg.catalogs.given import given_order, given_properties, given_schema, given_spec
+from deltaberg.iceberg.catalogs.given import given_order, given_schema, given_spec
 from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place_of
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
-from deltaberg.iceberg.metadata.new_table import new_metadata
+from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.transaction.table_commit import commit_table
 from deltaberg.storage import LocationMap, StoreSpec
-from deltaberg.table import Instant, OpenOptions
+from deltaberg.table import Instant, OpenOptions, checked_text
 
 __all__ = [
     "Catalog",
@@ -276,12 +276,12 @@ class NamedCatalog(ABC):
         """Create a table without rows, and open it. See `Catalog.create_table`."""
         levels = identifier_levels(identifier)
         try:
-            version, kept = given_properties(properties or {})
+            version, kept = given_properties(properties)
             raw = new_metadata(
                 given_schema(schema, version),
                 given_spec(partition_spec),
                 given_order(sort_order),
-                location=self.default_location(levels) if location is None else full_location(location),
+                location=self._location(levels, location),
                 properties=kept,
                 format_version=version,
                 now_ms=time.time_ns() // 1_000_000,
@@ -291,6 +291,12 @@ class NamedCatalog(ABC):
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
         return self.load_table(levels)
+
+    def _location(self, levels: Levels, given: str | None) -> str:
+        """Return where a new table goes."""
+        if given is None:
+            return self.default_location(levels)
+        return full_location(checked_text("location", given, hint="pass a path or a URL"))
 
     def drop_table(self, identifier: Identifier) -> None:
         """Remove a table from the catalog. See `Catalog.drop_table`."""

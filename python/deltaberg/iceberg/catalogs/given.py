@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.new_columns import given_columns
-from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, with_fresh_ids
+from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, read_spec
 
-__all__ = ["given_order", "given_properties", "given_schema", "given_spec"]
-
-_FORMAT_VERSION = "format-version"
+__all__ = ["given_order", "given_schema", "given_spec"]
 
 _Given = TypeVar("_Given")
 
@@ -76,29 +74,3 @@ def _given(given: Any, kind: type[_Given], read: Callable[[Any], _Given], noun: 
             f"the {noun} is of type {type(given).__name__}", hint=f"pass a {kind.__name__} of pyiceberg"
         )
     return read(found)
-
-
-def given_properties(given: Mapping[str, Any]) -> tuple[int, dict[str, str]]:
-    """Return the format version that table properties name, and the properties without it, as text.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the format version is not known.
-
-    Examples
-    --------
-    >>> given_properties({"format-version": "3", "commit.retry.num-retries": 4})
-    (3, {'commit.retry.num-retries': '4'})
-    """
-    kept = {name: _text(value) for name, value in given.items()}
-    version = kept.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
-    if version not in ("1", "2", "3"):
-        raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
-    return int(version), kept
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, (int, float)) else value

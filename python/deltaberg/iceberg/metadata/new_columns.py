@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.type_names import TYPE
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
@@ -79,11 +80,21 @@ def iceberg_columns(found: Struct) -> Struct:
 
     Of what the schema says about a field, only a comment is kept, as its ``doc``.
 
+    Raises
+    ------
+    SchemaError
+        Two fields have the same name.
+
     Examples
     --------
     >>> str(iceberg_columns(Struct((Field("n", Primitive("byte")),))))
     'struct<n: integer>'
     """
+    seen: set[str] = set()
+    for child in found:
+        if child.name in seen:
+            raise SchemaError(f"two columns, or two fields of a struct, are called {child.name!r}", column=child.name)
+        seen.add(child.name)
     return Struct(tuple(_field(child) for child in found))
 
 

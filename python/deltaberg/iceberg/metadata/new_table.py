@@ -34,22 +34,25 @@ from deltaberg.iceberg.metadata.versions import (
     highest_field_id,
 )
 from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.table import checked_properties
 
 __all__ = [
     "DEFAULT_VERSION",
     "RESERVED_PROPERTIES",
     "check_properties",
     "creation_updates",
+    "given_properties",
     "new_metadata",
     "with_fresh_ids",
 ]
 
+_FORMAT_VERSION = "format-version"
 #: The format version of new tables.
 DEFAULT_VERSION = 2
 #: Properties that other tools show of a table's metadata, and that no table stores.
 RESERVED_PROPERTIES = frozenset(
     {
-        "format-version",
+        _FORMAT_VERSION,
         "uuid",
         "snapshot-count",
         "current-snapshot-summary",
@@ -76,8 +79,34 @@ def check_properties(properties: Mapping[Any, Any]) -> None:
                 f"the property {name!r} is {value!r:.40}, which is not text", hint="pass strings, such as '4'"
             )
         if name in RESERVED_PROPERTIES:
-            hint = "pass format_version" if name == "format-version" else "leave it out: it follows from the metadata"
+            hint = "pass format_version" if name == _FORMAT_VERSION else "leave it out: it follows from the metadata"
             raise InvalidArgumentError(f"the property {name} is reserved", hint=hint)
+
+
+def given_properties(given: Mapping[str, Any] | None) -> tuple[int, dict[str, str]]:
+    """Return the format version that table properties name, and the properties without it, as text.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They are not a mapping, or the format version is not known.
+
+    Examples
+    --------
+    >>> given_properties({"format-version": "3", "commit.retry.num-retries": 4})
+    (3, {'commit.retry.num-retries': '4'})
+    """
+    kept = {name: _text(value) for name, value in checked_properties(given).items()}
+    version = kept.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
+    if version not in ("1", "2", "3"):
+        raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
+    return int(version), kept
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, (int, float)) else value
 
 
 def with_fresh_ids(struct: Struct, last: int = 0) -> tuple[Struct, dict[int, int]]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.new_columns import given_column
-from deltaberg.iceberg.metadata.new_table import check_properties, with_fresh_ids
+from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
@@ -29,6 +29,7 @@ from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.table import checked_properties
 
 __all__ = ["Alteration"]
 
@@ -288,15 +289,13 @@ class Alteration(ReferenceChanges):
         InvalidArgumentError
             A property is reserved, or its value is not text.
         """
-        given = dict(properties)
-        version = str(given.pop(_FORMAT_VERSION, self._transaction.metadata.format_version))
+        known = {_FORMAT_VERSION: self._transaction.metadata.format_version}
+        version, given = given_properties({**known, **checked_properties(properties)})
         check_properties(given)
-        if version not in ("1", "2", "3"):
-            raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
 
         def change() -> None:
-            if int(version) != self._transaction.metadata.format_version:
-                self._transaction.change_metadata(UpgradeFormatVersion(int(version)))
+            if version != self._transaction.metadata.format_version:
+                self._transaction.change_metadata(UpgradeFormatVersion(version))
             if given:
                 self._transaction.change_metadata(SetProperties(given))
 

@@ -12,7 +12,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
-from deltaberg.iceberg.metadata.new_table import DEFAULT_VERSION, new_metadata, with_fresh_ids
+from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
@@ -21,7 +21,6 @@ from deltaberg.schema import ColumnName, Field, Struct, find_column
 
 __all__ = ["NewTable", "check_partitioning", "partition_field", "sort_field"]
 
-_FORMAT_VERSION = "format-version"
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
 _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
@@ -59,11 +58,8 @@ class NewTable:
         InvalidArgumentError
             A property or a transform is not valid.
         """
-        properties = {name: _property_text(value) for name, value in self.properties.items()}
-        version = properties.pop(_FORMAT_VERSION, str(DEFAULT_VERSION))
-        if version not in ("1", "2", "3"):
-            raise InvalidArgumentError(f"the format version is {version!r:.40}", hint="pass 1, 2 or 3")
-        columns, _ = with_fresh_ids(given_columns(self.schema, int(version)))
+        version, properties = given_properties(self.properties)
+        columns, _ = with_fresh_ids(given_columns(self.schema, version))
         parts = [
             partition_field(columns, name, FIRST_PARTITION_ID + number) for number, name in enumerate(self.partition_by)
         ]
@@ -74,15 +70,9 @@ class NewTable:
             SortOrder(1, order) if order else None,
             location=location,
             properties=properties,
-            format_version=int(version),
+            format_version=version,
             now_ms=time.time_ns() // 1_000_000,
         )
-
-
-def _property_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, (int, float)) else value
 
 
 def partition_field(columns: Struct, name: ColumnName, number: int) -> PartitionField:

@@ -10,6 +10,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import SetSnapshotRef
+from deltaberg.table import checked_properties
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_ID", "SnapshotTarget"]
 
@@ -50,8 +51,13 @@ class SnapshotTarget:
         InvalidArgumentError
             The table has no such branch, or what is asked for contradicts itself.
         """
-        kept = {name: value for name, value in summary.items() if name != _WAP_BRANCH}
-        wanted = summary.get(_WAP_BRANCH)
+        kept = checked_properties(summary)
+        for name, value in kept.items():
+            if not isinstance(value, str):
+                raise InvalidArgumentError(
+                    f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
+                )
+        wanted = kept.pop(_WAP_BRANCH, None)
         if wanted is not None:
             if not wanted or WAP_ID in kept or branch not in (MAIN, wanted):
                 raise InvalidArgumentError(
@@ -60,7 +66,13 @@ class SnapshotTarget:
                 )
             branch = wanted
         ref = metadata.all_refs.get(branch)
-        if (ref is None and branch != MAIN and wanted is None) or (ref is not None and ref.type != "branch"):
+        if ref is not None and ref.type != "branch":
+            raise InvalidArgumentError(
+                f"{branch!r} is a {ref.type}, which no rows are written to",
+                hint="name a branch",
+                table=metadata.location,
+            )
+        if ref is None and branch != MAIN and wanted is None:
             raise InvalidArgumentError(
                 f"the table has no branch {branch!r}",
                 hint="create it first, with alter().create_branch(name)",
