@@ -12,7 +12,8 @@ from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
 
 if TYPE_CHECKING:
-    from deltaberg.iceberg.catalogs.base import Catalog, Identifier
+    from deltaberg.iceberg.catalogs.base import Catalog
+    from deltaberg.iceberg.catalogs.names import Identifier
 
 __all__ = ["find_commit"]
 

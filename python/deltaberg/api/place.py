@@ -14,7 +14,8 @@ from deltaberg.table import OpenOptions
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
     from deltaberg.iceberg import IcebergTable
-    from deltaberg.iceberg.catalogs.base import Catalog, Identifier
+    from deltaberg.iceberg.catalogs.base import Catalog
+    from deltaberg.iceberg.catalogs.names import Identifier
 
 __all__ = ["WritePlace", "place_to_write"]
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from deltaberg.delta.operations.create import NewTable
     from deltaberg.expressions import Filter
     from deltaberg.iceberg import IcebergTable
-    from deltaberg.iceberg.catalogs.base import Catalog, Identifier
+    from deltaberg.iceberg.catalogs.base import Catalog
+    from deltaberg.iceberg.catalogs.names import Identifier
     from deltaberg.schema import ColumnName, Struct
 
 __all__ = ["create_table", "write_table"]

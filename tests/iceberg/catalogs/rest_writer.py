@@ -23,12 +23,14 @@ class WritableServer(RestServer):
     #: confirmed by an answer that is not JSON, ``refused`` ones are answered by 409, and ``late`` ones are answered by
     #: 504 and carried out right before the next one.
     faults: list[str] = field(default_factory=list)
-    #: Commits that a gateway holds back.
-    held: list[Asked] = field(default_factory=list)
+    #: Commits that a gateway holds back, by their tables; None for those of several tables.
+    held: list[tuple[tuple[str, ...] | None, Asked]] = field(default_factory=list)
     #: What is called before a commit is carried out.
     before: list[Any] = field(default_factory=list)
 
     def _of_namespaces(self, parts: list[str], asked: Asked) -> Answer:
+        if parts == ["transactions", "commit"]:
+            return self._commit(None, asked)
         if asked.method == "POST":
             body = json.loads(asked.body)
             if len(parts) == 3:
@@ -53,15 +55,15 @@ class WritableServer(RestServer):
         )
         return 200, {}, {"metadata": json.loads(staged.metadata.model_dump_json())} | self.extra
 
-    def _commit(self, levels: tuple[str, ...], asked: Asked) -> Answer:
+    def _commit(self, levels: tuple[str, ...] | None, asked: Asked) -> Answer:
         fault = self.faults.pop(0) if self.faults else ""
         if self.before:
             self.before.pop(0)()
         while self.held and fault != "late":
-            self._carried_out(levels, self.held.pop(0))
+            self._carried_out(*self.held.pop(0))
         unknown: Answer = 504, {}, error_body(504, "CommitStateUnknownException", "the reply is late")
         if fault == "late":
-            self.held.append(asked)
+            self.held.append((levels, asked))
             return unknown
         if fault in ("never", "busy"):
             return unknown if fault == "never" else (503, {}, error_body(503, "ServiceUnavailableException", "busy"))
@@ -76,13 +78,36 @@ class WritableServer(RestServer):
             return 200, {}, b"<html>done</html>"
         return (answer[0], {"Content-Length": "999999"}, answer[2]) if fault == "cut" else answer
 
-    def _carried_out(self, levels: tuple[str, ...], asked: Asked) -> Answer:
+    def _carried_out(self, levels: tuple[str, ...] | None, asked: Asked) -> Answer:
+        if levels is not None:
+            return self._changed(levels, asked.body)
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table import CommitTableRequest
+
+        changes = {}
+        for change in json.loads(asked.body)["table-changes"]:
+            name = change["identifier"]
+            one = (*name["namespace"], name["name"])
+            changes[one] = json.dumps(change)
+        try:
+            # All tables are looked at before the first one is changed.
+            for one, body in changes.items():
+                metadata = self.peer.load_table(one).metadata
+                for requirement in CommitTableRequest.model_validate_json(body).requirements:
+                    requirement.validate(metadata)
+        except CommitFailedException as error:
+            return 409, {}, error_body(409, "CommitFailedException", str(error))
+        for one, body in changes.items():
+            self._changed(one, body)
+        return 204, {}, None
+
+    def _changed(self, levels: tuple[str, ...], body: str) -> Answer:
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
         from pyiceberg.io import load_file_io
         from pyiceberg.table import CommitTableRequest, Table
         from pyiceberg.table.metadata import TableMetadataV2
 
-        sent = CommitTableRequest.model_validate_json(asked.body)
+        sent = CommitTableRequest.model_validate_json(body)
         try:
             table = Table(levels, TableMetadataV2.model_construct(), "", load_file_io(), self.peer)
             found = self.peer.commit_table(table, sent.requirements, sent.updates)

@@ -21,12 +21,15 @@ def _blocks(language: str) -> list[str]:
 
 
 def test_the_examples_run(no_configuration: Path, tmp_path: Path) -> None:
-    """They run one after another where a catalog lies; the last is of a table that was moved."""
+    """They run one after another where a catalog lies; the last is of a table that was moved.
+
+    The one about several tables runs in ``test_rest_transactions.py``, on a server.
+    """
     peer = peer_sql("shop", "sqlite:///catalog.db", tmp_path / "warehouse")
     write_orders(peer)
     peer.engine.dispose()
     names: dict[str, Any] = {}
-    first, writing, last = _blocks("python")
+    first, writing, _, last = _blocks("python")
     exec(first, names)
     assert ids(names["table"]) == [1, 2, 3, 4, 5]
     exec(writing, names)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltaberg
-from deltaberg.errors import NamespaceNotFoundError, TableNotFoundError
+from deltaberg.errors import CommitConflictError, NamespaceNotFoundError, TableNotFoundError
 from tests.iceberg.catalogs.written import ids, write_orders
 from tests.support import rest_reference
 
@@ -83,3 +83,20 @@ def test_the_database_of_the_server_is_a_sql_catalog(uri: str, written: Any, fol
     assert catalog.list_namespaces("sales") == [("sales", "eu west")]
     assert catalog.list_tables("n0") == [("n0", f"t{number}") for number in range(5)]
     assert ids(catalog.load_table("sales.orders"))[:5] == [1, 2, 3, 4, 5]
+
+
+def test_two_tables_change_at_once(uri: str, written: Any) -> None:
+    catalog = deltaberg.load_catalog("far", uri=uri)
+    for name in "ab":
+        catalog.create_table(("n1", name), pa.schema({"id": pa.int64()})).append(pa.table({"id": [0]}))
+    with catalog.transaction() as several:
+        several.table("n1.a").append(pa.table({"id": [1]}))
+        several.table("n1.b").delete("id = 0")
+    assert [ids(catalog.load_table(("n1", name))) for name in "ab"] == [[0, 1], []]
+    several = catalog.transaction()
+    several.table("n1.a").append(pa.table({"id": [2]}))
+    several.table("n1.b").overwrite(pa.table({"id": [2]}))
+    catalog.load_table("n1.b").append(pa.table({"id": [9]}))
+    with pytest.raises(CommitConflictError):
+        several.commit()
+    assert [ids(catalog.load_table(("n1", name))) for name in "ab"] == [[0, 1], [9]]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.iceberg.catalogs.given import given_order, given_schema, given_spec
+from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place_of
+from deltaberg.iceberg.catalogs.several_tables import SeveralTables
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
@@ -19,25 +20,14 @@ from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.transaction.table_commit import commit_table
 from deltaberg.storage import LocationMap, StoreSpec
-from deltaberg.table import Instant, OpenOptions, checked_text
+from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_text
 
 __all__ = [
     "Catalog",
-    "Identifier",
-    "Levels",
     "LocatedPointer",
     "NamedCatalog",
     "checked_changes",
-    "identifier_levels",
-    "namespace_levels",
 ]
-
-#: A name as text, with dots between its levels, or as a sequence of levels.
-Identifier: TypeAlias = "str | Sequence[str]"
-#: The levels of a name: those of the namespace, followed by the name of the table if it is one.
-Levels: TypeAlias = tuple[str, ...]
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @runtime_checkable
@@ -134,6 +124,25 @@ class Catalog(Protocol):
             If there is no such namespace.
         SchemaError, InvalidArgumentError
             If the table is not valid.
+        """
+        ...
+
+    def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
+        """Begin a transaction of several tables, whose changes become visible together, or not at all.
+
+        The result is a context manager, which commits at the end. Its method ``table(identifier)`` returns a
+        transaction of one table, as `IcebergTable.transaction` does. Only some servers of the type ``rest`` have such
+        transactions.
+
+        Parameters
+        ----------
+        policy
+            How long the commit is tried; by default, as the properties of the first table say.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the catalog has no such transactions.
         """
         ...
 
@@ -292,6 +301,14 @@ class NamedCatalog(ABC):
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
         return self.load_table(levels)
 
+    def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
+        """Begin a transaction of several tables. See `Catalog.transaction`."""
+        raise UnsupportedFeatureError(
+            "this type of catalog has no transactions of several tables",
+            hint="commit to one table after the other",
+            catalog=self.name,
+        )
+
     def _location(self, levels: Levels, given: str | None) -> str:
         """Return where a new table goes."""
         if given is None:
@@ -356,27 +373,6 @@ def checked_changes(
         said = "to be removed and to be set" if both else "not text"
         raise InvalidArgumentError(f"the property {name!r} is {said}")
     return gone, new
-
-
-def namespace_levels(namespace: Identifier) -> Levels:
-    """Return the levels of a namespace. The top has none."""
-    given: object = namespace.split(".") if isinstance(namespace, str) and namespace else namespace
-    levels: tuple[object, ...] = tuple(given) if isinstance(given, (list, tuple, str)) else (None,)
-    names = tuple(level for level in levels if isinstance(level, str) and level and not _CONTROL.search(level))
-    if len(names) < len(levels):
-        raise InvalidArgumentError(
-            f"{namespace!r:.200} is not the name of a namespace or table",
-            hint="pass 'a.b' or ('a', 'b'), without empty levels",
-        )
-    return names
-
-
-def identifier_levels(identifier: Identifier) -> Levels:
-    """Return the levels of a table's name."""
-    levels = namespace_levels(identifier)
-    if not levels:
-        raise InvalidArgumentError("the name of a table is empty", hint="pass 'namespace.table'")
-    return levels
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError, TableNotFoundError
-from deltaberg.iceberg.catalogs.base import Identifier, Levels, NamedCatalog, identifier_levels, namespace_levels
+from deltaberg.iceberg.catalogs.base import NamedCatalog
+from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.location.find_metadata import find_metadata
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.storage import Location, LocationMap, StoreOptions, StoreSpec, parse_location

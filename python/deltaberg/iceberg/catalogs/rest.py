@@ -15,17 +15,13 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
     UnsafePathError,
+    UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs.base import (
-    Identifier,
-    Levels,
-    NamedCatalog,
-    checked_changes,
-    identifier_levels,
-    namespace_levels,
-)
+from deltaberg.iceberg.catalogs.base import NamedCatalog, checked_changes
+from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.rest_commit import RestCommitter
+from deltaberg.iceberg.catalogs.rest_transaction import CatalogTransaction
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
@@ -37,6 +33,7 @@ from deltaberg.iceberg.table import IcebergTable
 from deltaberg.lossless_json import read_json
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
+from deltaberg.table import CommitPolicy
 
 __all__ = ["RestCatalog"]
 
@@ -44,6 +41,7 @@ __all__ = ["RestCatalog"]
 _MOST_PAGES = 10_000
 _CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_SEVERAL = "POST /v1/{prefix}/transactions/commit"
 _WHAT = "the catalog's answer"
 
 
@@ -169,6 +167,18 @@ class RestCatalog(NamedCatalog):
         gone, new = checked_changes(removals, updates)
         path = f"{self._namespace_path(namespace_levels(namespace))}/properties"
         self.session.change(path, {"removals": sorted(gone), "updates": new})
+
+    def transaction(self, *, policy: CommitPolicy | None = None) -> CatalogTransaction:
+        """Begin a transaction of several tables. See `Catalog.transaction`."""
+        known = self._config.endpoints
+        if known and _SEVERAL not in known:
+            raise UnsupportedFeatureError(
+                "the server has no transactions of several tables",
+                hint="commit to one table after the other",
+                catalog=self.name,
+                feature=_SEVERAL,
+            )
+        return CatalogTransaction(self, f"{self._config.root}transactions/commit", policy)
 
     def _namespace_path(self, levels: Levels) -> str:
         return f"{self._config.root}namespaces/{self._encoded(levels)}"

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from deltaberg.errors import CommitUnknownError, DeltabergError, StorageError, TableNotFoundError
-from deltaberg.iceberg.catalogs.base import Levels
+from deltaberg.iceberg.catalogs.names import Levels
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.catalogs.session import RestSession, json_object, may_have_effect
 from deltaberg.iceberg.catalogs.transport import Answer
@@ -31,7 +31,7 @@ from deltaberg.lossless_json import read_json
 from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
 
-__all__ = ["RestCommitter", "RestDoor"]
+__all__ = ["RestAttempt", "RestCommitter", "RestDoor", "key_of_request", "send_changes"]
 
 _IDEMPOTENCY_KEY = "Idempotency-Key"
 _FORMAT_VERSION = "format-version"
@@ -129,8 +129,30 @@ class RestCommitter:
             "requirements": [requirement.to_json() for requirement in proposal.requirements],
             "updates": [update.to_json() for update in updates],
         }
-        headers = {_IDEMPOTENCY_KEY: str(_new_key())} if self.door.takes_keys else {}
-        return RestAttempt(self, proposal, body, headers)
+        return RestAttempt(self, proposal, body, key_of_request(self.door))
+
+
+def key_of_request(door: RestDoor) -> dict[str, str]:
+    """Return the header by which the server tells a new request that is repeated; none if it does not."""
+    return {_IDEMPOTENCY_KEY: str(_new_key())} if door.takes_keys else {}
+
+
+def send_changes(
+    door: RestDoor, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+) -> tuple[PutResult, Answer | None]:
+    """Send changes of tables, and return the outcome, with the answer that confirms them."""
+    try:
+        answer = door.session.change(
+            path, body, headers=headers, returned=lambda status: status == 409 or may_have_effect(status)
+        )
+    except CommitUnknownError as error:
+        return PutResult(PutOutcome.UNKNOWN, StorageError(error.message, **error.context)), None
+    if answer.status == 409:
+        return PutResult(PutOutcome.EXISTS), None
+    if may_have_effect(answer.status):
+        cause = StorageError(f"the catalog failed with the status {answer.status}", path=path)
+        return PutResult(PutOutcome.UNKNOWN, cause), None
+    return PutResult(PutOutcome.WRITTEN), answer
 
 
 def _new_key() -> UUID:
@@ -158,20 +180,9 @@ class RestAttempt:
     def send(self) -> PutResult:
         """Send the request."""
         door = self.committer.door
-        path = door.table_path(self.committer.levels)
-        try:
-            answer = door.session.change(
-                path, self.body, headers=self.headers, returned=lambda status: status == 409 or may_have_effect(status)
-            )
-        except CommitUnknownError as error:
-            return PutResult(PutOutcome.UNKNOWN, StorageError(error.message, **error.context))
-        if answer.status == 409:
-            return PutResult(PutOutcome.EXISTS)
-        if may_have_effect(answer.status):
-            cause = StorageError(f"the catalog failed with the status {answer.status}", path=path)
-            return PutResult(PutOutcome.UNKNOWN, cause)
-        self._answer = answer
-        return PutResult(PutOutcome.WRITTEN)
+        result, answer = send_changes(door, door.table_path(self.committer.levels), self.body, self.headers)
+        self._answer = answer or self._answer
+        return result
 
     def confirm(self) -> Fate:
         """Return that the change is part of the table: what the catalog confirms is final."""

@@ -16,15 +16,8 @@ from deltaberg.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from deltaberg.iceberg.catalogs.base import (
-    Identifier,
-    Levels,
-    LocatedPointer,
-    NamedCatalog,
-    checked_changes,
-    identifier_levels,
-    namespace_levels,
-)
+from deltaberg.iceberg.catalogs.base import LocatedPointer, NamedCatalog, checked_changes
+from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.places import full_location, place_of
 from deltaberg.iceberg.catalogs.sql_engine import is_missing, open_engine, without_secrets
 from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties

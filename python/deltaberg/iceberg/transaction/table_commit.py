@@ -17,7 +17,7 @@ from deltaberg.iceberg.metadata.updates import Update
 from deltaberg.storage import PutResult
 from deltaberg.table import CommitPolicy, Fate, commit_change
 
-__all__ = ["Committed", "Make", "commit_policy", "commit_table", "find_commit"]
+__all__ = ["Committed", "Make", "TableChange", "commit_policy", "commit_table", "find_commit"]
 
 #: Makes the changes that fit on top of metadata, with what must still hold; None if nothing is left to do. Without
 #: requirements, those of the reference implementation are derived from the changes.
@@ -112,7 +112,7 @@ def commit_table(
         If there is no table.
     """
     started = time.monotonic()
-    change = _TableChange(committer, make, snapshot_id, staged)
+    change = TableChange(committer, make, snapshot_id, staged)
     base = staged or change.newest()
     chosen = policy or commit_policy(base.metadata.properties)
     change.now = chosen.now
@@ -122,7 +122,7 @@ def commit_table(
 
 
 @dataclass
-class _TableChange:
+class TableChange:
     """A change of a table, as the commit loop sees it."""
 
     committer: Committer
@@ -191,27 +191,30 @@ class _TableChange:
             return None
         return found
 
-    def _sent(self) -> Attempt:
+    @property
+    def attempt(self) -> Attempt:
+        """What was prepared."""
         if self._attempt is None:
             raise AssertionError("prepare comes first")
         return self._attempt
 
     def send(self) -> PutResult:
         """Send what was prepared."""
-        return self._sent().send()
+        return self.attempt.send()
 
     def confirm(self) -> Fate:
         """Return what became of a change that was accepted."""
-        return self._settle(self._sent().confirm())
+        return self.settle(self.attempt.confirm())
 
     def look(self) -> Fate:
         """Return what became of a change for which there was another answer, or none."""
-        return self._settle(self._sent().look())
+        return self.settle(self.attempt.look())
 
-    def _settle(self, fate: Fate) -> Fate:
+    def settle(self, fate: Fate) -> Fate:
+        """Note what became of what was sent."""
         self.is_committed = fate is Fate.OURS
         if fate is Fate.LOST:
-            self._sent().discard()
+            self.attempt.discard()
         return fate
 
     def finish(self) -> tuple[LoadedTable, list[str]]:

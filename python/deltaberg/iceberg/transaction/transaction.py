@@ -33,7 +33,7 @@ from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
-from deltaberg.iceberg.transaction.table_commit import Committed, commit_table
+from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_table
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
@@ -128,6 +128,8 @@ class Transaction:
         self._is_ended = False
         #: Whether changes were handed over to be sent.
         self._is_made = False
+        #: Whether a transaction of several tables commits this one.
+        self.is_member = False
         #: What the commit did; None before it.
         self.result: CommitResult | None = None
         number = new_snapshot_id(loaded.metadata)
@@ -315,21 +317,51 @@ class Transaction:
         CommitUnknownError
             The commit was sent, but it is not known whether it took effect.
         """
+        if self.is_member:
+            raise InvalidArgumentError(
+                "the transaction is a part of one of several tables, which commits it",
+                hint="end the block of that transaction",
+                table=str(self.root),
+            )
         self._check_open()
         self._is_ended = True
         if self.is_empty and not self._creates:
             return self._finish(None)
-        number = None if self.pending.is_empty else int(self.token)
         staged = self._loaded if self._creates else None
         try:
-            found = commit_table(self._committer, self._make, snapshot_id=number, staged=staged, policy=self._policy)
+            found = commit_table(
+                self._committer, self._make, snapshot_id=self._snapshot_id, staged=staged, policy=self._policy
+            )
         except BaseException as error:
-            if isinstance(error, _NOT_COMMITTED) or not self._is_made:
-                self._delete_all()
+            self.end_failed(error)
             raise
-        self._production.delete_unused(is_committed=True)
-        self._delete_dropped()
+        return self.end_committed(found)
+
+    @property
+    def _snapshot_id(self) -> int | None:
+        """The snapshot that the commit adds, if it adds one."""
+        return None if self.pending.is_empty else int(self.token)
+
+    def hand_over(self) -> TableChange | None:
+        """End the transaction, and return what a commit of several tables is to carry out; None if that is nothing.
+
+        What becomes of it has to be told by `end_committed` or `end_failed`.
+        """
+        self._check_open()
+        self._is_ended = True
+        return None if self.is_empty else TableChange(self._committer, self._make, self._snapshot_id, None)
+
+    def end_committed(self, found: Committed | None) -> CommitResult:
+        """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
+        if found is not None:
+            self._production.delete_unused(is_committed=True)
+            self._delete_dropped()
         return self._finish(found)
+
+    def end_failed(self, error: BaseException) -> None:
+        """Delete the files that were written for the transaction if it surely is not committed."""
+        if isinstance(error, _NOT_COMMITTED) or not self._is_made:
+            self._delete_all()
 
     def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
         """Return the changes on top of the newest metadata."""
@@ -410,6 +442,8 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self.is_member:
+            return
         if kind is None and not self._is_ended and (self._creates or not self.is_empty):
             self.commit()
         self.abort()

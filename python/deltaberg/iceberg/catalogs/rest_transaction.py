@@ -1,0 +1,206 @@
+"""Commits to several tables of a REST catalog at once (Iceberg REST Open API specification, "commitTransaction").
+
+The server carries out all changes or none. What became of a request whose answer was lost is found as for one table:
+the snapshots that it was to add are in their tables, or they are not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError
+from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels
+from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, RestDoor, key_of_request, send_changes
+from deltaberg.iceberg.table import IcebergTable
+from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
+from deltaberg.storage import PutOutcome, PutResult
+from deltaberg.table import CommitPolicy, CommitResult, Fate, commit_change
+
+__all__ = ["CatalogTransaction"]
+
+_Own = TypeVar("_Own", bound="CatalogTransaction")
+
+
+@dataclass
+class _Changes:
+    """Changes of several tables, as the commit loop sees them: one change."""
+
+    door: RestDoor
+    path: str
+    parts: Mapping[Levels, TableChange]
+    #: What finds the commit later: the snapshot that it adds to one of the tables.
+    token: str = field(default="", init=False)
+    _sent: list[TableChange] = field(default_factory=list, init=False)
+    _headers: Mapping[str, str] = field(default_factory=dict, init=False)
+    #: Whether a request was sent of which it is not known whether it was carried out.
+    _may_arrive: bool = field(default=False, init=False)
+
+    @property
+    def _witnesses(self) -> list[TableChange]:
+        """The changes that add snapshots: whether these are there tells what became of the commit."""
+        return [part for part in self.parts.values() if part.snapshot_id is not None]
+
+    def prepare(self) -> bool:
+        """Make the changes for the newest metadata of the tables, unless an earlier attempt has landed."""
+        self._sent, self._may_arrive = [], False
+        for levels, part in self.parts.items():
+            try:
+                if part.prepare():
+                    self._sent.append(part)
+            except DeltabergError as error:
+                raise error.with_context(table=".".join(levels)) from None
+        self._check_whole()
+        if any(part.is_committed for part in self._witnesses):
+            self._settle(Fate.OURS)
+            return False
+        self.token = next((part.token for part in self._witnesses), "")
+        self._headers = key_of_request(self.door)
+        return bool(self._sent)
+
+    def _check_whole(self) -> None:
+        """Refuse what no server should do: to carry out a part of the changes."""
+        landed = [part.is_committed for part in self._witnesses]
+        if any(landed) and not all(landed):
+            there = [".".join(levels) for levels, part in self.parts.items() if part.is_committed]
+            raise CommitUnknownError(
+                f"the catalog shows the commit in {', '.join(there)}, but not in the other tables",
+                hint="look at the tables; delete no file of this operation",
+                token=self.token,
+            )
+
+    def send(self) -> PutResult:
+        """Send what was prepared."""
+        attempts = [part.attempt for part in self._sent]
+        body = {"table-changes": [attempt.body for attempt in attempts if isinstance(attempt, RestAttempt)]}
+        result, _ = send_changes(self.door, self.path, body, self._headers)
+        self._may_arrive |= result.outcome is PutOutcome.UNKNOWN
+        return result
+
+    def confirm(self) -> Fate:
+        """Return that the changes are part of the tables: what the catalog confirms is final."""
+        return self._settle(Fate.OURS)
+
+    def look(self) -> Fate:
+        """Return what became of the changes, by loading the tables."""
+        fates = [part.look() for part in self._sent]
+        self._check_whole()
+        # Changes without a snapshot may be there because others made the same ones.
+        telling = [fate for part, fate in zip(self._sent, fates, strict=True) if part.snapshot_id is not None] or fates
+        if Fate.HIDDEN in fates:
+            return Fate.HIDDEN
+        if set(telling) == {Fate.OURS}:
+            return self._settle(Fate.OURS)
+        # A request that is still on its way cannot take effect any more once a snapshot of others is in its place.
+        is_lost = Fate.LOST in (telling if self._may_arrive else fates)
+        return Fate.LOST if is_lost or (telling is fates and set(fates) != {Fate.ABSENT}) else Fate.ABSENT
+
+    def _settle(self, fate: Fate) -> Fate:
+        for part in self.parts.values():
+            part.settle(fate)
+        return fate
+
+
+class _Catalog(RestDoor, Protocol):
+    """What the transaction needs of the catalog."""
+
+    def load_table(self, identifier: Identifier) -> IcebergTable:
+        """Open a table."""
+        ...
+
+
+class CatalogTransaction:
+    """Changes of several tables of a REST catalog that become visible together, or not at all.
+
+    Parameters
+    ----------
+    catalog
+        The catalog.
+    path
+        Where the server takes the changes.
+    policy
+        How long the commit is tried; by default, as the properties of the first table say.
+    """
+
+    def __init__(self, catalog: _Catalog, path: str, policy: CommitPolicy | None = None) -> None:
+        self._catalog = catalog
+        self._path = path
+        self._policy = policy
+        self._members: dict[Levels, TableTransaction] = {}
+        self._is_ended = False
+        #: What the commit did, by the levels of the names of the tables; empty before it.
+        self.results: dict[Levels, CommitResult] = {}
+
+    def table(
+        self, identifier: Identifier, *, branch: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> TableTransaction:
+        """Return the transaction of a table, which becomes a part of the commit. See `SeveralTables.table`."""
+        self._check_open()
+        levels = identifier_levels(identifier)
+        if levels in self._members:
+            if branch is not None or properties is not None:
+                raise InvalidArgumentError(
+                    "the table is a part of the transaction already",
+                    hint="name its branch and properties the first time",
+                    table=".".join(levels),
+                )
+            return self._members[levels]
+        member = self._catalog.load_table(levels).transaction(branch=branch, properties=properties)
+        member.is_member = True
+        return self._members.setdefault(levels, member)
+
+    def _check_open(self) -> None:
+        if self._is_ended:
+            raise InvalidArgumentError("the transaction has ended", hint="begin another one")
+
+    def commit(self) -> dict[Levels, CommitResult]:
+        """Commit the changes of all tables. See `SeveralTables.commit`."""
+        self._check_open()
+        self._is_ended = True
+        try:
+            handed = {levels: member.hand_over() for levels, member in self._members.items()}
+            parts = {levels: change for levels, change in handed.items() if change is not None}
+            found = self._committed(parts) if parts else {}
+        except BaseException as error:
+            for member in self._members.values():
+                member.end_failed(error)
+            raise
+        self.results = {levels: member.end_committed(found.get(levels)) for levels, member in self._members.items()}
+        return self.results
+
+    def _committed(self, parts: Mapping[Levels, TableChange]) -> dict[Levels, Committed]:
+        """Commit the changes, and return what became of each table."""
+        started = time.monotonic()
+        bases = [change.newest() for change in parts.values()]
+        policy = self._policy or commit_policy(bases[0].metadata.properties)
+        for change in parts.values():
+            change.now = policy.now
+        retries = commit_change(_Changes(self._catalog, self._path, parts), policy)
+        seconds = time.monotonic() - started
+        made = {}
+        for levels, change in parts.items():
+            loaded, warnings = change.finish()
+            made[levels] = Committed(loaded, change.is_committed, change.token, retries, seconds, tuple(warnings))
+        return made
+
+    def _abort(self) -> None:
+        self._is_ended = True
+        for member in self._members.values():
+            member.abort()
+
+    def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_ended:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self._abort()
