@@ -8,24 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.expressions import FALSE, TRUE, Expression, all_of, col
-from deltaberg.schema import DataType, Struct, arrow_schema, as_array, find_column
+from deltaberg.expressions import TRUE, Expression, all_of
+from deltaberg.schema import DataType, Struct, arrow_schema, find_column
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.join import JoinMemory, StoredRows
+from deltaberg.table.rewrite.key_filter import filter_of_keys
 from deltaberg.table.rewrite.merge import MergePlan, SourceValue
 from deltaberg.table.write import empty_to_null
 from deltaberg.table.write.rows import open_source
 from deltaberg.table.write.stream import small_batches
 
 __all__ = ["MergeSource", "source_filter"]
-
-#: Up to so many keys are named one by one to choose files.
-_MOST_KEYS = 1000
 
 
 class MergeSource:
@@ -153,44 +150,13 @@ def _check_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> None:
 def source_filter(plan: MergePlan, source: StoredRows) -> Expression:
     """Return a filter on the table that every row fulfils that can match a row of the source.
 
-    Of keys that are columns of the table, the values in the source are looked at: all of them if they are few, and else
-    the least and the greatest.
+    Of keys that are columns of the table, the values in the source are looked at; see `filter_of_keys`.
     """
     parts: list[Expression] = []
     for equality in plan.join.equalities:
         path = equality.column
         if path is not None and not equality.null_safe:
             names = tuple(field.name for field in path)
-            parts.append(_filter_of_keys(names, SourceValue(equality.right, len(plan.target.columns)), source))
+            keys = SourceValue(equality.right, len(plan.target.columns))
+            parts.append(filter_of_keys(names, map(keys, source.batches())))
     return all_of(parts) if parts else TRUE
-
-
-def _filter_of_keys(name: tuple[str, ...], keys: SourceValue, source: StoredRows) -> Expression:
-    distinct: pa.Array | None = pa.array([])
-    least = greatest = None
-    first = True
-    for batch in source.batches():
-        values = keys(batch)
-        if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
-            # NaN and the two zeros are equal to values that bounds of files leave out.
-            return TRUE
-        if first:
-            distinct, first = values.slice(0, 0), False
-        if distinct is not None:
-            distinct = pc.unique(pa.concat_arrays([distinct, values.drop_null()]))
-            distinct = distinct if len(distinct) <= _MOST_KEYS else None
-        bounds = pc.min_max(values)
-        lower, upper = bounds["min"], bounds["max"]
-        if lower.is_valid:
-            least = lower if least is None else pc.min_element_wise(least, lower)
-            greatest = upper if greatest is None else pc.max_element_wise(greatest, upper)
-    if least is None or greatest is None:
-        return FALSE
-    column = col(name)
-    try:
-        if distinct is not None:
-            return column.is_in(as_array(distinct).to_pylist())
-        return all_of([column >= least.as_py(), column <= greatest.as_py()])
-    except (ValueError, OverflowError):
-        # Python has no dates before the year 1.
-        return TRUE
