@@ -284,6 +284,25 @@ def test_the_number_of_retries_follows_the_property(tmp_path: Path) -> None:
         commit_policy({"commit.retry.num-retries": "many"})
 
 
+def test_attempts_end_after_the_time_that_the_property_says(tmp_path: Path) -> None:
+    """The last attempt is finished; no other one begins."""
+    table = _Table(tmp_path / "t", {"commit.retry.num-retries": "9", "commit.retry.total-timeout-ms": "0"})
+    policy = commit_policy(table.metadata.properties)
+    assert (policy.timeout, commit_policy({}).timeout) == (0, 1800)
+    tried: list[int] = []
+
+    def make(_: TableMetadata) -> Any:
+        tried.append(1)
+        table.set(f"a{len(tried)}")
+        return [changes.SetProperties({"mine": "1"})], None
+
+    with pytest.raises(CommitConflictError, match=r"other writers committed first\n"):
+        commit_table(table.committer(), make)
+    assert len(tried) == 1
+    with pytest.raises(InvalidArgumentError, match="must be a whole number"):
+        commit_policy({"commit.retry.total-timeout-ms": "-1"})
+
+
 @pytest.mark.parametrize("kept", ["1", "9"])
 def test_a_file_in_a_gap_is_no_commit(tmp_path: Path, kept: str) -> None:
     """Others commit and clean up while the put is on its way, so that it lands where nobody looks any more."""

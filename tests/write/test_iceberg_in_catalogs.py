@@ -98,3 +98,45 @@ def test_arguments_that_are_not_valid(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="properties is not a mapping"):
         create_table("s.t", schema, catalog=catalog, properties=["x"], if_exists="replace")  # type: ignore[call-overload]
     assert (ids_of(table.refresh()), table.properties["number"]) == ([1], "5")
+
+
+def test_summaries_count_the_files_of_each_partition(tmp_path: Path) -> None:
+    """As pyiceberg does, if no more partitions have changed than the property says."""
+    uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
+    theirs = SqlCatalog("shop", uri=uri, warehouse=warehouse)
+    theirs.create_namespace("s")
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
+    spec = PartitionSpec(PartitionField(2, 1000, TruncateTransform(3), "start"))
+    catalog = load_catalog("shop", type="sql", uri=uri, warehouse=warehouse)
+    rows = pa.table({"id": [1, 2, 3], "name": ["a/b1", "a/b2", None]})
+    summaries = []
+    for name in ("ours", "theirs"):
+        made = theirs.create_table(f"s.{name}", schema, partition_spec=spec)
+        made.transaction().set_properties({"write.summary.partition-limit": "2"}).commit_transaction()
+        writer: Any = made if name == "theirs" else catalog.load_table("s.ours")
+        writer.append(rows)
+        writer.delete("id = 3")
+        writer.append(pa.table({"id": [4, 5, 6], "name": ["x", "y", "z"]}))
+        found = sorted(theirs.load_table(f"s.{name}").snapshots(), key=lambda one: one.sequence_number or 0)
+        summaries.append([_of_partitions(one.summary) for one in found])
+    ours, other = summaries
+    assert ours == other
+    assert ours[0]["partitions.start=a%2Fb"] == ["added-data-files=1", "added-records=2"]
+    assert set(ours[1]) == {"partitions.start=null"}
+    assert ours[2] == {}
+    table = catalog.load_table("s.ours")
+    assert [one.summary.get("partition-summaries-included") for one in _in_order(table)] == ["true", "true", None]
+    table.alter().set({"write.summary.partition-limit": "few"}).commit()
+    with pytest.raises(InvalidArgumentError, match=r"the property write\.summary\.partition-limit is 'few'"):
+        table.append(rows)
+    assert table.scan().count() == 5
+
+
+def _of_partitions(summary: Any) -> dict[str, list[str]]:
+    """Return what a summary says of partitions, without the bytes of files, which writers encode differently."""
+    found = {name: text for name, text in summary.additional_properties.items() if name.startswith("partitions.")}
+    return {name: sorted(one for one in text.split(",") if "size" not in one) for name, text in found.items()}
+
+
+def _in_order(table: Any) -> list[Any]:
+    return sorted(table.metadata.snapshots.values(), key=lambda one: one.sequence_number)

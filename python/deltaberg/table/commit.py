@@ -75,6 +75,8 @@ class CommitPolicy:
     pause, longest_pause
         The first and the longest waiting time between attempts, in seconds; it doubles from one attempt to the next,
         and a random part of it is waited.
+    timeout
+        Seconds after which no further attempt is made; None for no limit.
     wait
         What waits for a number of seconds.
     now
@@ -85,6 +87,7 @@ class CommitPolicy:
     sends: int = 6
     pause: float = 0.01
     longest_pause: float = 2.0
+    timeout: float | None = None
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
@@ -201,12 +204,15 @@ def commit_change(change: Change, policy: CommitPolicy) -> int:
     StorageError
         The store failed, and the change surely did not land.
     """
+    started, retry = time.monotonic(), 0
     for retry in range(policy.retries + 1):
         if not change.prepare() or _lands(change, policy):
             return retry
+        if policy.timeout is not None and time.monotonic() - started >= policy.timeout:
+            break
         policy.back_off(retry)
     raise CommitConflictError(
-        f"other writers committed first {policy.retries + 1} times in a row",
+        f"other writers committed first{f' {retry + 1} times in a row' if retry else ''}",
         hint="try again when fewer writers are busy",
     )
 

@@ -120,11 +120,15 @@ class PartitionPaths:
 
         It is the empty text for a spec without fields, and for values that are too long for the names of directories.
         """
-        parts = [
+        text = self.text(values)
+        return text if can_be_directories(text.split("/")) else ""
+
+    def text(self, values: Iterable[pa.Scalar]) -> str:
+        """Return the values of all fields as text, however long that is; the empty text for a spec without fields."""
+        return "/".join(
             f"{name}={_escaped(transform.to_text(value, kind))}"
             for (name, transform, kind), value in zip(self._fields, values, strict=True)
-        ]
-        return "/".join(parts) if can_be_directories(parts) else ""
+        )
 
 
 def _escaped(text: str) -> str:

@@ -148,7 +148,7 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
     for paths in chain.from_iterable(_added_files(claims, source) for source in added):
         if paths:
             raise ConcurrentAppendError(
-                f"another commit added {len(paths)} data files that may hold rows to be replaced, such as {paths[0]}",
+                f"another commit added data files that may hold rows to be replaced, such as {paths[0]}",
                 hint="refresh the table, and repeat the operation",
                 table=newest.table,
             )
@@ -166,7 +166,7 @@ def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
         left.difference_update(entries.table.column("file_path").to_pylist())
     if left:
         raise ConcurrentDeleteDeleteError(
-            f"another commit removed {len(left)} data files of which rows are deleted",
+            "another commit removed data files of which rows are deleted",
             hint="refresh the table, and repeat the operation",
             table=newest.table,
             file=min(left),

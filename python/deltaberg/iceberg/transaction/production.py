@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, StorageError
+from deltaberg.errors import CommitConflictError, InvalidArgumentError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, POSITION_DELETES, WHOLE_ENTRIES
@@ -23,6 +24,7 @@ from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, VECTORS_SINCE
+from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
@@ -33,6 +35,7 @@ from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
 __all__ = ["Production", "new_snapshot_id"]
 
 _CODEC, _LEVEL = "write.avro.compression-codec", "write.avro.compression-level"
+_MOST_PARTITIONS = "write.summary.partition-limit"
 
 
 def new_snapshot_id(metadata: TableMetadata) -> int:
@@ -111,7 +114,14 @@ class Production:
         """
         metadata, parent = source.metadata, source.snapshot
         self._check_files(source)
-        self.tally = Tally(keeps_rows=self.pending.keeps_rows, replaces_partitions=self.pending.replaces_partitions)
+        most = _most_partitions(metadata)
+        columns = metadata.current_schema.struct
+        self.tally = Tally(
+            keeps_rows=self.pending.keeps_rows,
+            replaces_partitions=self.pending.replaces_partitions,
+            paths={number: PartitionPaths(spec, columns) for number, spec in metadata.specs.items()} if most else None,
+            most_partitions=most,
+        )
         for files in self.pending.added:
             self.tally.add(files.spec.spec_id, files.partition, files.entries)
         rows = [*self._added_rows(metadata), *self._merged(source, self._kept_rows(source))]
@@ -336,6 +346,14 @@ def _header(metadata: TableMetadata, spec: PartitionSpec, partition: Struct, con
 
 def _directory(metadata: TableMetadata) -> str:
     return metadata_location(metadata.location, metadata.properties)
+
+
+def _most_partitions(metadata: TableMetadata) -> int:
+    """Return how many changed partitions the summary tells of one by one, at most."""
+    text = metadata.properties.get(_MOST_PARTITIONS, "0").strip()
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise InvalidArgumentError(f"the property {_MOST_PARTITIONS} is {text!r:.40}", hint="set it to a whole number")
+    return int(text)
 
 
 def _codec(metadata: TableMetadata) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_DELETES
+from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.schema import Struct, as_array
 
@@ -24,6 +26,10 @@ _TOTALS = ("data-files", "delete-files", "records", "files-size", "position-dele
 #: Removed data files and their rows are called deleted.
 _DELETED = ("data-files", "records")
 _VECTORS = "dvs"
+#: What the summary says of single partitions.
+_HAS_PARTITIONS, _OF_PARTITION = "partition-summaries-included", "partitions."
+
+_Count: TypeAlias = "Callable[[Tally, int, Struct, pa.Table], None]"
 
 
 class Tally:
@@ -35,6 +41,10 @@ class Tally:
         Whether the added files hold the rows of the removed ones.
     replaces_partitions
         Whether the added files replace all files of their partitions, and nothing else changes.
+    paths
+        The paths of the partitions of each spec, by its id; None if partitions are not counted one by one.
+    most_partitions
+        How many partitions are counted one by one at most; if there are more, none is.
 
     Examples
     --------
@@ -43,8 +53,18 @@ class Tally:
     True
     """
 
-    def __init__(self, *, keeps_rows: bool = False, replaces_partitions: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        keeps_rows: bool = False,
+        replaces_partitions: bool = False,
+        paths: Mapping[int, PartitionPaths] | None = None,
+        most_partitions: int = 0,
+    ) -> None:
         self._keeps_rows = keeps_rows
+        self._paths = paths or {}
+        self._most = most_partitions if paths else 0
+        self._by_partition: dict[str, Tally] = {}
         self.replaces_partitions = replaces_partitions
         self.added: Counter[str] = Counter()
         self.removed: Counter[str] = Counter()
@@ -57,31 +77,31 @@ class Tally:
 
     def add(self, spec_id: int, partition: Struct, entries: pa.Table) -> None:
         """Count entries of files that are added."""
-        self._count(self.added, spec_id, partition, entries)
+        _count(self.added, entries)
+        self._look_at(spec_id, partition, entries, Tally.add)
 
     def remove(self, spec_id: int, partition: Struct, entries: pa.Table) -> None:
         """Count entries of files that are removed."""
-        self._count(self.removed, spec_id, partition, entries)
+        _count(self.removed, entries)
+        self._look_at(spec_id, partition, entries, Tally.remove)
 
-    def _count(self, counts: Counter[str], spec_id: int, partition: Struct, entries: pa.Table) -> None:
+    def _look_at(self, spec_id: int, partition: Struct, entries: pa.Table, count: _Count) -> None:
+        """Note the partitions of files, and count those of each if there are few."""
         if not len(entries):
             return
-        for content, files in _FILES.items():
-            mine = entries.filter(pc.equal(entries.column("content"), content))
-            if not len(mine):
-                continue
-            rows = pc.sum(mine.column("record_count")).as_py()
-            counts[files] += len(mine)
-            counts[_ROWS[content]] += rows
-            # Vectors share files: the size of one is that of its blob.
-            sizes = pc.coalesce(mine.column("content_size_in_bytes"), mine.column("file_size_in_bytes"))
-            counts["files-size"] += pc.sum(sizes).as_py()
-            if content != DATA:
-                vectors = pc.sum(pc.equal(pc.utf8_lower(mine.column("file_format")), "puffin")).as_py()
-                counts[_VECTORS] += vectors
-                counts[_KIND[content]] += len(mine) - vectors
-        keys = partition_keys(as_array(entries.column("partition")), partition)
-        self._partitions.update((spec_id, key) for key in keys)
+        values = as_array(entries.column("partition"))
+        keys = partition_keys(values, partition)
+        first: dict[Hashable, int] = {}
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+        self._partitions.update((spec_id, key) for key in first)
+        if spec_id not in self._paths or len(self._partitions) > self._most:
+            return
+        numbers = pa.array([first[key] for key in keys], pa.int64())
+        for row in first.values():
+            name = self._paths[spec_id].text(values.field(index)[row] for index in range(values.type.num_fields))
+            own = entries.filter(pc.equal(numbers, row))
+            count(self._by_partition.setdefault(name, Tally()), spec_id, partition, own)
 
     @property
     def operation(self) -> str:
@@ -98,6 +118,43 @@ class Tally:
     def changed_partitions(self) -> int:
         """The number of partitions whose files change."""
         return len(self._partitions)
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many files, rows and bytes were added and removed, by the names of the summary, without zeros."""
+        found = {f"added-{name}": count for name, count in self.added.items()}
+        for name, count in self.removed.items():
+            found[f"{'deleted' if name in _DELETED else 'removed'}-{name}"] = count
+        return {name: count for name, count in found.items() if count}
+
+    @property
+    def partition_changes(self) -> dict[str, str]:
+        """What the summary says of each partition; nothing if there are too many, or none."""
+        if not self._by_partition or len(self._partitions) > self._most:
+            return {}
+        texts = {
+            f"{_OF_PARTITION}{name}": ",".join(f"{part}={count}" for part, count in own.changes.items())
+            for name, own in self._by_partition.items()
+            if name
+        }
+        return {_HAS_PARTITIONS: "true", **texts}
+
+
+def _count(counts: Counter[str], entries: pa.Table) -> None:
+    """Add up files, rows and bytes."""
+    for content, files in _FILES.items():
+        mine = entries.filter(pc.equal(entries.column("content"), content))
+        if not len(mine):
+            continue
+        counts[files] += len(mine)
+        counts[_ROWS[content]] += pc.sum(mine.column("record_count")).as_py()
+        # Vectors share files: the size of one is that of its blob.
+        sizes = pc.coalesce(mine.column("content_size_in_bytes"), mine.column("file_size_in_bytes"))
+        counts["files-size"] += pc.sum(sizes).as_py()
+        if content != DATA:
+            vectors = pc.sum(pc.equal(pc.utf8_lower(mine.column("file_format")), "puffin")).as_py()
+            counts[_VECTORS] += vectors
+            counts[_KIND[content]] += len(mine) - vectors
 
 
 def snapshot_summary(
@@ -123,17 +180,14 @@ def snapshot_summary(
     >>> snapshot_summary("delete", Tally(), None)["total-records"]
     '0'
     """
-    changes = {f"added-{name}": count for name, count in tally.added.items()}
-    for name, count in tally.removed.items():
-        changes[f"{'deleted' if name in _DELETED else 'removed'}-{name}"] = count
-    changes["changed-partition-count"] = tally.changed_partitions
+    changes = {**tally.changes, "changed-partition-count": tally.changed_partitions}
     for name in _TOTALS:
         total = _known(before, f"total-{name}")
         if total is not None and total + tally.added[name] - tally.removed[name] >= 0:
             changes[f"total-{name}"] = total + tally.added[name] - tally.removed[name]
-    own = {name: str(count) for name, count in changes.items() if count or not name.startswith(("added", "removed"))}
+    own = {name: str(count) for name, count in changes.items()}
     marks = {REPLACES_PARTITIONS: "true"} if tally.replaces_partitions else {}
-    return {**(extra or {}), "operation": operation, **marks, **own}
+    return {**(extra or {}), "operation": operation, **marks, **own, **tally.partition_changes}
 
 
 def _known(before: Mapping[str, str] | None, name: str) -> int | None:

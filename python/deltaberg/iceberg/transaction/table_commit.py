@@ -27,6 +27,7 @@ Make: TypeAlias = "Callable[[TableMetadata], tuple[Sequence[Update], Sequence[Re
 _RETRIES = ("commit.retry.num-retries", 4)
 _FIRST_WAIT = ("commit.retry.min-wait-ms", 100)
 _LONGEST_WAIT = ("commit.retry.max-wait-ms", 60_000)
+_TIMEOUT = ("commit.retry.total-timeout-ms", 1_800_000)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,12 @@ def commit_policy(properties: Mapping[str, str]) -> CommitPolicy:
         If a property is not a whole number.
     """
     first, longest = _number(properties, *_FIRST_WAIT) / 1000, _number(properties, *_LONGEST_WAIT) / 1000
-    return CommitPolicy(retries=_number(properties, *_RETRIES), pause=first, longest_pause=max(first, longest))
+    return CommitPolicy(
+        retries=_number(properties, *_RETRIES),
+        pause=first,
+        longest_pause=max(first, longest),
+        timeout=_number(properties, *_TIMEOUT) / 1000,
+    )
 
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
