@@ -43,6 +43,33 @@ def test_new_columns_have_defaults(tmp_path: Path) -> None:
         _new(tmp_path / "old", "2").alter().add("r", pa.int64(), default=1)
 
 
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_fields_that_structs_lack_have_defaults(tmp_path: Path, form: str) -> None:
+    inner = pa.struct([("x", pa.int64())])
+    columns = pa.schema([("id", pa.int64()), ("s", inner), ("k", pa.list_(inner))])
+    properties = {"format-version": "3", "write.format.default": form}
+    table = create_table(tmp_path / "t", columns, format="iceberg", properties=properties)
+    old = {"id": 1, "s": {"x": 1}, "k": [{"x": 2}]}
+    table.append(pa.Table.from_pylist([old], columns))
+    change = table.alter().add("s.n", pa.int64(), default=7, required=True)
+    change.add("k.element.t", pa.string(), default="a").commit()
+    table.append(pa.Table.from_pylist([{"id": 2, "s": {"x": 3}, "k": [{"x": 4}, None]}, {"id": 3}], columns))
+    table.alter().set_default("s.n", 8).commit()
+    given = pa.struct([("x", pa.int64()), ("t", pa.string())])
+    table.append(pa.table({"id": [4], "s": pa.array([{"x": 5}], inner), "k": pa.array([[{"x": 6}]], pa.list_(given))}))
+    table.delete("id = 0")
+    table.update({"id": "id + 10"}, "id < 3")
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [
+        {"id": 3, "s": None, "k": None},
+        {"id": 4, "s": {"x": 5, "n": 8}, "k": [{"x": 6, "t": None}]},
+        {"id": 11, "s": {"x": 1, "n": 7}, "k": [{"x": 2, "t": "a"}]},
+        {"id": 12, "s": {"x": 3, "n": 7}, "k": [{"x": 4, "t": "a"}, None]},
+    ]
+    # Of rows that are there, an upsert would lose what they hold.
+    with pytest.raises(SchemaError, match="n"):
+        table.upsert(pa.table({"id": [4], "s": pa.array([{"x": 5}], inner)}), "id")
+
+
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_identity_and_wider_types(tmp_path: Path, version: str) -> None:
     table = _new(tmp_path, version, partition_by="bucket(4, id)")

@@ -39,10 +39,13 @@ class ConformOptions:
         refused, since nobody can tell which instants they mean.
     allow_truncation
         Whether digits below the unit of a column are cut off, as those of nanoseconds in a column of microseconds.
+    defaults
+        Returns the value of a field of a struct that the rows lack; None for null.
     """
 
     timezone: str | None = None
     allow_truncation: bool = False
+    defaults: Callable[[Field], pa.Scalar | None] | None = None
 
 
 class Conformer:
@@ -147,7 +150,11 @@ class Conformer:
     def _struct(self, want: Struct, found: pa.DataType, path: _Path) -> _Convert:
         if not pt.is_struct(found):
             raise _refused(found, want, path)
-        sources = match_fields(want, [child.name for child in found], path)
+        default = self._options.defaults
+        values = {} if default is None else {child.name: default(child) for child in want}
+        filled = {name: value for name, value in values.items() if value is not None}
+        needed = Struct(tuple(replace(child, nullable=child.nullable or child.name in filled) for child in want))
+        sources = match_fields(needed, [child.name for child in found], path)
         plans = [
             None if source is None else self._plan(child, found[source].type, (*path, child.name))
             for source, child in zip(sources, want, strict=True)
@@ -160,7 +167,7 @@ class Conformer:
             children = []
             for source, child, plan in zip(sources, want, plans, strict=True):
                 if source is None or plan is None:
-                    children.append(pa.nulls(len(array), arrow_type(child.type)))
+                    children.append(_filled(array, child, filled.get(child.name)))
                     continue
                 part = plan(parts[source])
                 _check_nulls(child, (*path, child.name), part.null_count, array.null_count)
@@ -291,6 +298,12 @@ def _list_of_view(array: pa.Array) -> pa.LargeListArray:
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     buffers = [rows_valid(array), offsets.buffers()[1]]
     return pa.Array.from_buffers(target, len(array), buffers, children=[array.flatten()])
+
+
+def _filled(within: pa.StructArray, field: Field, value: pa.Scalar | None) -> pa.Array:
+    """Return the values of a field that structs lack. Null structs have none."""
+    empty = pa.nulls(len(within), arrow_type(field.type))
+    return empty if value is None else pc.if_else(within.is_valid(), pa.repeat(value, len(within)), empty)
 
 
 def _check_nulls(field: Field, path: _Path, nulls: int, allowed: int) -> None:

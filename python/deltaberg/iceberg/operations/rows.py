@@ -136,7 +136,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
     return WriteSpec(
         schema,
         partition_rows_by(spec, schema),
-        ConformOptions(options.timezone, options.allow_truncation),
+        ConformOptions(options.timezone, options.allow_truncation, _write_default),
         file_options(metadata, form, options),
         format=form,
         target_size=options.target_file_size or number_of(properties, _TARGET, _DEFAULT_TARGET),
@@ -219,13 +219,7 @@ class _Constant:
 
 
 def rules_of(schema: Struct) -> TableRules:
-    """Return what a table asks of new rows.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        A field inside of a column has a default value for new rows.
-    """
+    """Return what a table asks of new rows."""
     fills = _fills(schema)
     known = {fill.column: fill.values for fill in fills}
     defaults = {name: Literal(one.value, one.kind) for name, one in known.items() if isinstance(one, _Constant)}
@@ -239,22 +233,13 @@ def _fills(schema: Struct) -> list[ColumnFill]:
         found = child.metadata.get(_DEFAULT)
         if found is not None:
             fills.append(ColumnFill(child.name, _Constant(value_of_json(found, child.type), child.type)))
-        else:
-            _refuse_inner_defaults(child)
     return fills
 
 
-def _refuse_inner_defaults(child: Field) -> None:
-    for inner in nested_fields(child.type):
-        if inner.metadata.get(_DEFAULT) is not None:
-            raise UnsupportedFeatureError(
-                f"the field {inner.name!r} of the column {child.name!r} has a default value for new rows, which is not "
-                "written yet",
-                hint="remove the default",
-                column=child.name,
-                feature="default values",
-            )
-        _refuse_inner_defaults(inner)
+def _write_default(field: Field) -> pa.Scalar | None:
+    """Return the value of a field in new rows that lack it; None for null."""
+    found = field.metadata.get(_DEFAULT)
+    return None if found is None else pa.scalar(value_of_json(found, field.type), arrow_type(field.type))
 
 
 @dataclass(frozen=True)
