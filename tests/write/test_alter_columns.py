@@ -187,6 +187,23 @@ def test_columns_of_rules_are_not_widened(tmp_path: Path) -> None:
     assert table.alter().widen("b", pa.int64()).commit().committed
 
 
+def test_generated_columns_are_not_widened(tmp_path: Path) -> None:
+    """delta-spark changes no table with a generated column of another type than its expression."""
+    columns = pa.schema(
+        [("a", pa.int32()), pa.field("g", pa.int32(), metadata={"delta.generationExpression": "a + 1"})]
+    )
+    table = create_table(tmp_path / "t", columns, properties=_WIDENING)
+    with pytest.raises(SchemaError, match="a generated column has the type of its expression"):
+        table.alter().widen("g", pa.int64())
+    with pytest.raises(SchemaError, match="the generated column g names it"):
+        table.alter().widen("a", pa.int64())
+    table.append(pa.table({"a": pa.array([1], pa.int32())}))
+    # Rows that have the column in a wider type do not widen it, either.
+    table.append(pa.table({"a": pa.array([2], pa.int32()), "g": [3]}), schema_mode="merge")
+    assert sorted(table.scan().to_arrow()["g"].to_pylist()) == [2, 3]
+    assert table.arrow_schema.field("g").type == pa.int32()
+
+
 def test_types_stay_unless_widening_is_enabled(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", pa.schema([("a", pa.int32())]))
     with pytest.raises(UnsupportedFeatureError, match="type widening is not enabled"):

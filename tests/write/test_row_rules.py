@@ -271,6 +271,9 @@ def test_new_tables_with_generated_columns(tmp_path: Path) -> None:
         ("x + day(now())", ExpressionError, "y is computed from the time"),
         ("Twice + 1", SchemaError, "y is computed from the generated column twice"),
         ("y + 1", SchemaError, "y is computed from the generated column y"),
+        ("CAST(x AS INT)", SchemaError, "y has the type bigint, and its expression the type int"),
+        ("'1'", SchemaError, "y has the type bigint, and its expression the type string"),
+        ("NULL", SchemaError, "y has the type bigint, and its expression the type void"),
     ],
 )
 def test_generated_columns_that_new_tables_cannot_have(

@@ -82,12 +82,15 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
     Raises
     ------
     SchemaError
-        One does, or an identity column would get another type.
+        One does, or an identity column or a generated column would get another type.
     """
     schema = table.schema
     wanted = tuple(field.name for field in path)
+    shown = join_name(wanted)
     if what == "widened" and ".".join(wanted) in identity_columns(schema):
-        raise SchemaError("an identity column has the type long, and cannot be widened", column=join_name(wanted))
+        raise SchemaError("an identity column has the type long, and cannot be widened", column=shown)
+    if what == "widened" and ".".join(wanted) in generation_expressions(schema):
+        raise SchemaError("a generated column has the type of its expression, and cannot be widened", column=shown)
     kinds = {
         "the CHECK constraint": check_constraints(table.metadata.configuration),
         "the generated column": generation_expressions(schema),
@@ -106,7 +109,7 @@ def refuse_referenced(table: Snapshot, path: Sequence[Field], what: str) -> None
             raise SchemaError(
                 f"the column cannot be {what}, because {rule} names it",
                 hint="drop the rule first",
-                column=join_name(wanted),
+                column=shown,
             )
 
 

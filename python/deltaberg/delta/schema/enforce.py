@@ -185,7 +185,7 @@ def table_rules(
     for path, text in generated.items():
         values[path] = binder.value(f"the generated column {path}", text, binder.column(path, "generatedColumns"))
     if are_new:
-        check_new_columns(values)
+        check_new_columns(schema, {path: binder.value(path, text, None) for path, text in generated.items()})
     for path in in_order(values):
         name, text = f"the generated column {path}", generated[path]
         fills.append(ColumnFill(path, values[path].evaluate))

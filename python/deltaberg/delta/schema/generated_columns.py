@@ -9,21 +9,40 @@ from collections.abc import Mapping
 
 from deltaberg.errors import ExpressionError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import BoundValue
+from deltaberg.expressions.values.tree import type_text
+from deltaberg.schema import Struct
 
 __all__ = ["check_new_columns", "in_order"]
 
 
-def check_new_columns(generated: Mapping[str, BoundValue]) -> None:
-    """Refuse new generated columns that are computed from one another, or from the time.
+def check_new_columns(schema: Struct, generated: Mapping[str, BoundValue]) -> None:
+    """Refuse new generated columns that other engines cannot compute, or compute otherwise.
 
-    Other engines compute them in the order of the columns, or refuse them.
+    They must not be computed from one another, which other engines do in the order of the columns, nor from the time.
+    delta-spark changes no table with a generated column of another type than its expression, and writes to few.
+
+    Parameters
+    ----------
+    schema
+        The columns of the table.
+    generated
+        The expressions, bound without the types of their columns.
 
     Raises
     ------
     SchemaError, ExpressionError
-        One is.
+        A column is refused.
     """
+    types = {field.name: field.type for field in schema}
     for path, value in generated.items():
+        wanted, found = type_text(types[path]), type_text(value.type)
+        if wanted != found:
+            raise SchemaError(
+                f"the generated column {path} has the type {wanted}, and its expression the type {found}",
+                hint=f"write CAST({value.sql} AS {wanted}), or give the column the type of the expression",
+                column=path,
+                expression=value.sql,
+            )
         others = sorted(_named(value).intersection(generated))
         if others:
             raise SchemaError(
