@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -140,3 +142,51 @@ def _of_partitions(summary: Any) -> dict[str, list[str]]:
 
 def _in_order(table: Any) -> list[Any]:
     return sorted(table.metadata.snapshots.values(), key=lambda one: one.sequence_number)
+
+
+def test_alterations_that_are_not_valid(tmp_path: Path) -> None:
+    """What others could not read is not recorded."""
+    table: Any = create_table(tmp_path / "t", {"id": pa.int64(), "s": pa.string()}, format="iceberg")
+    changes: list[tuple[Callable[[Any], object], str]] = [
+        (lambda made: made.comment("id", 5), "comment must be text"),
+        (lambda made: made.add("n", "int"), "the type of the column 'n' is 'int'"),
+        (lambda made: made.add("n", pa.int32(), comment=5), "comment must be text"),
+        (lambda made: made.widen("id", 5), "the type of the column 'id' is 5"),
+        (lambda made: made.rename("id", 5), "the name of a column must be text"),
+        (lambda made: made.rename("id", ""), "the name of a column must be text"),
+    ]
+    for change, message in changes:
+        with pytest.raises(InvalidArgumentError, match=message):
+            change(table.alter())
+    assert table.refresh().schema.names == ["id", "s"]
+
+
+@pytest.mark.parametrize("name", ["write.data.path", "write.folder-storage.path", "write.object-storage.path"])
+def test_relative_paths_of_data_are_refused(tmp_path: Path, name: str) -> None:
+    """Paths in manifests are recorded as they are, and relative ones lead every reader elsewhere."""
+    properties = {name: "relative/x", "write.object-storage.enabled": "true"}
+    table = create_table(tmp_path / "t", {"id": pa.int64()}, format="iceberg", properties=properties)
+    with pytest.raises(InvalidArgumentError, match=f"the property {name} is 'relative/x'"):
+        table.append(ids(1))
+    table.alter().set({name: str(tmp_path / "data")}).commit()
+    table.append(ids(1))
+    (file,) = table.scan().files().to_pylist()
+    assert file["file_path"].startswith(str(tmp_path / "data"))
+
+
+def test_relative_paths_of_metadata_are_refused(tmp_path: Path) -> None:
+    catalog: Any = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"{tmp_path}/w")
+    catalog.create_namespace("s")
+    with pytest.raises(InvalidArgumentError, match=r"the property write\.metadata\.path is 'meta'"):
+        catalog.create_table("s.t", {"id": pa.int64()}, properties={"write.metadata.path": "meta"})
+    assert catalog.list_tables("s") == []
+
+
+def test_files_to_add_are_named(tmp_path: Path) -> None:
+    table: Any = create_table(tmp_path / "t", {"id": pa.int64()}, format="iceberg")
+    pq.write_table(ids(1), tmp_path / "a.parquet")
+    assert table.add_files(str(tmp_path / "a.parquet")).added_rows == 1
+    with pytest.raises(InvalidArgumentError, match=r"there are no files to add: .*none\.parquet"):
+        table.add_files([str(tmp_path / "none.parquet")])
+    with pytest.raises(InvalidArgumentError, match="file_paths is of the type int"):
+        table.add_files(5)

@@ -15,6 +15,7 @@ from deltaberg.table.arguments import (
     checked_options,
     checked_properties,
     checked_text,
+    checked_type,
     parse_instant,
     zone_of,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "checked_options",
     "checked_properties",
     "checked_text",
+    "checked_type",
     "commit_change",
     "parse_instant",
     "processors",

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import pyarrow as pa
+
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import parse_timestamp
 from deltaberg.storage import LocationMap, StoreOptions
@@ -23,6 +25,7 @@ __all__ = [
     "checked_options",
     "checked_properties",
     "checked_text",
+    "checked_type",
     "parse_instant",
     "zone_of",
 ]
@@ -114,6 +117,15 @@ def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | N
             "a prefix in location_map is not text", hint="pass a mapping of recorded prefixes to locations"
         )
     return location_map
+
+
+def checked_type(name: str, given: Any) -> pa.DataType:
+    """Refuse what is not an Arrow type of the column with this name."""
+    if not isinstance(given, pa.DataType):
+        raise InvalidArgumentError(
+            f"the type of the column {name!r} is {given!r:.80}", hint="pass an Arrow type, such as pa.int64()"
+        )
+    return given
 
 
 def checked_text(name: str, value: Any, hint: str) -> str:

@@ -30,7 +30,7 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
-from deltaberg.table import CommitResult, checked_note, checked_text
+from deltaberg.table import CommitResult, checked_note, checked_text, checked_type
 
 __all__ = ["Alteration"]
 
@@ -112,7 +112,7 @@ class Alteration(PropertyAlteration):
                 hint="commit, and call set_default then",
                 column=join_name((*above, last)),
             )
-        _check_type(last, type)
+        checked_type(last, type)
         checked_note("comment", comment, "leave it out if there is none")
         table = self.snapshot
         parent = nested_column(table.schema, tuple(above)) if above else ()
@@ -292,7 +292,7 @@ class Alteration(PropertyAlteration):
         known = isinstance(name, str) and schema.get(name) is not None
         refuse_referenced(self.snapshot, find_column(schema, name if known else split_name(name)[:1]), "widened")
         document = self._document()
-        _check_type(name, type)
+        checked_type(name if isinstance(name, str) else join_name(name), type)
         wanted = table_field(pa.field("type", type), split_name(name)).type
         self._raise_protocol(widen_field(document, self.snapshot.schema, name, wanted))
         self._record(document, name)
@@ -348,14 +348,6 @@ class Alteration(PropertyAlteration):
         if numbers is not None:
             metadata = metadata.with_properties({MAX_COLUMN_ID: str(numbers.highest)})
         self._transaction.set_metadata(metadata)
-
-
-def _check_type(name: ColumnName, type: object) -> None:
-    if not isinstance(type, pa.DataType):
-        shown = name if isinstance(name, str) else join_name(name)
-        raise InvalidArgumentError(
-            f"the type of the column {shown!r} is {type!r:.80}", hint="pass an Arrow type, such as pa.int64()"
-        )
 
 
 def _check_new_name(siblings: Struct, name: str) -> None:

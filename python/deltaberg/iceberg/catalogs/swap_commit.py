@@ -14,8 +14,8 @@ from deltaberg.errors import StorageError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.directory_commit import delete_outdated
-from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.updates import apply_updates
@@ -31,8 +31,6 @@ from deltaberg.table import Fate
 
 __all__ = ["SwapCommitter", "UnsettledError", "metadata_file"]
 
-_METADATA_PATH = "write.metadata.path"
-
 
 class UnsettledError(StorageError):
     """A request was sent to the database, and it is not known whether it was carried out."""
@@ -40,8 +38,8 @@ class UnsettledError(StorageError):
 
 def metadata_file(metadata: TableMetadata, version: int) -> str:
     """Return a new location for a metadata file of a table."""
-    directory = metadata.properties.get(_METADATA_PATH) or f"{metadata.location.rstrip('/')}/{METADATA_DIRECTORY}"
-    return f"{directory.rstrip('/')}/{catalog_file_name(version, metadata_codec(metadata.properties))}"
+    directory = metadata_location(metadata.location, metadata.properties)
+    return f"{directory}/{catalog_file_name(version, metadata_codec(metadata.properties))}"
 
 
 @dataclass

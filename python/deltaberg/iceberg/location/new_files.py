@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from deltaberg import kernels
+from deltaberg.errors import InvalidArgumentError
 
 __all__ = ["DataPaths", "data_location", "metadata_location"]
 
@@ -22,15 +23,38 @@ _BITS, _DIRECTORIES, _DIRECTORY_BITS = 20, 3, 4
 
 
 def data_location(location: str, properties: Mapping[str, str]) -> str:
-    """Return the recorded location below which data files of a table are written."""
+    """Return the recorded location below which data files of a table are written.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A property names a location that is relative.
+    """
     others = (_OBJECT_STORAGE_PATH, _FOLDER_PATH) if _is_spread(properties) else (_FOLDER_PATH,)
-    named = (properties.get(name, "").rstrip("/") for name in (_DATA_PATH, *others))
+    named = (_full(name, properties) for name in (_DATA_PATH, *others))
     return next((found for found in named if found), f"{location.rstrip('/')}/data")
 
 
 def metadata_location(location: str, properties: Mapping[str, str]) -> str:
-    """Return the recorded location of a table's metadata files."""
-    return properties.get(_METADATA_PATH, "").rstrip("/") or f"{location.rstrip('/')}/metadata"
+    """Return the recorded location of a table's metadata files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A property names a location that is relative.
+    """
+    return _full(_METADATA_PATH, properties) or f"{location.rstrip('/')}/metadata"
+
+
+def _full(name: str, properties: Mapping[str, str]) -> str:
+    """Return the location that a property names; the empty text if it names none. Paths are recorded as they are."""
+    found = properties.get(name, "").rstrip("/")
+    if found and not found.startswith(("/", "file:")) and "://" not in found:
+        raise InvalidArgumentError(
+            f"the property {name} is {found!r:.200}, which readers would look for below their own directories",
+            hint="set it to a path that begins with /, or to a URL",
+        )
+    return found
 
 
 def _is_spread(properties: Mapping[str, str]) -> bool:

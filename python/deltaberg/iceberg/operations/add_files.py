@@ -69,10 +69,16 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     CorruptDataFileError
         A file cannot be decoded.
     """
+    if not isinstance(paths, (str, list, tuple)):
+        raise InvalidArgumentError(
+            f"file_paths is of the type {type(paths).__name__}", hint="pass a list of files and directories"
+        )
     with transaction.operation("add files"):
-        found = [one for path in paths for one in _files_of(transaction, path)]
+        given = (paths,) if isinstance(paths, str) else paths
+        found = [one for path in given for one in _files_of(transaction, path)]
         if not found:
-            raise InvalidArgumentError("there are no files to add", hint="check the paths")
+            shown = ", ".join(map(str, given))
+            raise InvalidArgumentError(f"there are no files to add: {shown:.200}", hint="check the paths")
         if check_duplicates:
             _refuse_known(transaction, [one.path for one in found])
         contents = _Contents(transaction, extend_name_mapping(transaction))

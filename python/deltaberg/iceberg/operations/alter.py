@@ -29,7 +29,7 @@ from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
-from deltaberg.table import checked_properties
+from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
 
 __all__ = ["Alteration"]
 
@@ -101,6 +101,8 @@ class Alteration(ReferenceChanges):
                 hint="give it a default value, or leave out required",
                 column=join_name(tuple(path)),
             )
+        checked_type(join_name(tuple(path)), type)
+        checked_note("comment", comment, "leave it out if there is none")
         metadata = {} if comment is None else {b"comment": comment.encode()}
         version = self._transaction.metadata.format_version
         given = given_column(pa.field(path[-1], type, not required, metadata), tuple(path), version)
@@ -130,11 +132,12 @@ class Alteration(ReferenceChanges):
         SchemaError
             Another column has the new name.
         """
+        checked_text("the name of a column", to, "pass a name")
 
         def change() -> None:
             def renamed(fields: _Fields, old: Field) -> _Fields:
-                if not to or any(field.name.lower() == to.lower() and field is not old for field in fields):
-                    raise SchemaError(f"the name {to!r} is empty, or that of another column", column=to)
+                if any(field.name.lower() == to.lower() and field is not old for field in fields):
+                    raise SchemaError(f"the name {to!r} is that of another column", column=to)
                 return tuple(replace(field, name=to, physical_name=to) if field is old else field for field in fields)
 
             self._change(name, renamed)
@@ -215,6 +218,7 @@ class Alteration(ReferenceChanges):
 
     def comment(self, name: ColumnName, text: str | None) -> Alteration:
         """Set what the schema says about a column; None removes it."""
+        checked_note("comment", text, "pass None to remove it")
         doc = {} if text is None else {"doc": text}
 
         def changed(old: Field) -> Field:
@@ -272,6 +276,7 @@ class Alteration(ReferenceChanges):
         SchemaError
             Files that were written with the old type cannot be read with the new one.
         """
+        checked_type(name if isinstance(name, str) else join_name(name), type)
 
         def changed(old: Field) -> Field:
             metadata = self._transaction.metadata
