@@ -296,6 +296,7 @@ def test_values_are_those_that_the_session_computes(spark: Any, tmp_path: Path) 
     # A later number of a row, and a frame that is aggregated, whose plan is adaptive.
     assert table.append(text.groupBy("id").count().selectExpr("id", "int(count) AS a")).road == "native"
     assert table.append(text.where("false").selectExpr("id")).added_files == 0
+    assert all(any(path.iterdir()) for path in (tmp_path / "t").iterdir() if path.is_dir())
     found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: (row["id"], row["a"] or 0))
     assert [(row["id"], row["a"], row["missing"]) for row in found] == [
         (number, value, None) for number in range(3) for value in (None, 1)

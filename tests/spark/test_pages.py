@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import create_table, open_table, write_table
@@ -37,6 +38,9 @@ def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
     open_table(tmp_path / "data/events", "iceberg").alter().create_branch("audit").commit()
     write_table(tmp_path / "data/bookings", bookings)
     write_table(tmp_path / "lake/bookings", bookings, format="iceberg")
+    (tmp_path / "data/arrivals").mkdir()
+    arrived = {"region": ["east"], "price": pa.array([Decimal("0.25")], pa.decimal128(28, 2))}
+    pq.write_table(pa.table(arrived), tmp_path / "data/arrivals/first.parquet")
     examples = re.findall(r"```python\n(.*?)```", _PAGE.read_text("utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     for number, example in enumerate(examples):
@@ -48,7 +52,7 @@ def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
         found[place] = [str(price) for price in open_table(tmp_path / place).scan().to_arrow()["price"].to_pylist()]
         found[place].sort()
     assert found == {
-        "data/totals": ["1.50", "1.50", "2.00", "2.00"],
+        "data/totals": ["0.25", "1.50", "1.50", "2.00", "2.00"],
         "data/halves": ["0.75", "2.0"],
         "lake/halves": ["0.75", "2.0"],
         "data/orders": ["3.00", "4.00"],

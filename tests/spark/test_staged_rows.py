@@ -25,6 +25,8 @@ _Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 class _Frame:
     """A DataFrame whose tasks run here: each of them twice, as speculative ones do, and the first reply is lost."""
 
+    isStreaming = False  # noqa: N815
+
     def __init__(self, parts: list[list[pa.RecordBatch]], schema: st.StructType) -> None:
         self.sparkSession = self
         self.schema = schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -21,10 +22,12 @@ from deltaberg.errors import (
 )
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.spark import FrameRows
+from deltaberg.spark.types import spark_schema
 from deltaberg.spark.write.tasks import WriteTask, written_of_replies
 from deltaberg.storage import StoreSpec, parse_location
 from deltaberg.table.write import WriteRoad, WriteSpec
 from deltaberg.table.write.rows import open_rows, open_source
+from tests.spark.doors import needs_variants
 from tests.spark.native_road import setting
 from tests.support.canon import canonical_lines
 
@@ -129,6 +132,53 @@ def test_a_function_of_a_scan_is_written_where_it_runs(spark: Any, tmp_path: Pat
     assert target.overwrite(frame.where("id < 40")).road in ("native", "arrow")
     assert target.scan().count() == 10
     assert write_table(tmp_path / "parts", frame, partition_by="p").road == "arrow"
+
+
+def test_cached_rows_are_not_computed_again(spark: Any, tmp_path: Path) -> None:
+    """A function may return other rows the next time; what the user has seen is what is written."""
+    source = _with_rows(tmp_path / "source", pa.table({"id": [1]}))
+
+    def drawn(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch({"text": [uuid.uuid4().hex for _ in range(batch.num_rows)]})
+
+    frame = source.scan().map_in_arrow(spark, drawn, "text string")
+    target = create_table(tmp_path / "target", pa.schema([("text", pa.string())]))
+    assert target.append(frame).road == "fused"
+    frame.cache()
+    seen = [row["text"] for row in frame.collect()]
+    assert target.overwrite(frame).road in ("native", "arrow")
+    assert target.scan().to_arrow()["text"].to_pylist() == seen
+    assert target.upsert(frame, "text").metrics["numTargetRowsInserted"] == 0
+    frame.unpersist()
+    assert target.append(frame).road == "fused"
+
+
+@needs_variants
+def test_variants_come_from_frames(spark: Any, tmp_path: Path) -> None:
+    """Spark has the parts of variants in another order than tables do."""
+    rows = spark.sql(
+        "SELECT id, parse_json(text) AS v, array(named_struct('x', parse_json(text))) AS l "
+        """FROM VALUES (1L, '{"a": [1, "two"]}'), (2L, NULL), (3L, 'null') AS t(id, text)"""
+    )
+    write_table(tmp_path / "t", rows)
+    table = open_table(tmp_path / "t", "delta")
+    assert [str(child.type) for child in table.schema] == ["long", "variant", "array<struct<x: variant>>"]
+    shown = "id", "to_json(v) AS v", "to_json(l[0].x) AS x"
+    assert table.scan().to_spark(spark).selectExpr(*shown).sort("id").collect() == rows.selectExpr(*shown).collect()
+    # A frame that is read from a table, one of the fused road, and the source of a merge.
+    copy = create_table(tmp_path / "copy", table.schema)
+    assert copy.append(table.scan().to_spark(spark)).why_not_native == "column v: it is of the type variant"
+    fused = table.scan().map_in_arrow(spark, lambda batches: batches, spark_schema(table.schema))
+    assert copy.overwrite(fused).road == "fused"
+    assert copy.upsert(rows.where("id > 1").unionByName(rows.selectExpr("id + 7 AS id", "v", "l")), "id").committed
+    found = copy.scan("id <> 9").to_spark(spark).selectExpr(*shown).collect()
+    assert sorted((row["id"], row["v"], row["x"]) for row in found if row["v"]) == [
+        (1, '{"a":[1,"two"]}', '{"a":[1,"two"]}'),
+        (3, "null", "null"),
+        (8, '{"a":[1,"two"]}', '{"a":[1,"two"]}'),
+        (10, "null", "null"),
+    ]
 
 
 def test_verbs_and_schemas(spark: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_schema, arrow_type
 
 __all__ = [
     "arrow_types",
@@ -24,6 +24,7 @@ __all__ = [
     "spark_schema",
     "spark_type",
     "spark_width",
+    "table_type",
 ]
 
 _PRIMITIVES: dict[str, type[st.DataType]] = {
@@ -136,26 +137,42 @@ def spark_width(kind: st.DataType) -> int:
     return _VARIANT_WIDTH if kind.typeName() == "variant" else _WIDTHS.get(type(kind), _WIDTH)
 
 
-def arrow_types(schema: st.StructType) -> dict[str, pa.DataType | None]:
-    """Return the Arrow types that Spark expects, by column name; None for a type that is unknown here."""
-    return {field.name: _arrow_type(field.dataType) for field in schema}
-
-
-def _arrow_type(kind: st.DataType) -> pa.DataType | None:
+def table_type(kind: st.DataType) -> DataType | None:
+    """Return the table type of a Spark type, in which everything may be null but keys; None if there is none."""
     if isinstance(kind, st.DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
+        return Decimal(kind.precision, kind.scale)
     if isinstance(kind, st.StructType):
-        children = arrow_types(kind)
-        if None in children.values():
-            return None
-        return pa.struct([pa.field(name, child) for name, child in children.items()])
+        children = [(child.name, table_type(child.dataType)) for child in kind]
+        known = [Field(name, child) for name, child in children if child is not None]
+        return Struct(tuple(known)) if len(known) == len(children) else None
     if isinstance(kind, st.ArrayType):
-        element = _arrow_type(kind.elementType)
-        return None if element is None else pa.list_(element)
+        element = table_type(kind.elementType)
+        return None if element is None else List(Field("element", element))
     if isinstance(kind, st.MapType):
-        key, item = _arrow_type(kind.keyType), _arrow_type(kind.valueType)
-        return None if key is None or item is None else pa.map_(key, item)
-    return next((arrow_type(Primitive(name)) for name, one in _PRIMITIVES.items() if type(kind) is one), None)
+        key, value = table_type(kind.keyType), table_type(kind.valueType)
+        return None if key is None or value is None else Map(Field("key", key, nullable=False), Field("value", value))
+    if kind.typeName() == "variant":
+        return Primitive("variant")
+    return next((Primitive(name) for name, one in _PRIMITIVES.items() if type(kind) is one), None)
+
+
+def arrow_types(schema: st.StructType) -> dict[str, pa.DataType | None]:
+    """Return the Arrow types that Spark expects, by column name; None for a type that is unknown here.
+
+    That of variants is unknown: Spark wants their parts in another order than tables have them.
+    """
+    kinds = {field.name: table_type(field.dataType) for field in schema}
+    return {name: None if kind is None or _has_variant(kind) else arrow_type(kind) for name, kind in kinds.items()}
+
+
+def _has_variant(kind: DataType) -> bool:
+    if isinstance(kind, Struct):
+        return any(_has_variant(child.type) for child in kind)
+    if isinstance(kind, List):
+        return _has_variant(kind.element.type)
+    if isinstance(kind, Map):
+        return _has_variant(kind.key.type) or _has_variant(kind.value.type)
+    return kind == Primitive("variant")
 
 
 def rows_schema(schema: st.StructType) -> pa.Schema:
@@ -168,17 +185,19 @@ def rows_schema(schema: st.StructType) -> pa.Schema:
     InvalidArgumentError
         If two columns have the same name.
     """
-    kinds = arrow_types(schema)
+    columns = []
     for field in schema:
-        if kinds[field.name] is None:
+        kind = table_type(field.dataType)
+        if kind is None:
             raise UnsupportedFeatureError(
                 f"a column of Spark's type {field.dataType.simpleString()} cannot be written",
                 hint="cast or drop the column",
                 column=field.name,
             )
-    if len(kinds) != len(schema):
+        columns.append(Field(field.name, kind))
+    if len({field.name for field in columns}) != len(columns):
         raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
-    return pa.schema(list(kinds.items()))
+    return arrow_schema(Struct(tuple(columns)))
 
 
 def quoted_name(name: str) -> str:

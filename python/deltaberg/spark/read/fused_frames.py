@@ -30,5 +30,10 @@ def note_fused(frame: DataFrame, tasks: DataFrame, function: FusedTask) -> DataF
 
 
 def fused_frame(frame: DataFrame) -> FusedFrame | None:
-    """Return how a frame was made; None for one that did not come from the fused road as it is."""
-    return _frames.get(frame)
+    """Return how a frame was made; None for one that did not come from the fused road as it is.
+
+    Nor does one whose rows the session keeps (``frame.cache()``): they are not to be computed again, by a function that
+    may return others the next time.
+    """
+    found = _frames.get(frame)
+    return None if found is None or frame.is_cached else found

@@ -36,11 +36,19 @@ class FrameRows:
 
     Raises
     ------
+    InvalidArgumentError
+        If the frame is a stream, whose rows have no end.
     UnsupportedFeatureError
         If a column has a type that cannot be written.
     """
 
     def __init__(self, frame: DataFrame) -> None:
+        if frame.isStreaming:
+            raise InvalidArgumentError(
+                "the rows of a streaming DataFrame have no end, so that no commit can hold them",
+                hint="write its batches: "
+                'frame.writeStream.foreachBatch(lambda rows, number: table.append(rows, txn=("name", number)))',
+            )
         self._frame = frame
         self._facts = SessionFacts.of(frame.sparkSession)
         self._schema = rows_schema(frame.schema)

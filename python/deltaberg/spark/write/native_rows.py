@@ -76,8 +76,6 @@ def why_not_native(
         return "the session is one of Spark Connect"
     if tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit()) not in _VERSIONS:
         return f"the writer of Spark {facts.version} is not known"
-    if frame.isStreaming:
-        return "the rows are a stream"
     if root.scheme != "file":
         return f"whether Hadoop finds {root.scheme}:// in the same place is not known"
     if not root.path.isascii() or not root.path.isprintable() or not _ODD.isdisjoint(root.path):
@@ -232,11 +230,14 @@ class NativeWrite:
         directory = f"file://{root.join(name).path}"
         try:
             rows = self._parquet.write(directory, _options(self._spec))
-            return self._described(store, root, name, rows)
+            files = self._described(store, root, name, rows)
         except BaseException:
             with suppress(Exception):
                 self._parquet.delete(directory)
             raise
+        if not files.num_rows:
+            self._parquet.delete(directory)
+        return files
 
     def _described(self, store: StoreSpec, root: Location, name: str, rows: int) -> pa.Table:
         """Describe the files with rows, and delete all others."""
