@@ -91,6 +91,9 @@ def test_columns_of_the_session(spark: Any) -> None:
     with pytest.raises(UnsupportedExpressionError, match="SQL text"):
         column_text(spark.range(1)["id"] + 1, facts)
     assert "1.50" in column_text(f.lit(Decimal("1.50")), facts)
+    if not facts.is_remote:
+        with pytest.raises(UnsupportedExpressionError, match="a function of Python in a Column"):
+            column_text(f.udf(lambda text: text)(f.col("id")), facts)
 
 
 @needs_connect

@@ -24,6 +24,7 @@ from deltaberg.spark import DeltaTable
 from deltaberg.spark.tables import IdentityGenerator
 from deltaberg.spark.write import row_tasks
 from tests.spark.doors import needs_data_sources, needs_native, register
+from tests.spark.native_road import setting
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +119,10 @@ def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
         table.merge(pa.table({"id": [1]}), "target.id = source.id")
     with pytest.raises(UnsupportedExpressionError, match="SQL text"):
         table.merge(updates, updates["id"] == 1)
+    with pytest.raises(InvalidArgumentError, match="t is the alias of the table and of the source"):
+        table.alias("t").merge(updates.alias("t"), "t.id = t.id").whenMatchedDelete().execute()
+    with pytest.raises(InvalidArgumentError, match="is not an alias"):
+        table.alias(updates)
     table.alias("t").delete("t.id = 7")
     table.alias("t").update("t.id = 3", {"t.name": "concat(t.name, '!')"})
     assert _content(table, "id", "name") == [(11, "X"), (3, "gone!")]
@@ -189,6 +194,40 @@ def test_builders_of_tables(spark: Any, tmp_path: Path) -> None:
         DeltaTable.create(spark).addColumn("n", "int", generatedAlwaysAs="1", generatedByDefaultAs=IdentityGenerator())
 
 
+def test_builders_lose_nothing_that_they_are_told(spark: Any) -> None:
+    """Nor do they take arguments of other types."""
+    builder: Any = DeltaTable.create(spark)
+    for ddl in ("int NOT NULL", "int COMMENT 'its number'", "int, other int"):
+        with pytest.raises(InvalidArgumentError, match="says more than the type"):
+            builder.addColumn("n", ddl)
+    inner = st.StructField("s", st.StructType([st.StructField("a", st.ArrayType(st.VarcharType(3)))]))
+    other: dict[str, Callable[[], object]] = {
+        r"char\(3\)": lambda: builder.addColumn("c", "Char (3)"),
+        r"varchar\(3\)": lambda: builder.addColumn("c", st.VarcharType(3)),
+        r"struct<a:array<varchar\(3\)>>": lambda: builder.addColumns([inner]),
+        "interval day": lambda: builder.addColumn("c", "interval day"),
+    }
+    for kind, call in other.items():
+        with pytest.raises(UnsupportedFeatureError, match=f"type {kind} cannot be created"):
+            call()
+    wrong: dict[str, Callable[[], object]] = {
+        "the name of a column must be of the type str, not int": lambda: builder.addColumn(1, "int"),
+        "the type of the column n must be of the type str or DataType, not int": lambda: builder.addColumn("n", 1),
+        "identity column n is of the type int": lambda: builder.addColumn(
+            "n", "int", generatedAlwaysAs=IdentityGenerator()
+        ),
+        "identity column n has the step 0": lambda: builder.addColumn(
+            "n", "bigint", generatedByDefaultAs=IdentityGenerator(1, 0)
+        ),
+        "a column must be of the type StructField, not str": lambda: builder.addColumns(["n int"]),
+        "the columns must be of the type StructType or list or tuple, not str": lambda: builder.addColumns("n int"),
+        "must be of the type str, not float": lambda: builder.partitionedBy(["n", 0.5]),
+    }
+    for message, call in wrong.items():
+        with pytest.raises(InvalidArgumentError, match=message):
+            call()
+
+
 def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     directory = tmp_path / "parquet" / "p=1"
     directory.mkdir(parents=True)
@@ -215,6 +254,9 @@ def test_what_a_table_tells_of_itself(spark: Any, tmp_path: Path) -> None:
     assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (3, 7)
     assert {"changeDataFeed", "deletionVectors"} <= set(detail["tableFeatures"])
     assert detail["createdAt"] <= detail["lastModified"]
+    with setting(spark, "spark.sql.timestampType", "TIMESTAMP_NTZ"):
+        assert table.history(1).schema["timestamp"].dataType == st.TimestampType()
+        assert table.detail().collect() == [detail]
     assert table.history().count() == 5
     refused: dict[str, Callable[[], object]] = {
         "vacuum": lambda: table.vacuum(7),

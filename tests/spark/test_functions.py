@@ -67,6 +67,8 @@ def test_columns_are_those_of_the_kernels(spark: Any, tmp_path: Path) -> None:
     assert sorted(mapped, key=str) == sorted(partition_values("bucket[7]", rows["s"]).to_pylist(), key=str)
     with pytest.raises(InvalidArgumentError, match="from 1 to 2147483647, not 0"):
         functions.bucket(0, "i")
+    with pytest.raises(Exception, match="the column is of the type int64, not string"):
+        spark.range(1).select(functions.truncate(10, "id")).collect()
     with pytest.raises(Exception, match="does not take a column of type double"):
         frame.select(functions.bucket(4, frame["i"].cast("double"))).collect()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 import pyspark
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
@@ -101,7 +102,14 @@ def _column(name: str, transform: str, result: str, column: Column | str) -> Col
         )
 
     def values(batch: pa.Array) -> pa.Array:
-        return partition_values(transform, batch)
+        found = partition_values(transform, batch)
+        if result == "string" and not (pt.is_string(found.type) or pt.is_large_string(found.type)):
+            # Spark would turn the values into text.
+            raise InvalidArgumentError(
+                f"the column is of the type {found.type}, not string",
+                hint='pass its type: truncate(10, "id", "bigint")',
+            )
+        return found
 
     values.__name__ = name
     found: Column = udf(values, result)(column)

@@ -17,6 +17,8 @@ __all__ = ["classic_value"]
 
 _PYTHON = (bool, int, float, str, bytes, bytearray, PyDecimal)
 _DATES = frozenset({"java.sql.Date", "java.time.LocalDate"})
+#: What nodes without SQL text are to callers.
+_PARTS = {"ExpressionColumnNode": "a function of Python", "Window": "a window", "LambdaFunction": "a lambda function"}
 _INSTANTS = frozenset({"java.sql.Timestamp", "java.time.Instant"})
 
 
@@ -39,7 +41,7 @@ def _value(node: Any) -> Value:
     kind = node.getClass().getSimpleName()
     handler = _HANDLERS.get(kind)
     if handler is None:
-        raise refused(f"the part {kind}")
+        raise refused(_PARTS.get(kind, f"the part {kind}"))
     return handler(node)
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
 
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import CharType, DataType, LongType, StructField, StructType, VarcharType
 
 from deltaberg.api import create_table
 from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.spark.session import SessionFacts
-from deltaberg.spark.types import output_schema, quoted_name
+from deltaberg.spark.types import output_schema, quoted_name, table_type
 from deltaberg.storage import StoreOptions
 
 __all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 
 _Opened = TypeVar("_Opened")
 _GENERATED = "delta.generationExpression"
+_LENGTH = re.compile(r"\s*(var)?char\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,13 @@ class DeltaTableBuilder(Generic[_Opened]):
         Raises
         ------
         InvalidArgumentError
-            The column is generated in two ways, or in none that there is.
+            The column is generated in two ways, or in none that there is, or an argument is of another type.
+        UnsupportedFeatureError
+            Tables have no such type, or it has a length, as ``varchar(5)``, which this library would not check.
         """
-        ddl = f"{quoted_name(colName)} {dataType}"
-        kind = output_schema(self._facts.session, ddl)[0].dataType if isinstance(dataType, str) else dataType
+        _check(colName, str, "the name of a column")
+        _check(dataType, (str, DataType), f"the type of the column {colName}")
+        kind = self._parsed(colName, dataType) if isinstance(dataType, str) else dataType
         metadata: dict[str, Any] = {} if comment is None else {"comment": comment}
         if generatedAlwaysAs is not None and generatedByDefaultAs is not None:
             raise InvalidArgumentError("the column is generated in two ways", hint="pass one of them", column=colName)
@@ -127,12 +132,22 @@ class DeltaTableBuilder(Generic[_Opened]):
             metadata[_GENERATED] = generatedAlwaysAs
         elif generatedAlwaysAs is not None or generatedByDefaultAs is not None:
             given = generatedByDefaultAs if generatedAlwaysAs is None else generatedAlwaysAs
-            metadata |= _identity(given, colName, may_insert=generatedByDefaultAs is not None)
+            metadata |= _identity(given, colName, kind, may_insert=generatedByDefaultAs is not None)
         return self._add(StructField(colName, kind, nullable), metadata)
 
     def addColumns(self, cols: StructType | Sequence[StructField]) -> DeltaTableBuilder[_Opened]:
-        """Add columns of PySpark, with their metadata."""
+        """Add columns of PySpark, with their metadata.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are neither a StructType nor StructFields.
+        UnsupportedFeatureError
+            Tables have no such type, or it has a length, as ``varchar(5)``, which this library would not check.
+        """
+        _check(cols, (StructType, list, tuple), "the columns")
         for field in cols:
+            _check(field, StructField, "a column")
             self._add(field, {})
         return self
 
@@ -178,7 +193,28 @@ class DeltaTableBuilder(Generic[_Opened]):
         )
         return self._opened(self._location, self._store)
 
+    def _parsed(self, name: str, ddl: str) -> DataType:
+        length = _LENGTH.fullmatch(ddl)
+        if length is not None:
+            # Spark makes no DataFrame with such a column, by which other types are parsed.
+            return (CharType if length[1] is None else VarcharType)(int(length[2]))
+        parsed = output_schema(self._facts.session, f"{quoted_name(name)} {ddl}")
+        # What follows a type in DDL text would be lost.
+        if len(parsed) != 1 or not parsed[0].nullable or parsed[0].metadata:
+            raise InvalidArgumentError(
+                f"{ddl!r} says more than the type of a column",
+                hint="pass nullable=False and comment= by themselves",
+                column=name,
+            )
+        return parsed[0].dataType
+
     def _add(self, field: StructField, metadata: dict[str, Any]) -> DeltaTableBuilder[_Opened]:
+        if table_type(field.dataType) is None:
+            raise UnsupportedFeatureError(
+                f"a column of Spark's type {field.dataType.simpleString()} cannot be created",
+                hint="make a text a string; a constraint such as length(name) <= 5 checks how long it is",
+                column=field.name,
+            )
         # Delta's schemas have the form of Spark's.
         document = json.loads(field.json())
         document["metadata"] |= metadata
@@ -186,12 +222,17 @@ class DeltaTableBuilder(Generic[_Opened]):
         return self
 
 
-def _identity(given: object, name: str, *, may_insert: bool) -> dict[str, Any]:
+def _identity(given: object, name: str, kind: DataType, *, may_insert: bool) -> dict[str, Any]:
     if not isinstance(given, IdentityGenerator):
         raise InvalidArgumentError(
             f"the column {name} is generated by {type(given).__name__}",
             hint="pass SQL text, or an IdentityGenerator",
             column=name,
+        )
+    if not isinstance(kind, LongType) or given.step == 0:
+        found = "has the step 0" if isinstance(kind, LongType) else f"is of the type {kind.simpleString()}"
+        raise InvalidArgumentError(
+            f"the identity column {name} {found}", hint="make it a bigint, with a step other than 0", column=name
         )
     return {
         "delta.identity.start": given.start,
@@ -202,6 +243,15 @@ def _identity(given: object, name: str, *, may_insert: bool) -> dict[str, Any]:
 
 def _names(given: Sequence[str | Sequence[str]]) -> tuple[str, ...]:
     """Return names that are given one by one, or as one list."""
-    if len(given) == 1 and not isinstance(given[0], str):
-        return tuple(given[0])
-    return tuple(str(name) for name in given)
+    names = given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
+    for name in names:
+        _check(name, str, "the name of a column")
+    return tuple(cast("Sequence[str]", names))
+
+
+def _check(given: object, kind: type | tuple[type, ...], what: str) -> None:
+    if not isinstance(given, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        raise InvalidArgumentError(
+            f"{what} must be of the type {' or '.join(one.__name__ for one in kinds)}, not {type(given).__name__}"
+        )

@@ -20,7 +20,7 @@ from deltaberg.spark.tables.builder import DeltaTableBuilder
 from deltaberg.spark.tables.frames import detail_frame, history_frame
 from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
-from deltaberg.spark.tables.texts import own_text, texts_of
+from deltaberg.spark.tables.texts import own_name, own_text, texts_of
 from deltaberg.spark.types import output_schema, rows_schema
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions
@@ -189,7 +189,15 @@ class DeltaTable:
         return frame if self._alias is None else frame.alias(self._alias)
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """Return the table under a name by which conditions and values can qualify its columns."""
+        """Return the table under a name by which conditions and values can qualify its columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The name is no text.
+        """
+        if not isinstance(aliasName, str):
+            raise InvalidArgumentError(f"{aliasName!r} is not an alias", hint='pass a name: alias("orders")')
         return DeltaTable(self._spark, self._table, aliasName)
 
     def delete(self, condition: Any = None) -> CommitResult:
@@ -207,7 +215,7 @@ class DeltaTable:
             The new values by column, as SQL text or Columns.
         """
         values: dict[ColumnName, Any] = {
-            own_text(name, self._alias): own_text(text, self._alias)
+            own_name(name, self._alias): own_text(text, self._alias)
             for name, text in texts_of(set, "set", self._facts).items()
         }
         return self._newest().update(values, None if condition is None else self._text(condition))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from deltaberg.delta.snapshot.history import Commit
@@ -17,7 +18,8 @@ __all__ = ["detail_frame", "history_frame"]
 
 _HISTORY = {
     "version": "bigint",
-    "timestamp": "timestamp",
+    # A session can have "timestamp" mean that without a zone.
+    "timestamp": "timestamp_ltz",
     "userId": "string",
     "userName": "string",
     "operation": "string",
@@ -39,8 +41,8 @@ _DETAIL = {
     "name": "string",
     "description": "string",
     "location": "string",
-    "createdAt": "timestamp",
-    "lastModified": "timestamp",
+    "createdAt": "timestamp_ltz",
+    "lastModified": "timestamp_ltz",
     "partitionColumns": "array<string>",
     "clusteringColumns": "array<string>",
     "numFiles": "bigint",
@@ -73,7 +75,7 @@ def detail_frame(spark: SparkSession, table: Table) -> DataFrame:
         table.partition_columns,
         [_logical_name(table.schema, path) for path in table.clustering_columns],
         files.num_rows,
-        sum(files["size"].to_pylist()),
+        pc.sum(files["size"]).as_py() or 0,
         table.properties,
         protocol.min_reader_version,
         protocol.min_writer_version,

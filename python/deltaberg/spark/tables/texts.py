@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame
 from deltaberg.errors import ExpressionError, InvalidArgumentError
 from deltaberg.expressions import Value, parse_value
 from deltaberg.expressions.values.tree import ColumnValue
+from deltaberg.schema import ColumnName, split_name
 from deltaberg.spark.columns import column_text
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import quoted_name
 
-__all__ = ["own_text", "source_alias", "texts_of"]
+__all__ = ["own_name", "own_text", "source_alias", "texts_of"]
 
 
 def texts_of(values: Mapping[str, Any] | None, what: str, facts: SessionFacts) -> dict[str, str]:
@@ -51,6 +52,18 @@ def own_text(text: str, alias: str | None) -> str:
     return text if found is value or found == value else str(found)
 
 
+def own_name(name: str, alias: str | None) -> ColumnName:
+    """Return the name of a column without the alias of its table.
+
+    Examples
+    --------
+    >>> own_name("t.`a b`", "T"), own_name("a b", "t")
+    (('a b',), 'a b')
+    """
+    path = split_name(name)
+    return path[1:] if alias is not None and len(path) > 1 and path[0].lower() == alias.lower() else name
+
+
 def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
     """Return the alias of a DataFrame that qualifies columns in SQL text; ``source`` if nothing does.
 
@@ -59,14 +72,13 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
     Raises
     ------
     InvalidArgumentError
-        Spark knows several qualifiers, or one that is also the name of a column.
+        Spark knows several qualifiers, or one that is also the name of a column or the alias of the table.
     """
-    qualifiers = {
-        path[0].lower(): path[0]
-        for text in texts
-        for path in _paths(text)
-        if len(path) > 1 and path[0].lower() != target.lower()
-    }
+    qualifiers = {path[0].lower(): path[0] for text in texts for path in _paths(text) if len(path) > 1}
+    if qualifiers.pop(target.lower(), None) is not None and _is_alias(frame, target):
+        raise InvalidArgumentError(
+            f"{target} is the alias of the table and of the source", hint='give them two: updates.alias("u")'
+        )
     # What nothing else is called by default needs no question.
     usual = "source" if target.lower() != "source" else "updates"
     found = [name for name in qualifiers.values() if name.lower() != usual and _is_alias(frame, name)]
