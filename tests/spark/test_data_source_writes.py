@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as st
 
-from deltaberg import create_table, open_table
-from deltaberg.errors import DeltabergError, InvalidArgumentError
+from deltaberg import create_table, open_table, write_table
+from deltaberg.errors import DeltabergError, InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from tests.spark.doors import SourceWrites, needs_data_sources, own_calls, register
 
@@ -73,6 +74,7 @@ def test_modes(tmp_path: Path) -> None:
         ("overwrite", {"partitionOverwriteMode": "some"}, "must be static or dynamic"),
         ("append", {"txnAppId": "app"}, "need each other"),
         ("append", {"txnAppId": "app", "txnVersion": "one"}, "must be an integer"),
+        ("append", {"timezone": "Mars/Phobos"}, "is not a time zone"),
         ("append", {"partitionBy": "[1]"}, "must be a JSON list of names"),
         ("append", {"mergeShema": "true"}, "did you mean mergeSchema"),
         ("append", {"partitionBy": "other"}, "other"),
@@ -98,6 +100,21 @@ def test_rows_that_break_a_rule_commit_nothing(spark: Any, tmp_path: Path) -> No
     assert own_calls(raised.value) <= {"call"}
     assert table.refresh().version == 0
     assert not list((tmp_path / "table").glob("*.parquet"))
+
+
+def test_streams_are_refused(tmp_path: Path) -> None:
+    """Spark's own message would not say what to do instead."""
+    from deltaberg.spark.source.datasource import DATA_SOURCES
+
+    write_table(tmp_path, pa.table({"id": [1]}))
+    for source in DATA_SOURCES:
+        made = source({"path": str(tmp_path)})
+        with pytest.raises(UnsupportedFeatureError, match="no source of streams"):
+            made.streamReader(st.StructType())
+        with pytest.raises(UnsupportedFeatureError, match="foreachBatch"):
+            made.streamWriter(st.StructType(), False)
+    with pytest.raises(InvalidArgumentError, match=r"hint: use save\(path\)"):
+        DeltaWriteOptions({}).stage(pa.schema([("id", pa.int64())]), overwrite=False)
 
 
 def _batches(*ids: int) -> Iterator[pa.RecordBatch]:

@@ -8,13 +8,13 @@ query needs, so that all of them are read unless the option ``columns`` names so
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
-from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ExpressionError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.expressions import Expression, all_of
 from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import batch_for_spark, read_packed
@@ -78,6 +78,22 @@ class _TableSource(DataSource):
         columns = rows_schema(schema)
         staged = self.write_settings(self.options).stage(columns, overwrite=overwrite)
         return TableWriter(staged, tuple(columns.names))
+
+    @briefly
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+        """Refuse: streams are not read."""
+        raise UnsupportedFeatureError(
+            f'format("{self.name()}") is no source of streams',
+            hint="read the changes since a version by changes(version)",
+        )
+
+    @briefly
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
+        """Refuse: streams are written batch by batch."""
+        raise UnsupportedFeatureError(
+            f'format("{self.name()}") is no sink of streams',
+            hint="write the batches by foreachBatch(lambda rows, number: table.append(rows, ...))",
+        )
 
 
 class DeltaDataSource(_TableSource):

@@ -14,7 +14,7 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Expression, all_of, as_filter
 from deltaberg.schema import ColumnName
 from deltaberg.storage import is_store_option, parse_location
-from deltaberg.table import Scan, ScanOptions
+from deltaberg.table import Scan, ScanOptions, zone_of
 from deltaberg.table.write import StagedFiles
 
 __all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
@@ -46,11 +46,14 @@ class SourceOptions:
         if not path:
             raise InvalidArgumentError(
                 f'format("{self.format}") needs one path',
-                hint=f"use load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...'); Spark "
-                f"passes neither the LOCATION of CREATE TABLE nor {self.format}.`/path` to a Python source",
+                hint=f"{self._path_hint()}; Spark passes neither the LOCATION of CREATE TABLE nor "
+                f"{self.format}.`/path` to a Python source",
             )
         self._check_names(path)
         return path
+
+    def _path_hint(self) -> str:
+        return f"use load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...')"
 
     def _exclude(self, *names: str) -> None:
         given = [name for name in names if name.lower() in self._options]
@@ -93,8 +96,13 @@ class WriteOptions(SourceOptions, ABC):
     def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedFiles:
         """Plan the write of rows with these columns."""
 
+    def _path_hint(self) -> str:
+        return "use save(path)"
+
     def _path_to_write(self) -> str:
         path = self._path()
+        # Not every write has times that need it.
+        zone_of(self._timezone)
         if parse_location(path).scheme == "memory":
             raise InvalidArgumentError(
                 "a table in memory exists only in one process", hint="write where the executors can write", table=path
