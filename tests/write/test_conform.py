@@ -324,6 +324,12 @@ def test_frames_that_arrow_cannot_hold() -> None:
         open_stream(pd.DataFrame({"n": [1, "a"]}))
 
 
+def test_frames_of_pandas_on_spark_say_what_they_become() -> None:
+    members = {"__module__": "pyspark.pandas.frame"}
+    with pytest.raises(InvalidArgumentError, match=r"hint: call to_spark\(\) first"):
+        open_stream(type("DataFrame", (), members)())
+
+
 @pytest.mark.parametrize("data", [None, 1, "rows", [{"n": 1}], {"n": [1]}, pl.LazyFrame({"n": [1]}), pa.array([1])])
 def test_other_data_is_refused(data: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:

@@ -197,7 +197,7 @@ class WritableTable(SearchedTable, ABC):
         Traceback (most recent call last):
             ...
         deltaberg.errors.InvalidArgumentError: data of type dict cannot be written
-        hint: pass an Arrow table, stream or dataset, a pandas or Polars data frame, or a scan
+        hint: pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan
         """
         with self.transaction(
             txn=txn, user_metadata=user_metadata, unsafe_single_writer=unsafe_single_writer

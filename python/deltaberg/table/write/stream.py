@@ -16,7 +16,7 @@ __all__ = ["all_rows", "can_be_read_again", "open_stream", "small_batches"]
 _ROWS = 131_072
 _BYTES = 32 << 20
 
-_HINT = "pass an Arrow table, stream or dataset, a pandas or Polars data frame, or a scan"
+_HINT = "pass an Arrow table, stream or dataset, a data frame of pandas, Polars or Spark, or a scan"
 
 
 def open_stream(data: Any) -> pa.RecordBatchReader:
@@ -148,6 +148,8 @@ def _rows_of_frame(data: Any) -> pa.Table | None:
         return data.to_arrow()
     if library == "polars" and name == "LazyFrame":
         raise InvalidArgumentError("a lazy frame has no rows yet", hint="call collect() first")
+    if type(data).__module__.startswith("pyspark.pandas."):
+        raise InvalidArgumentError("a pandas-on-Spark frame cannot be written as it is", hint="call to_spark() first")
     return None
 
 
