@@ -94,6 +94,9 @@ def test_arguments_that_are_not_valid(tmp_path: Path) -> None:
         table.append(ids(2), properties=["x"])
     with pytest.raises(InvalidArgumentError, match="the property 'load' is 7, which is not text"):
         table.append(ids(2), properties={"load": 7})
+    for words in ({"dynamic": "no"}, {"check": "yes"}):
+        with pytest.raises(InvalidArgumentError, match=f"{next(iter(words))} must be True or False"):
+            table.overwrite(ids(2), **words)
     table.alter().create_tag("v").set({"number": 5}).commit()
     with pytest.raises(InvalidArgumentError, match="'v' is a tag, which no rows are written to"):
         table.append(ids(2), branch="v")

@@ -24,7 +24,7 @@ from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, as_array
-from deltaberg.table import ScanOptions
+from deltaberg.table import ScanOptions, checked_flag
 from deltaberg.table.rewrite import change_matching, row_condition
 from deltaberg.table.rewrite.strategies import COPY_ON_WRITE
 from deltaberg.table.write import RowOptions, Rows, open_rows
@@ -87,6 +87,8 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
+    checked_flag("dynamic", dynamic)
+    checked_flag("check", check)
     if where is not None and dynamic:
         raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
     if options.schema_mode == "overwrite" and (where is not None or dynamic):
