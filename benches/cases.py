@@ -10,6 +10,7 @@ from benches.change_cases import CHANGE_CASES, CHANGED_CASES
 from benches.curve_cases import CURVE_CASES
 from benches.delta_cases import LOG_CASES, SCAN_CASES
 from benches.iceberg_cases import MANIFEST_CASES, ROW_CASES
+from benches.iceberg_write_cases import ICEBERG_CHANGE_CASES, ICEBERG_WRITE_CASES
 from benches.kernel_cases import KERNEL_CASES
 from benches.manifest_cases import WRITTEN_MANIFEST_CASES
 from benches.measure import Case, Subject
@@ -25,9 +26,9 @@ __all__ = ["CASES", "SUBJECTS"]
 SUBJECTS: dict[str, Subject] = {
     "planning": Subject("Logs and planning", {**LOG_CASES, **MANIFEST_CASES}),
     "scans": Subject("Scans on one machine", {**SCAN_CASES, **ROW_CASES}),
-    "writing": Subject("Writing on one machine", {**WRITE_CASES, **WRITTEN_MANIFEST_CASES}),
+    "writing": Subject("Writing on one machine", {**WRITE_CASES, **ICEBERG_WRITE_CASES, **WRITTEN_MANIFEST_CASES}),
     "written": Subject("Bytes written", {**WRITTEN_CASES, **CHANGED_CASES}),
-    "changing": Subject("Changing rows on one machine", CHANGE_CASES),
+    "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
     "spark-writing": Subject("Writing and changing tables on Spark", SPARK_CHANGE_CASES),

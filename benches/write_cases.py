@@ -23,7 +23,7 @@ from benches import data
 from benches.cache import folder
 from benches.measure import BYTES, Case, Outcome, Side, contents, names, peak_of_processes, timed, warm
 
-__all__ = ["WRITE_CASES", "WRITTEN_CASES"]
+__all__ = ["WRITE_CASES", "WRITTEN_CASES", "many_rows", "small_commits"]
 
 #: A file system in memory, where there is one.
 _MEMORY = Path("/dev/shm")
@@ -39,11 +39,15 @@ class _Input(NamedTuple):
 _Inputs = Callable[[float], _Input]
 
 
-def _many_rows(scale: float) -> _Input:
-    """Return 16,000,000 rows of 6 columns."""
+def many_rows(scale: float) -> list[pa.Table]:
+    """Return 16,000,000 rows of 6 columns, to be appended at once."""
     rng, count = np.random.default_rng(1), data.rows_of_file(scale)
     parts = [pa.table(data.columns(rng, number * count, count), schema=data.SCHEMA) for number in range(8)]
-    return _Input([pa.concat_tables(parts)])
+    return [pa.concat_tables(parts)]
+
+
+def _many_rows(scale: float) -> _Input:
+    return _Input(many_rows(scale))
 
 
 def _random_partitions(scale: float) -> _Input:
@@ -58,14 +62,18 @@ def _random_partitions(scale: float) -> _Input:
     return _Input([pa.table(columns)], ("p",))
 
 
-def _small_commits(scale: float) -> _Input:
+def small_commits(scale: float) -> list[pa.Table]:
     """Return 100 rows of 3 columns 1,000 times."""
     ids = pa.array(range(100), pa.int64())
     texts = pa.array([f"name {number}" for number in range(100)])
     count = max(int(1000 * scale), 20)
-    return _Input(
-        [pa.table({"id": pc.add(ids, 100 * commit), "v": pc.divide(ids, 8.0), "s": texts}) for commit in range(count)]
-    )
+    return [
+        pa.table({"id": pc.add(ids, 100 * commit), "v": pc.divide(ids, 8.0), "s": texts}) for commit in range(count)
+    ]
+
+
+def _small_commits(scale: float) -> _Input:
+    return _Input(small_commits(scale))
 
 
 @contextmanager
