@@ -17,11 +17,23 @@ use hashbrown::HashTable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
+mod integers;
+
+use integers::IntegerKeys;
+
 /// How many rows are encoded at a time.
 const CHUNK: usize = 8192;
 
 /// The distinct keys of some rows, made once and looked up for many batches.
-pub struct KeyIndex {
+pub enum KeyIndex {
+    /// Keys of one column of integers.
+    Integers(IntegerKeys),
+    /// Keys of any columns.
+    Rows(RowKeys),
+}
+
+/// Keys in the row format of Arrow.
+pub struct RowKeys {
     converter: RowConverter,
     keys: Rows,
     /// The first row of each key.
@@ -55,32 +67,28 @@ impl KeyIndex {
         if batch.columns().iter().any(|column| has_map(column.data_type())) {
             return Err(Error::new(ErrorKind::InvalidArgument, "a map cannot be part of a key"));
         }
-        let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-        let converter = RowConverter::new(fields).map_err(|error| refuse(&error))?;
-        let columns = prepared(batch.columns(), null_safe.as_deref());
-        let keys = converter.convert_columns(&columns).map_err(|error| refuse(&error))?;
-        let missing = missing(batch.columns(), null_safe.as_deref());
-        let state = RandomState::default();
-        let mut places = HashTable::with_capacity(batch.num_rows());
-        for place in (0..keys.num_rows()).filter(|place| has_key(missing.as_ref(), *place)) {
-            let key = keys.row(place);
-            let hash = state.hash_one(key.as_ref());
-            let same = |other: &usize| keys.row(*other) == key;
-            places.entry(hash, same, |other| state.hash_one(keys.row(*other).as_ref())).or_insert(place);
+        if let [column] = batch.columns() {
+            let equal_nulls = null_safe.as_ref().is_none_or(|flags| flags.contains(&true));
+            if let Some(keys) = IntegerKeys::new(column, equal_nulls) {
+                return Ok(Self::Integers(keys));
+            }
         }
-        Ok(Self { converter, keys, places, state, null_safe })
+        RowKeys::new(batch, null_safe).map(Self::Rows)
     }
 
     /// How many distinct keys there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len()
+        match self {
+            Self::Integers(keys) => keys.len(),
+            Self::Rows(keys) => keys.places.len(),
+        }
     }
 
     /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.len() == 0
     }
 
     /// Returns a mask of the rows that equal a key in all columns.
@@ -103,21 +111,58 @@ impl KeyIndex {
     pub fn find(&self, batch: &RecordBatch, threads: usize) -> Result<Int64Array> {
         let starts: Vec<usize> = (0..batch.num_rows()).step_by(CHUNK).collect();
         let pieces = parallel::map(&starts, threads, |first| {
-            let mut found: Vec<Option<i64>> = Vec::with_capacity(CHUNK);
-            self.look_up(batch, *first, |place| found.push(place.and_then(|place| i64::try_from(place).ok())))?;
-            Ok::<_, Error>(found)
+            let (mut places, mut known) = (Vec::with_capacity(CHUNK), BooleanBufferBuilder::new(CHUNK));
+            self.look_up(batch, *first, |place| {
+                let place = place.and_then(|place| i64::try_from(place).ok());
+                places.push(place.unwrap_or(0));
+                known.append(place.is_some());
+            })?;
+            Ok::<_, Error>((places, known))
         });
-        let pieces = pieces.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(pieces.into_iter().flatten().collect())
+        let mut found = Vec::with_capacity(batch.num_rows());
+        let mut valid = BooleanBufferBuilder::new(batch.num_rows());
+        for piece in pieces {
+            let (places, known) = piece?;
+            found.extend_from_slice(&places);
+            valid.append_packed_range(0..known.len(), known.as_slice());
+        }
+        Ok(Int64Array::new(found.into(), Some(NullBuffer::new(valid.finish()))))
     }
 
     /// Looks up at most `CHUNK` rows from `first` on, and passes on the place of each row's key.
-    fn look_up(&self, batch: &RecordBatch, first: usize, mut found: impl FnMut(Option<usize>)) -> Result<()> {
+    fn look_up(&self, batch: &RecordBatch, first: usize, found: impl FnMut(Option<usize>)) -> Result<()> {
         let count = CHUNK.min(batch.num_rows().saturating_sub(first));
         let columns: Vec<ArrayRef> = batch.columns().iter().map(|column| column.slice(first, count)).collect();
-        let missing = missing(&columns, self.null_safe.as_deref());
+        match (self, columns.as_slice()) {
+            (Self::Integers(keys), [column]) => keys.look_up(column, found),
+            (Self::Integers(_), _) => Err(Error::new(ErrorKind::InvalidArgument, "the keys have one column")),
+            (Self::Rows(keys), _) => keys.look_up(&columns, count, found),
+        }
+    }
+}
+
+impl RowKeys {
+    fn new(batch: &RecordBatch, null_safe: Option<Vec<bool>>) -> Result<Self> {
+        let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        let converter = RowConverter::new(fields).map_err(|error| refuse(&error))?;
+        let columns = prepared(batch.columns(), null_safe.as_deref());
+        let keys = converter.convert_columns(&columns).map_err(|error| refuse(&error))?;
+        let missing = missing(batch.columns(), null_safe.as_deref());
+        let state = RandomState::default();
+        let mut places = HashTable::with_capacity(batch.num_rows());
+        for place in (0..keys.num_rows()).filter(|place| has_key(missing.as_ref(), *place)) {
+            let key = keys.row(place);
+            let hash = state.hash_one(key.as_ref());
+            let same = |other: &usize| keys.row(*other) == key;
+            places.entry(hash, same, |other| state.hash_one(keys.row(*other).as_ref())).or_insert(place);
+        }
+        Ok(Self { converter, keys, places, state, null_safe })
+    }
+
+    fn look_up(&self, columns: &[ArrayRef], count: usize, mut found: impl FnMut(Option<usize>)) -> Result<()> {
+        let missing = missing(columns, self.null_safe.as_deref());
         let mut rows = self.converter.empty_rows(count, 0);
-        let columns = prepared(&columns, self.null_safe.as_deref());
+        let columns = prepared(columns, self.null_safe.as_deref());
         self.converter.append(&mut rows, &columns).map_err(|error| refuse(&error))?;
         for place in 0..rows.num_rows() {
             let row = rows.row(place);
