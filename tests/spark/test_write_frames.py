@@ -168,7 +168,7 @@ def test_variants_come_from_frames(spark: Any, tmp_path: Path) -> None:
     assert table.scan().to_spark(spark).selectExpr(*shown).sort("id").collect() == rows.selectExpr(*shown).collect()
     # A frame that is read from a table, one of the fused road, and the source of a merge.
     copy = create_table(tmp_path / "copy", table.schema)
-    assert copy.append(table.scan().to_spark(spark)).why_not_native == "column v: it is of the type variant"
+    assert copy.append(table.scan().to_spark(spark)).road == "arrow"
     fused = table.scan().map_in_arrow(spark, lambda batches: batches, spark_schema(table.schema))
     assert copy.overwrite(fused).road == "fused"
     assert copy.upsert(rows.where("id > 1").unionByName(rows.selectExpr("id + 7 AS id", "v", "l")), "id").committed

@@ -105,7 +105,7 @@ CLAIMS = Claims(
             *(f"ICE-JSON-{number:02}" for number in range(1, 15)),
             # Updates of table metadata.
             "ICE-META",
-            *(f"ICE-COM-{number:02}" for number in (*range(1, 7), 8, 9, 10, 11, 12, 13)),
+            *(f"ICE-COM-{number:02}" for number in (*range(1, 7), *range(8, 15))),
             *(f"ICE-SORT-{number:02}" for number in range(1, 7)),
             *(f"ICE-ORC-{number:02}" for number in (1, 2, 3, 4, 5, 9)),
             # Columns, values and files of tables that are written.
