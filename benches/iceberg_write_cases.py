@@ -7,10 +7,7 @@ syncs all that a commit needs.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from benches import data
-from benches.cache import folder
 from benches.iceberg_cases import newest_metadata
 from benches.measure import Case, Outcome, Side, contents, peak_of_processes, timed, warm
-from benches.write_cases import many_rows, small_commits
+from benches.write_cases import many_rows, small_commits, workplace
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 
 __all__ = ["ICEBERG_CHANGE_CASES", "ICEBERG_WRITE_CASES"]
@@ -35,8 +31,7 @@ class _Work(NamedTuple):
     """What a table has before the clock starts, and the rows to write."""
 
     rows: list[pa.Table]
-    before: list[pa.Table] = []  # noqa: RUF012 - it is never changed
-    properties: dict[str, str] = {}  # noqa: RUF012 - likewise
+    before: Sequence[pa.Table] = ()
 
 
 _Works = Callable[[float], _Work]
@@ -66,18 +61,6 @@ def _upserts(scale: float) -> _Work:
     return _Work([rows.set_column(0, "id", pa.array(rng.permutation(ids), pa.int64()))], given)
 
 
-@contextmanager
-def _workplace() -> Iterator[Path]:
-    """Make a folder for a catalog and its tables, and remove it."""
-    parent = folder()
-    parent.mkdir(parents=True, exist_ok=True)
-    path = Path(tempfile.mkdtemp(prefix="deltaberg-bench-", dir=parent))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
 def _our_catalog(root: Path) -> Any:
     from deltaberg import load_catalog
     from deltaberg.expressions import parse_value
@@ -94,10 +77,10 @@ def _their_catalog(root: Path) -> Any:
     return SqlCatalog("bench", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}")
 
 
-def _made(catalog: Any, work: _Work) -> Any:
+def _made(catalog: Any, work: _Work, properties: dict[str, str]) -> Any:
     schema = (work.before or work.rows)[0].schema
     catalog.create_namespace("bench")
-    table = catalog.create_table(_NAME, schema, properties={**_VERSION, **work.properties})
+    table = catalog.create_table(_NAME, schema, properties={**_VERSION, **properties})
     for rows in work.before:
         table.append(rows)
     return table
@@ -129,9 +112,8 @@ def _their_upsert(table: Any, given: list[pa.Table]) -> object:
 def _side(make_catalog: Callable[[Path], Any], works: _Works, verb: _Verb, **properties: str) -> Side:
     def run(scale: float) -> Outcome:
         work = works(scale)
-        with _workplace() as root:
-            work = work._replace(properties={**work.properties, **properties})
-            table = _made(make_catalog(root), work)
+        with workplace() as root:
+            table = _made(make_catalog(root), work, properties)
             outcome = timed(lambda: verb(table, work.rows), lambda _: None)
             peak = peak_of_processes()
             return Outcome(outcome.amounts, contents(_our_catalog(root).load_table(_NAME).scan().to_arrow()), peak)
@@ -160,7 +142,7 @@ def _file(root: Any, number: int, place: int) -> IcebergFile:
 
 def _commit_on_large(make_catalog: Callable[[Path], Any], properties: dict[str, str]) -> Side:
     def run(scale: float) -> Outcome:
-        with _workplace() as root:
+        with workplace() as root:
             metadata = _large_table(root, scale, properties)
             catalog = make_catalog(root)
             catalog.create_namespace("bench")

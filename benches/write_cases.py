@@ -23,7 +23,7 @@ from benches import data
 from benches.cache import folder
 from benches.measure import BYTES, Case, Outcome, Side, contents, names, peak_of_processes, timed, warm
 
-__all__ = ["WRITE_CASES", "WRITTEN_CASES", "many_rows", "small_commits"]
+__all__ = ["WRITE_CASES", "WRITTEN_CASES", "many_rows", "small_commits", "workplace"]
 
 #: A file system in memory, where there is one.
 _MEMORY = Path("/dev/shm")
@@ -77,7 +77,7 @@ def _small_commits(scale: float) -> _Input:
 
 
 @contextmanager
-def _workplace(parent: Path | None) -> Iterator[Path]:
+def workplace(parent: Path | None = None) -> Iterator[Path]:
     """Make a folder for a table, and remove it."""
     if parent is None or not parent.is_dir():
         parent = folder()
@@ -114,7 +114,7 @@ def _append(writer: _Writer, inputs: _Inputs, parent: Path | None = None, *, siz
 
     def run(scale: float) -> Outcome:
         given = inputs(scale)
-        with _workplace(parent) as root:
+        with workplace(parent) as root:
             outcome = timed(writer(given, root), lambda _: None)
             return _described(outcome, lambda: _rows(root), root.rglob("*.parquet") if sizes else None)
 
@@ -160,7 +160,7 @@ def _checkpoint(checkpointer: _Checkpointer, *, opening: bool, sizes: bool = Fal
 
     def run(scale: float) -> Outcome:
         warm()
-        with _workplace(None) as root:
+        with workplace() as root:
             _linked(scale, root)
 
             def whole() -> None:

@@ -52,7 +52,7 @@ def _build(builder: DeltaBuilder, layout: CheckpointLayout, *features: str) -> N
     listed = [*features, *(["v2Checkpoint"] if layout.spec > 1 else [])]
     protocol = builder.features(*listed) if listed else None
     builder.create(_SCHEMA, *adds[:6], partition_by=["day"], configuration=_BOTH, protocol=protocol)
-    # What the protocol does not know is in our checkpoints, too.
+    # Our checkpoints also hold what the protocol does not know.
     metadata = json.loads(DeltaTable(builder.root).metadata.action.to_json())
     metadata["metaData"] |= {"later": {"weights": [1.5, None], "deep": {"flag": True}}, "note": "x"}
     builder.commit(metadata, *adds[6:], builder.remove(adds[0]), {"txn": {"appId": "a", "version": 3}})

@@ -1,4 +1,4 @@
-"""Schemas and types, the reader's half (DL-SCHEMA), and what columns say beyond their type (DL-CON, DL-CLU)."""
+"""Schemas and types, the reader's half (DL-SCHEMA)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptDataFileError, DeltabergError, SchemaError, SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.delta_opened import opened
 from tests.support.delta_schemas import field, struct_type
 from tests.support.roads import Road
 from tests.support.rows import ID, ids
@@ -60,11 +61,6 @@ _APPENDIX = {
 }
 
 
-def _opened(builder: DeltaBuilder, schema: Any, *adds: Any, **create: Any) -> Any:
-    builder.create(schema, *adds, **create)
-    return open_table(builder.root)
-
-
 @pytest.mark.req("DL-SCHEMA-01", "DL-SCHEMA-03", "DL-SCHEMA-04", half="reader")
 def test_the_schema_of_the_appendix(builder: DeltaBuilder) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, schemaString=json.dumps(_APPENDIX)))
@@ -97,7 +93,7 @@ def test_whether_parts_may_be_null_is_as_declared(builder: DeltaBuilder) -> None
         )
         for flag in declared[key]
     ]
-    found = [column.type for column in _opened(builder, columns).schema]
+    found = [column.type for column in opened(builder, columns).schema]
     assert [part.element.nullable for part in found[:2]] == declared["containsNull"]
     assert [part.value.nullable for part in found[2:]] == declared["valueContainsNull"]
     assert [part.key.nullable for part in found[2:]] == [False, False]
@@ -125,7 +121,7 @@ def test_a_schema_that_is_none_is_refused(builder: DeltaBuilder, text: str) -> N
 def test_unknown_metadata_of_a_field_is_kept(builder: DeltaBuilder) -> None:
     metadata = {"comment": "hi", "x.y": 1, "delta.unknown": {"a": [1, None]}}
     column = {"name": "a", "type": "long", "nullable": False, "metadata": metadata}
-    (found,) = _opened(builder, [column]).schema
+    (found,) = opened(builder, [column]).schema
     assert (found.name, found.nullable) == ("a", False)
     assert {name: found.metadata[name] for name in metadata} == metadata
 
@@ -133,7 +129,7 @@ def test_unknown_metadata_of_a_field_is_kept(builder: DeltaBuilder) -> None:
 @pytest.mark.req("DL-SCHEMA-05", half="reader")
 def test_text_is_unicode(builder: DeltaBuilder, road: Road) -> None:
     rows = pa.table({"s": ["日本", "", "\U0010ffff\x00", None]})
-    found = road.rows(_opened(builder, rows.schema, builder.add(rows)).scan())
+    found = road.rows(opened(builder, rows.schema, builder.add(rows)).scan())
     assert found == sorted(rows.to_pylist(), key=repr)
 
 
@@ -148,7 +144,7 @@ _NUMBERS = {
 @pytest.mark.req("DL-SCHEMA-06", half="reader")
 def test_integers_reach_their_ends(builder: DeltaBuilder, road: Road) -> None:
     rows = pa.table({name: pa.array([low, high], kind) for name, (kind, low, high) in _NUMBERS.items()})
-    table = _opened(builder, rows.schema, builder.add(rows, stats="full"))
+    table = opened(builder, rows.schema, builder.add(rows, stats="full"))
     assert [str(column.type) for column in table.schema] == list(_NUMBERS)
     assert road.rows(table.scan()) == sorted(rows.to_pylist(), key=repr)
     for name, (_, low, high) in _NUMBERS.items():
@@ -162,7 +158,7 @@ def test_an_integer_beyond_its_type_is_refused(builder: DeltaBuilder, name: str)
     _, low, high = _NUMBERS[name]
     rows = pa.table({"x": pa.array([high + 1], pa.int64())})
     with pytest.raises(SchemaError, match=f"the file stores int64, but the column has the type {name}"):
-        _opened(builder, [field("x", name)], builder.add(rows)).scan().to_arrow()
+        opened(builder, [field("x", name)], builder.add(rows)).scan().to_arrow()
     for value in (low - 1, high + 1) if name != "integer" else ():
         narrow = builder.add(pa.table({"x": pa.array([value], pa.int32())}))
         builder.commit(builder.metadata([field("x", name)]), narrow)
@@ -176,7 +172,7 @@ def test_floats_keep_their_bits(builder: DeltaBuilder, road: Road) -> None:
     singles = [float("nan"), float("inf"), float("-inf"), -0.0, 1e-45, 3.4028234663852886e38]
     doubles = [float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1.7976931348623157e308]
     rows = pa.table({"f": pa.array(singles, pa.float32()), "d": pa.array(doubles, pa.float64())})
-    found = road.table(_opened(builder, rows.schema, builder.add(rows)).scan())
+    found = road.table(opened(builder, rows.schema, builder.add(rows)).scan())
 
     def bits(table: pa.Table) -> list[bytes]:
         pairs = zip(table["f"].to_pylist(), table["d"].to_pylist(), strict=True)
@@ -195,14 +191,14 @@ def test_decimals(builder: DeltaBuilder, road: Road) -> None:
             for number, (kind, value) in enumerate(zip(kinds, values, strict=True))
         }
     )
-    table = _opened(builder, rows.schema, builder.add(rows))
+    table = opened(builder, rows.schema, builder.add(rows))
     assert table.arrow_schema.types == kinds
     assert road.rows(table.scan()) == sorted(rows.to_pylist(), key=repr)
 
 
 @pytest.mark.req("DL-SCHEMA-08", half="reader")
 def test_spellings_of_decimals(builder: DeltaBuilder) -> None:
-    assert _opened(builder, [field("x", "decimal")]).arrow_schema.field("x").type == pa.decimal128(10, 0)
+    assert opened(builder, [field("x", "decimal")]).arrow_schema.field("x").type == pa.decimal128(10, 0)
     for wrong in ("decimal(39,0)", "decimal(5,6)", "decimal(0,0)", "decimal(5)", "decimal(-1,0)"):
         builder.commit(builder.metadata([field("x", wrong)]))
         with pytest.raises(DeltabergError, match=re.escape(wrong)):
@@ -218,7 +214,7 @@ def test_booleans_binary_and_dates(builder: DeltaBuilder, road: Road) -> None:
             "date": pa.array([0, -719162, 2932896], pa.int32()).cast(pa.date32()),
         }
     )
-    table = _opened(builder, rows.schema, builder.add(rows))
+    table = opened(builder, rows.schema, builder.add(rows))
     assert [str(column.type) for column in table.schema] == ["boolean", "binary", "date"]
     assert road.rows(table.scan()) == sorted(rows.to_pylist(), key=repr)
 
@@ -229,7 +225,7 @@ def test_timestamps_are_instants(builder: DeltaBuilder, road: Road, unit: str) -
     wanted = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
     stored = pa.table({"t": pa.array([wanted, None], pa.timestamp(unit, "UTC"))})
     add = builder.add(stored, writer={"version": "2.6", "coerce_timestamps": unit if unit != "ns" else None})
-    table = _opened(builder, [field("t", "timestamp")], add)
+    table = opened(builder, [field("t", "timestamp")], add)
     assert table.arrow_schema.field("t").type == pa.timestamp("us", "UTC")
     found = road.table(table.scan())["t"].drop_null()
     assert found.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist() == [1577836800000000]
@@ -259,7 +255,7 @@ def test_columns_that_a_file_lacks_are_null(builder: DeltaBuilder, road: Road) -
         }
     )
     new = pa.schema([("c", pa.int32()), ("s", wider), ("l", pa.list_(wider)), ("m", pa.map_(pa.string(), wider))])
-    table = _opened(builder, new, builder.add(old))
+    table = opened(builder, new, builder.add(old))
     first = {
         "c": None,
         "s": {"x": 1, "y": None},
@@ -278,7 +274,7 @@ def test_columns_that_a_file_lacks_are_null(builder: DeltaBuilder, road: Road) -
 @pytest.mark.req("DL-SCHEMA-15")
 def test_columns_that_the_schema_lacks_are_ignored(builder: DeltaBuilder, road: Road) -> None:
     stored = pa.table({"z": ["stray"], "id": pa.array([1], pa.int64()), "s": [{"in": 1, "stray": 2}]})
-    table = _opened(builder, [field("s", struct_type(field("in", "long"))), field("id", "long")], builder.add(stored))
+    table = opened(builder, [field("s", struct_type(field("in", "long"))), field("id", "long")], builder.add(stored))
     assert table.scan().schema.names == ["s", "id"]
     assert road.rows(table.scan()) == [{"s": {"in": 1}, "id": 1}]
 
@@ -294,7 +290,7 @@ def test_void_columns_are_null(builder: DeltaBuilder, road: Road) -> None:
         field("s", struct_type(field("v", "void"), field("x", "long"))),
     ]
     rows = pa.table({"id": pa.array([1], pa.int64()), "s": [{"x": 5}]})
-    table = _opened(builder, schema, builder.add(rows))
+    table = opened(builder, schema, builder.add(rows))
     assert road.rows(table.scan()) == [{"v": None, "id": 1, "a": None, "s": {"v": None, "x": 5}}]
     assert road.rows(table.scan(columns=["v"])) == [{"v": None}]
     assert table.scan("v IS NULL").count() == 1
@@ -303,7 +299,7 @@ def test_void_columns_are_null(builder: DeltaBuilder, road: Road) -> None:
 @pytest.mark.req("DL-SCHEMA-17", half="reader")
 def test_names_are_found_without_regard_to_case(builder: DeltaBuilder, road: Road) -> None:
     rows = pa.table({"userName": ["a", "b"], "s": [{"Inner": 1}, {"Inner": 2}]})
-    table = _opened(builder, rows.schema, builder.add(rows, stats="full"))
+    table = opened(builder, rows.schema, builder.add(rows, stats="full"))
     assert road.rows(table.scan("USERNAME = 'b' AND S.iNNER = 2", columns=["username", "S.INNER"])) == [
         {"userName": "b", "s": {"Inner": 2}}
     ]
@@ -314,7 +310,7 @@ def test_names_are_found_without_regard_to_case(builder: DeltaBuilder, road: Roa
 @pytest.mark.req("DL-SCHEMA-17", half="reader")
 def test_names_that_differ_in_case_alone_are_refused(builder: DeltaBuilder) -> None:
     rows = pa.table([pa.array([1]), pa.array([2])], names=["a", "A"])
-    assert _opened(builder, rows.schema, builder.add(rows)).scan(columns=["A"]).to_arrow().to_pylist() == [{"A": 2}]
+    assert opened(builder, rows.schema, builder.add(rows)).scan(columns=["A"]).to_arrow().to_pylist() == [{"A": 2}]
     with pytest.raises(SpecViolationError, match="2 columns are named a"):
         open_table(builder.root, validate=True)
 
@@ -327,7 +323,7 @@ def test_int96_of_any_year(builder: DeltaBuilder, tmp_path: Path, year: int) -> 
     stored = pa.table({"t": pa.array([micros], pa.int64()).cast(pa.timestamp("us"))})
     add = builder.add(stored, path="f.parquet", writer={"use_deprecated_int96_timestamps": True})
     assert pq.ParquetFile(builder.root / "f.parquet").schema.column(0).physical_type == "INT96"
-    table = _opened(builder, [field("t", "timestamp")], add)
+    table = opened(builder, [field("t", "timestamp")], add)
     assert table.scan().to_arrow()["t"].cast(pa.int64()).to_pylist() == [micros]
     assert table.scan(f"t = TIMESTAMP '{year:04d}-03-04 05:06:07.123456'").count() == 1
 
@@ -355,7 +351,7 @@ def test_physical_types_of_other_writers(builder: DeltaBuilder, road: Road) -> N
         field("coded", "string"),
     ]
     add = builder.add(stored, writer={"store_decimal_as_integer": True})
-    (row,) = road.rows(_opened(builder, schema, add).scan())
+    (row,) = road.rows(opened(builder, schema, add).scan())
     assert row == {
         "byte": -1,
         "long": 7,
@@ -404,97 +400,3 @@ def test_files_in_the_old_form_of_spark(builder: DeltaBuilder, spark: Any) -> No
             "t": dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc),
         }
     ]
-
-
-# What columns say to writers
-
-
-@pytest.mark.req("DL-CON-04", half="reader")
-def test_invariants_are_shown(builder: DeltaBuilder) -> None:
-    text = json.dumps({"expression": {"expression": "x > 3"}})
-    inner = struct_type(field("y", "long", delta__invariants=json.dumps({"expression": {"expression": "s.y < 0"}})))
-    table = _opened(builder, [field("x", "integer", delta__invariants=text), field("s", inner)])
-    assert table.invariants == {"x": "x > 3", "s.y": "s.y < 0"}
-
-
-@pytest.mark.req("DL-CON-08", half="reader")
-def test_check_constraints_are_shown(builder: DeltaBuilder) -> None:
-    configuration = {"delta.constraints.birthDateCheck": "birthDate > '1900-01-01'", "delta.appendOnly": "true"}
-    table = _opened(builder, ID, configuration=configuration, protocol=builder.protocol(1, 3))
-    assert table.check_constraints == {"birthDateCheck": "birthDate > '1900-01-01'"}
-
-
-@pytest.mark.req("DL-CON-14", half="reader")
-def test_generated_columns_are_shown(builder: DeltaBuilder) -> None:
-    columns = [field("Ts", "timestamp"), field("y", "integer", delta__generationExpression="year(ts)")]
-    columns.append(field("m", "integer", delta__generationExpression="MONTH(`Ts`)"))
-    table = _opened(builder, columns, protocol=builder.protocol(1, 4))
-    assert table.generated_columns == {"y": "year(ts)", "m": "MONTH(`Ts`)"}
-
-
-@pytest.mark.req("DL-CON-16", half="reader")
-@pytest.mark.req("DL-CON-18")
-def test_defaults_are_shown_and_not_read(builder: DeltaBuilder, road: Road) -> None:
-    columns = [field("id", "long"), field("c", "integer", CURRENT_DEFAULT="42")]
-    protocol = builder.protocol(1, 7, None, ["allowColumnDefaults"])
-    table = _opened(builder, columns, builder.add(ids(1)), protocol=protocol)
-    assert table.column_defaults == {"c": "42"}
-    assert road.rows(table.scan()) == [{"id": 1, "c": None}]
-    assert table.scan("c = 42").count() == 0
-
-
-@pytest.mark.req("DL-CON-21", half="reader")
-def test_identity_columns_are_shown(builder: DeltaBuilder) -> None:
-    identity = {
-        "delta.identity.start": 10,
-        "delta.identity.step": 5,
-        "delta.identity.allowExplicitInsert": False,
-    }
-    column = {"name": "id", "type": "long", "nullable": True, "metadata": identity}
-    table = _opened(builder, [column], protocol=builder.protocol(1, 6))
-    found = table.identity_columns["id"]
-    assert (found.start, found.step, found.allow_explicit_insert, found.high_water_mark) == (10, 5, False, None)
-    more = {"delta.identity.highWaterMark": 2**53 + 1, "delta.identity.allowExplicitInsert": True}
-    column["metadata"] = {**identity, **more}
-    builder.commit(builder.metadata([column]))
-    found = open_table(builder.root).identity_columns["id"]
-    assert (found.high_water_mark, found.allow_explicit_insert) == (2**53 + 1, True)
-
-
-@pytest.mark.req("DL-CLU-02", "DL-CLU-03", half="reader")
-@pytest.mark.parametrize(
-    ("columns", "wanted"),
-    [
-        (
-            ["col-daadafd7-7c20-4697-98f8-bff70199b1f9", "col-5abe0e80-cf57-47ac-9ffc-a861a3d1077e"],
-            [("col-daadafd7-7c20-4697-98f8-bff70199b1f9",), ("col-5abe0e80-cf57-47ac-9ffc-a861a3d1077e",)],
-        ),
-        (["a"], [("a",)]),
-        ([["a"], ["s", "x"]], [("a",), ("s", "x")]),
-        ([], []),
-    ],
-)
-def test_clustering_columns(builder: DeltaBuilder, columns: Any, wanted: list[tuple[str, ...]]) -> None:
-    domain = {
-        "domain": "delta.clustering",
-        "configuration": json.dumps({"clusteringColumns": columns}),
-        "removed": False,
-    }
-    protocol = builder.protocol(1, 7, None, ["clustering", "domainMetadata"])
-    table = _opened(builder, ID, {"domainMetadata": domain}, protocol=protocol)
-    assert table.clustering_columns == wanted
-
-
-def test_a_clustering_domain_that_is_none_is_refused(builder: DeltaBuilder) -> None:
-    builder.create(ID, protocol=builder.protocol(1, 7, None, ["clustering", "domainMetadata"]))
-    for text in (
-        "nonsense",
-        "[]",
-        "{}",
-        '{"clusteringColumns":3}',
-        '{"clusteringColumns":[3]}',
-        '{"clusteringColumns":[[]]}',
-    ):
-        builder.commit({"domainMetadata": {"domain": "delta.clustering", "configuration": text, "removed": False}})
-        with pytest.raises(DeltabergError, match=r"delta\.clustering"):
-            _ = open_table(builder.root).clustering_columns

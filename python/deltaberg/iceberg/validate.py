@@ -16,9 +16,9 @@ from deltaberg.files.read.deletes import count_nameless
 from deltaberg.iceberg.deletes.puffin import PuffinFile
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING, POSITION_DELETES, ManifestPart
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes, nested_fields
+from deltaberg.iceberg.metadata.schema_evolution import forbidden_changes
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import DataType
+from deltaberg.schema import DataType, nested_fields
 
 __all__ = ["validate_table"]
 

@@ -10,6 +10,7 @@ from deltaberg.schema.arrow import (
     as_array,
     as_batch,
     columns_of,
+    copied,
     count_up,
     is_variant_field,
 )
@@ -31,7 +32,7 @@ from deltaberg.schema.name_mapping import (
     mapping_of,
     with_mapped_ids,
 )
-from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
 from deltaberg.schema.widths import typical_width
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "as_array",
     "as_batch",
     "columns_of",
+    "copied",
     "count_up",
     "field_id",
     "find_column",
@@ -63,6 +65,7 @@ __all__ = [
     "join_name",
     "mapping_of",
     "match_fields",
+    "nested_fields",
     "select_columns",
     "split_name",
     "typical_width",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,8 @@ __all__ = [
     "arrow_type",
     "as_array",
     "as_batch",
+    "columns_of",
+    "copied",
     "count_up",
     "is_variant_field",
 ]
@@ -112,6 +115,22 @@ def count_up(first: int, count: int) -> pa.Int64Array:
     """
     ones = pa.repeat(pa.scalar(1, pa.int64()), count)
     return pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
+
+
+_Rows = TypeVar("_Rows", pa.Array, pa.RecordBatch)
+
+
+def copied(rows: _Rows) -> _Rows:
+    """Return a copy of an array or a batch, which needs no more memory than its own rows: a slice keeps all others.
+
+    Examples
+    --------
+    >>> numbers = pa.array(range(1000))
+    >>> numbers.slice(0, 1).get_total_buffer_size(), copied(numbers.slice(0, 1)).get_total_buffer_size()
+    (8000, 8)
+    """
+    own: _Rows = rows.take(count_up(0, len(rows)))
+    return own
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

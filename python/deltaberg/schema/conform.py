@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import ConstraintViolationError, CorruptDataFileError, SchemaError
-from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, count_up
+from deltaberg.schema.arrow import arrow_field, arrow_schema, arrow_type, copied
 from deltaberg.schema.columns import join_name, match_fields
 from deltaberg.schema.convert import list_with_values, rows_valid, struct_of
 from deltaberg.schema.exact import accepts, exact_leaf, plain, plain_text
@@ -284,7 +284,7 @@ def _compact(array: pa.Array) -> pa.Array:
         return array
     spans = pc.subtract(array.offsets.slice(1), array.offsets.slice(0, len(array)))
     hidden = pc.sum(spans.filter(array.is_null())).as_py()
-    return array.take(count_up(0, len(array))) if hidden else array
+    return copied(array) if hidden else array
 
 
 def _list_of_view(array: pa.Array) -> pa.LargeListArray:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DataType", "Decimal", "Field", "Fixed", "List", "Map", "Primitive", "Struct"]
+__all__ = ["DataType", "Decimal", "Field", "Fixed", "List", "Map", "Primitive", "Struct", "nested_fields"]
 
 
 @dataclass(frozen=True)
@@ -122,3 +122,14 @@ class Map(DataType):
 
     def __str__(self) -> str:
         return f"map<{self.key.type}, {self.value.type}>"
+
+
+def nested_fields(within: DataType) -> tuple[Field, ...]:
+    """Return the fields of a struct, the element of a list, or the key and value of a map."""
+    if isinstance(within, Struct):
+        return within.fields
+    if isinstance(within, List):
+        return (within.element,)
+    if isinstance(within, Map):
+        return (within.key, within.value)
+    return ()

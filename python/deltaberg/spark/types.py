@@ -12,7 +12,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, arrow_schema, arrow_type
+from deltaberg.schema import (
+    DataType,
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    arrow_schema,
+    arrow_type,
+    nested_fields,
+)
 
 __all__ = [
     "arrow_types",
@@ -166,13 +178,7 @@ def arrow_types(schema: st.StructType) -> dict[str, pa.DataType | None]:
 
 
 def _has_variant(kind: DataType) -> bool:
-    if isinstance(kind, Struct):
-        return any(_has_variant(child.type) for child in kind)
-    if isinstance(kind, List):
-        return _has_variant(kind.element.type)
-    if isinstance(kind, Map):
-        return _has_variant(kind.key.type) or _has_variant(kind.value.type)
-    return kind == Primitive("variant")
+    return kind == Primitive("variant") or any(_has_variant(child.type) for child in nested_fields(kind))
 
 
 def rows_schema(schema: st.StructType) -> pa.Schema:

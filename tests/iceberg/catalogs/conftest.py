@@ -47,7 +47,7 @@ def peer(sqlite: str, tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def server() -> Iterator[RestServer]:
     """An empty REST catalog on loopback."""
-    with running() as state:
+    with running(RestServer()) as state:
         yield state
 
 

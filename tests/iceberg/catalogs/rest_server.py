@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 __all__ = ["Asked", "RestServer", "error_body", "running"]
@@ -110,10 +110,12 @@ class RestServer:
         return 200, {}, {name: found[start:stop]} | token
 
 
+_Server = TypeVar("_Server", bound=RestServer)
+
+
 @contextmanager
-def running(catalog: RestServer | None = None) -> Iterator[RestServer]:
-    """Serve a catalog, by default an empty one, on a free port."""
-    state = RestServer() if catalog is None else catalog
+def running(state: _Server) -> Iterator[_Server]:
+    """Serve a catalog on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:

@@ -161,7 +161,7 @@ def test_threads_ask_for_one_token(server: RestServer, orders: Any) -> None:
 
 
 def test_another_server_may_grant_tokens(server: RestServer, orders: Any) -> None:
-    with running() as other:
+    with running(RestServer()) as other:
         other.grants = [_grant("granted")]
         server.tokens = ["granted"]
         properties = {"oauth2-server-uri": f"{other.uri}{_TOKENS}", "header.X-Api-Key": "hush"}
@@ -181,7 +181,7 @@ def test_the_address_for_tokens_may_be_relative(server: RestServer, orders: Any)
 
 
 def test_the_catalog_does_not_say_where_tokens_are_granted(server: RestServer, orders: Any) -> None:
-    with running() as other:
+    with running(RestServer()) as other:
         other.grants = [_grant("stolen")]
         server.grants = [_grant("granted")]
         for part in ("defaults", "overrides"):
@@ -195,7 +195,7 @@ def test_the_catalog_does_not_say_where_tokens_are_granted(server: RestServer, o
 
 
 def test_redirects_take_no_token_along(server: RestServer, orders: Any) -> None:
-    with running() as other:
+    with running(RestServer()) as other:
         server.scripted[_TABLE] = [(307, {"Location": f"{other.uri}{_TABLE}"}, None)]
         with pytest.raises(StorageError):
             _load(server, token="t").table_exists("sales.orders")

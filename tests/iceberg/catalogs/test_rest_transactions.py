@@ -35,7 +35,6 @@ def server(peer: Any) -> Iterator[WritableServer]:
     """A catalog with a namespace."""
     peer.create_namespace("sales")
     with running(WritableServer(peer=peer)) as state:
-        assert isinstance(state, WritableServer)
         yield state
 
 

@@ -16,7 +16,7 @@ from deltaberg.schema import DataType, List, Map, Primitive, Struct
 __all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
 
 V1, V2 = "icebergCompatV1", "icebergCompatV2"
-#: The property that names the formats in which other engines offer the table, too.
+#: The property that names the other formats in which engines also offer the table.
 FORMATS = "delta.universalFormat.enabledFormats"
 #: Types that the second version has no place for.
 _FOREIGN = ("void", "variant")

@@ -9,13 +9,12 @@ import pyarrow as pa
 
 from deltaberg import kernels
 from deltaberg.iceberg.manifests.reader import ManifestReader
-from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.metadata.type_names import iceberg_type_name, is_shape
 from deltaberg.iceberg.partition.structs import AS_TEXT, field_by_id, partition_struct
 from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, as_array
+from deltaberg.schema import DataType, Decimal, Field, Fixed, Primitive, Struct, arrow_type, as_array, nested_fields
 
 __all__ = ["TIME", "readable_metrics", "readable_summaries"]
 

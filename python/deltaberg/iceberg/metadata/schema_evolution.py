@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, nested_fields
 
-__all__ = ["forbidden_changes", "is_promotion", "nested_fields"]
+__all__ = ["forbidden_changes", "is_promotion"]
 
 _PROMOTIONS = {("integer", "long"), ("float", "double")}
 #: The promotions that version 3 added.
@@ -33,17 +33,6 @@ def is_promotion(old: DataType, new: DataType, format_version: int) -> bool:
         return False
     pair = (old.name, new.name)
     return pair in _PROMOTIONS or (format_version >= _LATER and pair in _LATER_PROMOTIONS)
-
-
-def nested_fields(within: DataType) -> tuple[Field, ...]:
-    """Return the fields of a struct, the element of a list, or the key and value of a map."""
-    if isinstance(within, Struct):
-        return within.fields
-    if isinstance(within, List):
-        return (within.element,)
-    if isinstance(within, Map):
-        return (within.key, within.value)
-    return ()
 
 
 def forbidden_changes(schemas: Sequence[Schema], format_version: int) -> Iterator[str]:

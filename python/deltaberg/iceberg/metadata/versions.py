@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionSpec
 from deltaberg.iceberg.metadata.type_names import is_shape
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, nested_fields
 
 __all__ = [
     "NEWEST_VERSION",

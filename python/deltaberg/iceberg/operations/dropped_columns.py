@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from deltaberg.errors import ColumnNotFoundError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.partition.structs import field_by_id
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import Field, Struct, find_column, join_name
+from deltaberg.schema import Field, Struct, find_column, join_name, nested_fields
 
 __all__ = ["Dropped", "dropped_column", "require_no_rows_without"]
 
@@ -60,7 +59,7 @@ def dropped_column(metadata: TableMetadata, path: Sequence[str]) -> Dropped:
     Raises
     ------
     ColumnNotFoundError
-        No schema of the table has such a column, or a struct above it is gone, too.
+        No schema of the table has such a column, or the struct that contained it was also dropped.
     """
     *above, last = path
     now = metadata.current_schema.struct

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema_evolution import is_promotion, nested_fields
-from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct, join_name
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion
+from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct, join_name, nested_fields
 
 __all__ = ["columns_without_nulls"]
 

@@ -15,7 +15,6 @@ from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
 from deltaberg.iceberg.metadata.single_values import value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
@@ -26,7 +25,7 @@ from deltaberg.iceberg.partition.sorting import row_sorter
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, Struct, arrow_type
+from deltaberg.schema import DataType, Field, Struct, arrow_type, nested_fields
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import ColumnFill, RowCheck, RowOptions, RowRules, Rows, TableRules, WriteSpec
 

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import SchemaError
-from deltaberg.iceberg.metadata.schema_evolution import nested_fields
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
 from deltaberg.iceberg.metadata.value_bytes import encode_values
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.kernels.results import empty_structs
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, nested_fields
 
 __all__ = [
     "AS_TEXT",

@@ -80,7 +80,7 @@ class _TableSource(DataSource):
         return TableWriter(staged, tuple(columns.names))
 
     @briefly
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 - PySpark calls it so
         """Refuse: streams are not read."""
         raise UnsupportedFeatureError(
             f'format("{self.name()}") is no source of streams',
@@ -88,7 +88,7 @@ class _TableSource(DataSource):
         )
 
     @briefly
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - PySpark calls it so
         """Refuse: streams are written batch by batch."""
         raise UnsupportedFeatureError(
             f'format("{self.name()}") is no sink of streams',

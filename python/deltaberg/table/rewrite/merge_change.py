@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.schema import as_batch, count_up
+from deltaberg.schema import as_batch, copied
 from deltaberg.table.rewrite.bound_clauses import BoundClause
 from deltaberg.table.rewrite.clauses import MergeClause
 from deltaberg.table.rewrite.positions import file_runs
@@ -100,7 +100,8 @@ class MergeChange:
             replace(clause, clause=MergeClause(clause.clause.when, clause.clause.action), condition=None)
             for clause in self.clauses
         )
-        found = {number: _own(self.records.of_file(number)) for number in sorted(numbers)}
+        # Pickle takes the whole buffers of a slice.
+        found = {number: copied(self.records.of_file(number)) for number in sorted(numbers)}
         return MergeChange(clauses, self.width, _SentRecords(self.records.schema, found))
 
     def _records_of(self, numbers: pa.Int64Array, places: pa.Int64Array) -> tuple[pa.RecordBatch, pa.Int64Array]:
@@ -116,8 +117,3 @@ class MergeChange:
             parts.append(records.filter(found.is_valid()))
             about.append(pc.add(found.drop_null(), start))
         return as_batch(parts, self.records.schema), pa.concat_arrays(about)
-
-
-def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy, since pickle takes the whole buffers of a slice."""
-    return batch.take(count_up(0, batch.num_rows))

@@ -116,11 +116,13 @@ def rewritten_batches(
     for batch in gathered(batches):
         width = batch.num_columns - len(address)
         mask = rows.mask_of_files(batch.column(address.file_number.name), batch.column(address.position.name), whole)
-        found = pc.sum(mask, min_count=0).as_py() if change else 0
-        if change is not None and found:
-            made = _in_places(batch.select(range(width)), change(batch.filter(mask)), mask, found)
-        else:
-            made = batch.select(range(width)).filter(pc.invert(mask))
+        found = pc.sum(mask, min_count=0).as_py()
+        made = batch.select(range(width))
+        if found:
+            if change is None:
+                made = made.filter(pc.invert(mask))
+            else:
+                made = _in_places(made, change(batch.filter(mask)), mask, found)
         if made.num_rows:
             yield made
 

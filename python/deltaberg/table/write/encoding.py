@@ -22,17 +22,16 @@ class _Job:
     """A job, which holds rows until it has run."""
 
     def __init__(self, after: Future[Any] | None, size: int, job: Callable[[], Any]) -> None:
-        self._after: Future[Any] | None = after
-        self._job: Callable[[], Any] | None = job
+        self._steps: list[Callable[[], Any]] = [job] if after is None else [job, after.result]
         self.size = size
         self.done: Future[Any] = Future()
 
     def run(self) -> Any:
-        after, job = self._after, self._job
-        self._after = self._job = None
-        if after is not None:
-            after.result()
-        return None if job is None else job()
+        """Raise what the job before has failed with, or return what this one returns."""
+        result = None
+        while self._steps:
+            result = self._steps.pop()()
+        return result
 
 
 class EncodingPool:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from deltaberg.schema import copied
 from deltaberg.table.write.partition import PartitionRows, split_by_partition
-from deltaberg.table.write.rolling import PartitionWriter, Sizes, copied
+from deltaberg.table.write.rolling import PartitionWriter, Sizes, copied_together
 from deltaberg.table.write.spec import WriteSpec
 from deltaberg.table.write.spool import Spool
 
@@ -39,11 +40,6 @@ class _Spooled:
         """Return the values and the rows of each partition."""
         for number, rows in self._spool.partitions():
             yield self._values[number], rows
-
-
-def _new_keys(parts: Sequence[PartitionRows], last: PartitionRows | None) -> set[Hashable]:
-    """Return the keys of partitions that begin in a batch, of which the first may continue the batch before."""
-    return {part.key for part in parts} - ({last.key} if last is not None and parts[0].key == last.key else set())
 
 
 class PartitionedRows:
@@ -143,7 +139,7 @@ class PartitionedRows:
     def _write_bounded(self, parts: Sequence[PartitionRows]) -> None:
         for part in parts:
             if part.key in self._writers or (part.key not in self._spooled and len(self._writers) < self._open_files):
-                self._writer_of(part).write(*copied([part.rows]))
+                self._writer_of(part).write(copied(part.rows))
             else:
                 self._spooled.add(part)
         # The partitions that hold most are written.
@@ -161,7 +157,7 @@ class PartitionedRows:
         excess = {key for key in by_rows[: -self._open_files] if not self._writers[key].is_begun}
         for key in [key for key in self._writers if key in excess]:
             writer = self._writers.pop(key)
-            for rows in copied(writer.take_waiting()):
+            for rows in copied_together(writer.take_waiting()):
                 self._spooled.add(PartitionRows(key, writer.values, rows))
         for writer in self._writers.values():
             writer.copy_waiting()

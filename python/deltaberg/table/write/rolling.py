@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.files.write import DataFile, WrittenFile
-from deltaberg.schema import count_up
+from deltaberg.schema import copied
 from deltaberg.table.write.encoding import EncodingPool
 
-__all__ = ["PartitionWriter", "Sizes", "copied"]
+__all__ = ["PartitionWriter", "Sizes", "copied_together"]
 
 #: A file with this share of the target size is full.
 _FULL = 0.9
@@ -125,7 +125,7 @@ class PartitionWriter:
     def copy_waiting(self) -> None:
         """Copy the waiting rows, so that batches of which they are slices need not stay in memory."""
         if self._waiting:
-            self._waiting = copied(self._waiting)
+            self._waiting = copied_together(self._waiting)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
@@ -218,10 +218,10 @@ class PartitionWriter:
         self._open = None
 
 
-def copied(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def copied_together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Return a copy of the rows of batches, in as few batches as their columns allow."""
     if len(batches) == 1:
-        return [batches[0].take(count_up(0, batches[0].num_rows))]
+        return [copied(batches[0])]
     copy: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return copy
 

@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         Self { data, at: 0, spans_lines: true }
     }
 
-    /// Reads the inside of the string that begins here as JSON whose only escapes are those of its quotes.
+    /// Reads the string that begins here as JSON text, in which nothing but quotes is escaped.
     ///
     /// None if `read` fails or stops before the end of the string. Then the cursor stays where it is.
     #[inline]
