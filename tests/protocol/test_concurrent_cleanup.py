@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,29 @@ def test_cleaned_up_while_it_is_refreshed(builder: DeltaBuilder, monkeypatch: py
     _once_before(monkeypatch, f"{4:020d}.json", lambda: _write_on(builder, 9, 8))
     assert table.refresh().version == 9
     assert ids_of(table) == list(range(10))
+
+
+@pytest.mark.parametrize(("is_open", "described"), [(False, 0), (False, 2), (True, 0)])
+def test_cleaned_up_while_the_log_is_listed(
+    builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch, is_open: bool, described: int
+) -> None:
+    """What the directory held when it was read is gone when its files are described: all, or all but the first."""
+    numbered_commits(builder, 3)
+    table = open_table(builder.root) if is_open else None
+    stat = os.stat
+    described_files: list[Any] = []
+
+    def late(path: Any, **options: Any) -> os.stat_result:
+        if Path(path).parent == builder.log and len(described_files) <= described:
+            described_files.append(path)
+            if len(described_files) > described:
+                _write_on(builder, 12, 10)
+        return stat(path, **options)
+
+    monkeypatch.setattr("deltaberg.storage.local.os.stat", late)
+    found = open_table(builder.root) if table is None else table.refresh()
+    assert found.version == 12
+    assert ids_of(found) == list(range(13))
 
 
 def test_a_version_that_is_cleaned_up_while_it_is_opened(

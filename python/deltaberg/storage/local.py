@@ -24,6 +24,9 @@ from deltaberg.storage.probe import conditional_put_works
 
 __all__ = ["LocalStorage"]
 
+#: How often a directory is read again whose files are deleted while they are described.
+_MOST_SCANS = 10
+
 
 class LocalStorage:
     """The file system; paths are absolute."""
@@ -61,25 +64,41 @@ class LocalStorage:
 
     def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
         """List the files directly in a directory, from a name on."""
+        found: list[ObjectMeta] = []
+        for _ in range(_MOST_SCANS):
+            found, is_whole = self._scan(prefix, offset)
+            if is_whole:
+                break
+        yield from found
+
+    def _scan(self, prefix: str, offset: str) -> tuple[list[ObjectMeta], bool]:
+        """Return the files of a directory, and whether all were still there when they were described.
+
+        Where some were not, newer files may have taken their place, which only reading the directory again shows.
+        """
         try:
             with os.scandir(prefix) as entries:
                 names = sorted(entry.name for entry in entries if entry.name >= offset)
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return [], True
         except (OSError, ValueError) as error:
             raise _translate(error, prefix) from error
+        found, is_whole = [], True
         for name in names:
             if is_temporary(name):
                 continue
             path = os.path.join(prefix, name)
             try:
-                found = os.stat(path)
+                described = os.stat(path)
             except FileNotFoundError:
-                continue  # Deleted since the directory was read.
+                # A link to nothing is not a file that was deleted since.
+                is_whole = is_whole and os.path.islink(path)
+                continue
             except OSError as error:
                 raise _translate(error, path) from error
-            if stat.S_ISREG(found.st_mode):
-                yield _meta(path, found)
+            if stat.S_ISREG(described.st_mode):
+                found.append(_meta(path, described))
+        return found, is_whole
 
     def directories(self, prefix: str) -> list[str]:
         """List the names of the directories directly in one."""
@@ -91,6 +110,17 @@ class LocalStorage:
 
     def walk(self, prefix: str) -> Iterator[ObjectMeta]:
         """List all files below a directory, directory by directory."""
+        for path in self._paths(prefix):
+            try:
+                found = os.stat(path)
+            except FileNotFoundError:
+                continue  # Deleted since the directory was read.
+            except OSError as error:
+                raise _translate(error, path) from error
+            yield _meta(path, found)
+
+    def _paths(self, prefix: str) -> Iterator[str]:
+        """Yield the paths of all files below a directory."""
         waiting = [prefix]
         while waiting:
             directory = waiting.pop()
@@ -100,10 +130,7 @@ class LocalStorage:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
                         elif entry.is_file():
-                            try:
-                                yield _meta(entry.path, os.stat(entry.path))
-                            except FileNotFoundError:
-                                continue  # Deleted since the directory was read.
+                            yield entry.path
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as error:
@@ -111,7 +138,8 @@ class LocalStorage:
 
     def has_objects(self, prefix: str) -> bool:
         """Return whether there is any file below a directory."""
-        return any(not is_temporary(os.path.basename(meta.path)) for meta in self.walk(prefix))
+        # A file that is deleted meanwhile counts: others may have been written in its place.
+        return any(not is_temporary(os.path.basename(path)) for path in self._paths(prefix))
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
