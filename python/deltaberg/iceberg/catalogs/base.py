@@ -15,11 +15,12 @@ from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place
 from deltaberg.iceberg.catalogs.several_tables import SeveralTables
 from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.location.committer import Committer
-from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer, load_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
+from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.transaction.table_commit import commit_table
-from deltaberg.storage import LocationMap, StoreSpec
+from deltaberg.storage import Location, LocationMap, StoreSpec
 from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_text
 
 __all__ = [
@@ -398,10 +399,13 @@ class LocatedPointer:
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Ask the catalog for the metadata file, and read it unless it is the known one."""
-        file = place_of(self.ask(), self.location_map)
-        if known is not None and known.file == file:
-            return known
-        return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
+
+        def load(file: Location) -> LoadedTable:
+            if known is not None and known.file == file:
+                return known
+            return loaded_table(load_file(file, self.store), file, self.store, self.location_map)
+
+        return load_newest(lambda: place_of(self.ask(), self.location_map), load)
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits to the table through the catalog.

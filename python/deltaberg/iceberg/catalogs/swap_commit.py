@@ -14,7 +14,7 @@ from deltaberg.errors import StorageError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.directory_commit import delete_outdated
-from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
@@ -64,7 +64,9 @@ class SwapCommitter:
 
     def load(self) -> LoadedTable | None:
         """Ask the catalog, and read the metadata file that it names."""
-        recorded = self.find()
+        return load_newest(self.find, self._loaded)
+
+    def _loaded(self, recorded: str | None) -> LoadedTable | None:
         if recorded is None:
             return None
         if self._recorded is None or self._recorded[1] != recorded:

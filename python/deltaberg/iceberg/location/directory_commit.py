@@ -27,7 +27,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, VERSION_HINT, is_metadata_file
-from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.updates import apply_updates
@@ -96,7 +96,9 @@ class DirectoryCommitter:
         UnsupportedFeatureError
             If a catalog keeps the table.
         """
-        versions = self.versions()
+        return load_newest(self.versions, self._newest)
+
+    def _newest(self, versions: Mapping[int, list[ObjectMeta]]) -> LoadedTable | None:
         if not versions:
             self._check_unmanaged()
             return None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import DeltabergError, ObjectNotFoundError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 
-__all__ = ["LoadedTable", "load_file"]
+__all__ = ["LoadedTable", "load_file", "load_newest"]
+
+_Place = TypeVar("_Place")
+_Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,32 @@ def load_file(file: Location, store: StoreSpec) -> TableMetadata:
         return read_metadata(data)
     except DeltabergError as error:
         raise error.with_context(file=str(file)) from None
+
+
+def load_newest(find: Callable[[], _Place], load: Callable[[_Place], _Loaded]) -> _Loaded:
+    """Find the newest metadata file, and load it.
+
+    Commits delete old metadata files if the table wants that (``write.metadata.delete-after-commit.enabled``), also
+    one that was just found. Then there is a newer one.
+
+    Parameters
+    ----------
+    find
+        Returns what names the newest file.
+    load
+        Reads that file.
+
+    Raises
+    ------
+    ObjectNotFoundError
+        If the file is gone, and there is no newer one.
+    """
+    found = find()
+    while True:
+        try:
+            return load(found)
+        except ObjectNotFoundError:
+            newer = find()
+            if newer == found:
+                raise
+            found = newer

@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.directory_commit import DirectoryCommitter
-from deltaberg.iceberg.location.find_metadata import find_metadata, is_metadata_file
-from deltaberg.iceberg.location.loaded import LoadedTable, load_file
+from deltaberg.iceberg.location.find_metadata import MetadataPlace, find_metadata, is_metadata_file
+from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.storage import Location, StoreSpec
 
 __all__ = ["FilePointer", "LoadedTable", "TablePointer", "load_file"]
@@ -48,10 +48,13 @@ class FilePointer:
 
     def load(self, known: LoadedTable | None = None) -> LoadedTable:
         """Return the newest metadata, looked for in the directory."""
-        place = find_metadata(self.location, self.store)
-        if known is not None and known.file == place.file and known.meta == place.meta:
-            return known
-        return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store, place.meta)
+
+        def load(place: MetadataPlace) -> LoadedTable:
+            if known is not None and known.file == place.file and known.meta == place.meta:
+                return known
+            return LoadedTable(load_file(place.file, self.store), place.file, place.root, self.store, place.meta)
+
+        return load_newest(lambda: find_metadata(self.location, self.store), load)
 
     def committer(self, *, unsafe_single_writer: bool = False) -> Committer:
         """Return what commits to the directory. A single metadata file is a state of the past."""
