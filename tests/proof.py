@@ -107,8 +107,7 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
                 bad_network(proxy, options.seed)
             bucket = VersionedBucket(endpoint)
             race = Race(max(1, options.turns // share), options.seed, kind=kind)
-            access = {**moto_s3.options(proxy.endpoint), **more}
-            yield race_in_bucket(_made(folder / bucket.name), bucket, access, race, name)
+            yield race_in_bucket(_made(folder / bucket.name), bucket, proxy, race, name, more)
             bucket.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -29,10 +30,12 @@ class _Remote:
         self.builder = builder
         self.bucket = bucket
         self.url = bucket.upload(builder.root, "t")
-        options = {**behind.options, "s3.request-timeout": "1", "max_retries": "2"}
+        options = {**behind.options, "max_retries": "2"}
         self.ours = DeltaTable(self.url, storage_options=options)
+        #: The same by a client that does not wait long for an answer.
+        self.hasty = DeltaTable(self.url, storage_options={**options, "s3.request-timeout": "2"})
         self.theirs = DeltaTable(self.url, storage_options=bucket.options)
-        for table in (self.ours, self.theirs):
+        for table in (self.ours, self.hasty, self.theirs):
             # Stores are probed once for each bucket: not while faults are counted.
             table.transaction()
 
@@ -40,6 +43,10 @@ class _Remote:
         transaction = table.transaction(policy=CommitPolicy(wait=waits, sends=4))
         transaction.add_actions([LogAction("add", self.builder.add(None, path=name, stats={"numRecords": 1})["add"])])
         return transaction
+
+    def behind(self, fault: Fault) -> DeltaTable:
+        """Return our table by the client that gives up if it would have no answer else."""
+        return self.hasty if fault.answer == "late" else self.ours
 
     def objects(self) -> dict[str, Callable[[], bytes]]:
         import obstore
@@ -67,11 +74,10 @@ def remote(builder: DeltaBuilder, s3: Bucket, behind: Bucket) -> _Remote:
     return _Remote(builder, s3, behind)
 
 
-_LATE = 2.0
 _FAULTS = {
     "the answer is lost": Fault(conditional_put, answer="none"),
     "the answer is cut": Fault(conditional_put, answer="cut"),
-    "the answer comes too late": Fault(conditional_put, after=_LATE),
+    "the answer comes too late": Fault(conditional_put, answer="late"),
     "the request is lost": Fault(conditional_put, forwards=0, answer="none"),
     "the request is sent twice": Fault(conditional_put, forwards=2),
     "the request is sent twice, and the answer is lost": Fault(conditional_put, forwards=2, answer="none"),
@@ -84,11 +90,11 @@ _FAULTS = {
 @pytest.mark.parametrize("name", _FAULTS)
 def test_a_commit_is_there_once(remote: _Remote, s3_proxy: FaultyProxy, name: str) -> None:
     fault = _FAULTS[name]
-    s3_proxy.faults.append(Fault(**{**fault.__dict__, "times": 1}))
-    transaction = remote.begin(remote.ours, "mine.parquet")
-    result = transaction.commit("WRITE")
+    s3_proxy.faults.append(replace(fault))
+    ours = remote.behind(fault)
+    result = remote.begin(ours, "mine.parquet").commit("WRITE")
     assert s3_proxy.faults[0].times == 0
-    assert (result.version, remote.ours.version) == (1, 1)
+    assert (result.version, ours.version) == (1, 1)
     history = remote.history()
     assert (history.faults, history.tokens) == ([], [result.token])
     assert history.added["mine.parquet"] == 1
@@ -100,7 +106,7 @@ def test_a_commit_is_there_once(remote: _Remote, s3_proxy: FaultyProxy, name: st
 @pytest.mark.parametrize("name", _FAULTS)
 def test_a_lost_race_is_seen_through_a_fault(remote: _Remote, s3_proxy: FaultyProxy, name: str) -> None:
     """Another commit lands between our listing and our put, and the answer to the put is disturbed."""
-    transaction = remote.begin(remote.ours, "mine.parquet")
+    transaction = remote.begin(remote.behind(_FAULTS[name]), "mine.parquet")
     others = remote.begin(remote.theirs, "theirs.parquet")
 
     def first(seen: Seen) -> bool:
@@ -108,7 +114,7 @@ def test_a_lost_race_is_seen_through_a_fault(remote: _Remote, s3_proxy: FaultyPr
             others.commit()
         return conditional_put(seen)
 
-    s3_proxy.faults.append(Fault(**{**_FAULTS[name].__dict__, "times": 1, "matches": first}))
+    s3_proxy.faults.append(replace(_FAULTS[name], matches=first))
     result = transaction.commit("WRITE")
     assert (result.version, result.retries) == (2, 1)
     history = remote.history()
@@ -119,8 +125,8 @@ def test_a_lost_race_is_seen_through_a_fault(remote: _Remote, s3_proxy: FaultyPr
 @pytest.mark.parametrize("lands", ["behind our second request", "behind the commits of others"])
 def test_a_delayed_put_lands_once(remote: _Remote, s3_proxy: FaultyProxy, lands: str) -> None:
     """The first request is held back until it was given up, and arrives after what was done about it."""
-    held = threading.Event()
-    s3_proxy.faults.append(Fault(conditional_put, before=3.0))
+    held, arrives = threading.Event(), threading.Event()
+    s3_proxy.faults.append(Fault(conditional_put, until=arrives))
     others = remote.begin(remote.theirs, "theirs.parquet")
 
     def wait(_: float) -> None:
@@ -129,10 +135,11 @@ def test_a_delayed_put_lands_once(remote: _Remote, s3_proxy: FaultyProxy, lands:
         if lands == "behind the commits of others" and others.result is None:
             others.commit()
 
-    transaction = remote.begin(remote.ours, "mine.parquet", wait)
+    transaction = remote.begin(remote.hasty, "mine.parquet", wait)
     result = transaction.commit("WRITE")
     assert held.is_set()
-    threading.Event().wait(3.5)
+    arrives.set()
+    s3_proxy.settle()
     history = remote.history()
     assert history.faults == []
     assert history.tokens.count(result.token) == 1
@@ -159,21 +166,23 @@ def _clean_up(remote: _Remote, newest: int) -> None:
 
 def test_a_delayed_put_into_a_hole_changes_nothing(remote: _Remote, s3_proxy: FaultyProxy) -> None:
     """The request is given up, others commit and clean up, and only then it arrives: on a version that is dead."""
-    s3_proxy.faults.append(Fault(conditional_put, before=4.0))
+    arrives = threading.Event()
+    s3_proxy.faults.append(Fault(conditional_put, until=arrives))
     others = [remote.begin(remote.theirs, "one.parquet")]
 
     def wait(_: float) -> None:
         if others[0].result is None:
             others[0].commit()
 
-    transaction = remote.begin(remote.ours, "mine.parquet", wait)
+    transaction = remote.begin(remote.hasty, "mine.parquet", wait)
     result = transaction.commit("WRITE")
     assert result.version == 2
     remote.theirs.refresh()
     assert remote.begin(remote.theirs, "two.parquet").commit().version == 3
     _clean_up(remote, 3)
     assert not [name for name in remote.objects() if name.endswith("01.json")]
-    threading.Event().wait(4.0)
+    arrives.set()
+    s3_proxy.settle()
     late = [name for name in remote.objects() if name.endswith("00001.json")]
     assert late, "the request should have arrived by now"
     table = DeltaTable(remote.url, storage_options=remote.bucket.options)

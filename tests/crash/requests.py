@@ -7,7 +7,6 @@ requests.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -197,12 +196,11 @@ class _Place:
             self._operation.run(self.through_gateway(at))
         except Exception as caught:  # noqa: BLE001 - what it may be is checked below
             error = caught
+        # A request that was given up may arrive only now.
+        self._proxy.settle()
         self._proxy.trouble = None
         if error is not None and not isinstance(error, (StorageError, CommitUnknownError)):
             tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
-        if trouble.fault.before:
-            # The request that was given up arrives only now.
-            threading.Event().wait(trouble.fault.before)
         state = look_after(tally, verdict, where, at, partial(self.files, at), acknowledged=error is None)
         if isinstance(error, CommitUnknownError) and state is not None:
             tally.wrong += [f"{where}: {sentence}" for sentence in self._unknown(verdict, state, at, error)]

@@ -30,6 +30,8 @@ __all__ = ["digest", "main"]
 _DAY = 86_400
 #: What a race takes for the time at which it began, in milliseconds since 1970.
 _BEGIN = 1_750_000_000_000
+#: A racer that has not committed enough goes on, at most for so many times its turns.
+_MOST_TURNS = 20
 #: A racer with Spark has one turn while others have so many.
 _SPARK = 8
 #: For so many seconds a reader goes back to a version that it has read; the retention is longer.
@@ -123,7 +125,8 @@ def _on_spark(racer: Racer) -> Any:
     return spark
 
 
-def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> None:
+def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> int:
+    """Write down what was committed, and return how many commits there were."""
     results = [] if result is None else result if isinstance(result, list) else [result]
     for one in results:
         if one.committed:
@@ -138,6 +141,7 @@ def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> None:
             )
     if not results:
         notes.write(kind=name)
+    return sum(one.committed for one in results)
 
 
 def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
@@ -149,7 +153,10 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
     kinds = KINDS if told["kind"] == "delta" else KINDS_OF_ICEBERG
     names = [name for name in kinds if name not in told["without"]]
     weights = [kinds[name].weight for name in names]
-    for _ in range(turns):
+    committed = turn = 0
+    # On a busy machine, most of the commits may be conflicts.
+    while turn < turns or (committed < told["least"] and turn < _MOST_TURNS * turns):
+        turn += 1
         name = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
         if racer.generator.random() < 0.5:
@@ -164,7 +171,7 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
         except Exception as error:  # noqa: BLE001 - whatever fails is a finding
             notes.write(kind=name, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         else:
-            _note_results(notes, name, result, racer.claim)
+            committed += _note_results(notes, name, result, racer.claim)
     if spark is not None:
         spark.stop()
 

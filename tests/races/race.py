@@ -17,6 +17,7 @@ from tests.crash.servers import serving
 from tests.crash.targets import CATALOGS, Target
 from tests.races.kinds import COLUMNS
 from tests.races.replay import check_race, check_snapshot_race
+from tests.support import moto_s3
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put, running
 from tests.support.serial_log import read_folder
@@ -40,7 +41,7 @@ class Race:
     Parameters
     ----------
     turns
-        How often each process does something.
+        How often each process does something, at least.
     seed
         What its decisions come from.
     without
@@ -51,6 +52,8 @@ class Race:
         Where the database of the catalog listens.
     sparks
         How many of the processes write by a Spark of their own, which has an eighth of the turns.
+    least
+        How often each process commits, at least.
     """
 
     turns: int
@@ -59,6 +62,7 @@ class Race:
     kind: str = "delta"
     uri: str = ""
     sparks: int = 0
+    least: int = 0
     processes: int = _PROCESSES
     readers: int = _READERS
     patience: float = field(default=1800, repr=False)
@@ -121,6 +125,7 @@ def race_through_rest(folder: Path, race: Race, name: str = "race through REST")
         timeout = {"rest.client.socket-timeout-ms": str(_TIMEOUT * 1000)}
         at = Target(str(root), timeout, "rest", gateway.endpoint)
         tally, notes, budget = _run(name, at, race, folder, None)
+        gateway.settle()
         _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes, budget)
     # The server is pyiceberg: it takes the time of a snapshot for that of the metadata, though a property that another
     # client set between making and sending the snapshot is younger.
@@ -129,7 +134,12 @@ def race_through_rest(folder: Path, race: Race, name: str = "race through REST")
 
 
 def race_in_bucket(
-    folder: Path, bucket: VersionedBucket, options: Mapping[str, str], race: Race, name: str = "race on S3"
+    folder: Path,
+    bucket: VersionedBucket,
+    gateway: FaultyProxy,
+    race: Race,
+    name: str = "race on S3",
+    more: Mapping[str, str] | None = None,
 ) -> Tally:
     """Race on a table in a bucket of which no version of an object is ever lost.
 
@@ -137,14 +147,17 @@ def race_in_bucket(
     ----------
     bucket
         The bucket, as the checker sees it.
-    options
-        What the processes open it by.
+    gateway
+        What the processes reach it through.
+    more
+        More options of the processes.
     """
-    at = Target(f"s3://{bucket.name}/t", options, race.kind)
+    at = Target(f"s3://{bucket.name}/t", {**moto_s3.options(gateway.endpoint), **(more or {})}, race.kind)
     if race.kind == "iceberg":
         direct = Target(at.location, bucket.options, race.kind)
         _create_iceberg(direct)
         tally, notes, budget = _run(name, at, race, folder, None)
+        gateway.settle()
         for key, count in bucket.times_written("t/metadata/v").items():
             if count > 1 and key.endswith(".metadata.json"):
                 tally.doubled.append(f"{key} was written {count} times")
@@ -152,6 +165,7 @@ def race_in_bucket(
     _create(folder / "table")
     bucket.upload(folder / "table", "t")
     tally, notes, budget = _run(name, at, race, folder, None)
+    gateway.settle()
     commits = {}
     for version, found in bucket.log_entries("t").items():
         commits[version] = found[0]
@@ -228,6 +242,7 @@ def _run(
         "seed": race.seed,
         "without": race.without,
         "sparks": race.sparks,
+        "least": race.least,
         "processes": race.processes,
         "readers": race.readers,
         "notes": str(notes),

@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 __all__ = ["Fault", "FaultyProxy", "Seen", "conditional_put", "running"]
 
+#: For how many seconds the gateway waits for what is sure to come, before a test that hangs fails.
+_PATIENCE = 120.0
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "server", "date"})
 
 
@@ -52,9 +54,11 @@ class Fault:
         How often the store receives the request: 0 loses it, 2 repeats it.
     before, after
         How many seconds pass before the store receives it, and before its answer goes back.
+    until
+        The store receives it once this is set.
     answer
         What is answered: the store's answer to the last forwarding, "none" closes the connection, "cut" sends half of
-        it, and a number is a status with an empty body.
+        it, "late" keeps it until the client has given up, and a number is a status with an empty body.
     without
         A header that is left out of what the store receives.
     """
@@ -64,6 +68,7 @@ class Fault:
     forwards: int = 1
     before: float = 0.0
     after: float = 0.0
+    until: threading.Event | None = field(default=None, repr=False)
     answer: str | int = "store"
     without: str = ""
 
@@ -85,6 +90,7 @@ class FaultyProxy:
         self._lock = threading.Lock()
         # Real stores decide who is first; the emulators look, and then write.
         self._one_put = threading.Lock()
+        self._handling, self._handled = 0, threading.Condition()
 
     def reset(self) -> None:
         """Forget all faults and all requests."""
@@ -96,6 +102,25 @@ class FaultyProxy:
     def count(self, matches: Callable[[Seen], bool]) -> int:
         """Return how many requests have come that match."""
         return sum(map(matches, list(self.seen)))
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        """Count a request as one that is being handled."""
+        with self._handled:
+            self._handling += 1
+        try:
+            yield
+        finally:
+            with self._handled:
+                self._handling -= 1
+                self._handled.notify_all()
+
+    def settle(self, matches: Callable[[Seen], bool] = any_request, times: int = 0) -> None:
+        """Wait until so many requests have come that match, and none of any kind is being handled any more."""
+        with self._handled:
+            is_over = self._handled.wait_for(lambda: not self._handling and self.count(matches) >= times, _PATIENCE)
+        if not is_over:
+            raise TimeoutError(f"the gateway was not done with its requests after {_PATIENCE:.0f} seconds")
 
     def fault_for(self, seen: Seen) -> Fault:
         """Record a request, and return what happens to it."""
@@ -130,11 +155,22 @@ class _Handler(BaseHTTPRequestHandler):
     proxy: FaultyProxy
 
     def _serve(self) -> None:
+        with self.proxy.handling():
+            self._handle()
+
+    def _handle(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         seen = Seen(self.command, self.path, headers)
-        body = self.rfile.read(int(headers.get("content-length", 0)))
+        size = int(headers.get("content-length", 0))
+        body = self.rfile.read(size)
+        if len(body) < size:
+            # The client gave up before all was sent: no store takes a part for the whole.
+            self._break()
+            return
         fault = self.proxy.fault_for(seen)
         time.sleep(fault.before)
+        if fault.until is not None:
+            fault.until.wait(_PATIENCE)
         status, answered, data = 500, list[tuple[str, str]](), b""
         for _ in range(fault.forwards):
             try:
@@ -142,7 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
             except (OSError, HTTPException):
                 status, answered, data = 502, [], b""
         time.sleep(fault.after)
-        if fault.answer == "none":
+        if fault.answer == "late":
+            self._outlast_the_client()
+        if fault.answer in ("none", "late"):
             self._break()
             return
         if isinstance(fault.answer, int):
@@ -164,6 +202,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         if cut:
             self._break()
+
+    def _outlast_the_client(self) -> None:
+        """Wait until the client has closed the connection. It sends nothing more before it has an answer."""
+        with suppress(OSError):
+            self.connection.settimeout(_PATIENCE)
+            self.connection.recv(1, socket.MSG_PEEK)
 
     def _break(self) -> None:
         """Close the connection at once, as a gateway does that restarts."""
