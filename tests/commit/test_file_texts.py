@@ -19,6 +19,7 @@ from deltaberg.errors import InvalidPartitionValueError
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema import Decimal as DecimalType
 from deltaberg.storage import decode_path
+from tests.support.effort import unhurried
 
 _UTC = dt.timezone.utc
 _MOMENT = dt.datetime(2020, 1, 1, 0, 0, 0, 123456, _UTC)
@@ -143,6 +144,7 @@ _VALUES: dict[str, tuple[DataType, st.SearchStrategy[Any]]] = {
     half="writer",
 )
 @pytest.mark.parametrize("name", _VALUES)
+@unhurried()
 @given(data=st.data())
 def test_partition_values_are_read_back(name: str, data: st.DataObject) -> None:
     """Whatever zone the reader is in."""
@@ -179,6 +181,7 @@ def test_special_partition_values() -> None:
 
 
 @pytest.mark.req("DL-ACT-09")
+@unhurried()
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_paths_are_encoded_once(path: str) -> None:
     recorded = encode_path(path)

@@ -286,8 +286,9 @@ def main(folder: Path) -> dict[str, tuple[str | int, float]]:
     for number, (name, make) in enumerate(cases.items()):
         made = DeltaBuilder(folder / str(number))
         make(made)
-        start = time.perf_counter()
-        found[name] = (_read(made.root), time.perf_counter() - start)
+        # The time of other processes does not count.
+        start = time.process_time()
+        found[name] = (_read(made.root), time.process_time() - start)
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.hostile.lies import CASES, PATHS
 
-#: Generous: the tests share their processors with others. What does not end takes far longer.
+#: Of the processor: generous, since some are slow. What does not end takes far longer.
 _SECONDS = 30.0
 
 

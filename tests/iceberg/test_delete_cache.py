@@ -24,6 +24,7 @@ from deltaberg.schema import Field, Primitive
 from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.read.sharing import bound_scan, grouped_tasks
+from tests.support.effort import unhurried
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
 from tests.support.roads import Road
@@ -264,6 +265,7 @@ def test_keys_of_some_columns_beside_keys_of_others(tmp_path: Path, rng: random.
     assert sorted(map(repr, found)) == sorted(map(repr, live))
 
 
+@unhurried()
 @given(strategies.integers(0, 5_000))
 def test_runs_of_files(count: int) -> None:
     runs = deletes._runs(count)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import open_table
@@ -24,6 +24,7 @@ from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING
 from deltaberg.schema import arrow_schema
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with, schema_of, write_metadata
+from tests.support.effort import unhurried
 
 pytestmark = pytest.mark.one_backend
 
@@ -116,7 +117,7 @@ _STRANGE: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
-@settings(max_examples=500)
+@unhurried(500)
 @given(st.sampled_from([1, 2, 3]), st.lists(st.tuples(st.integers(0, 1 << 20), _STRANGE), min_size=1, max_size=3))
 def test_members_replaced(version: int, changes: list[tuple[int, Any]]) -> None:
     found = _rich(version)
@@ -166,6 +167,7 @@ def test_bytes_flipped(rng: random.Random, compressed: bool) -> None:
     assert refused > 100
 
 
+@unhurried()
 @given(st.binary(max_size=200), st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00", b"{", b"\xef\xbb\xbf{"]))
 def test_any_bytes(data: bytes, start: bytes) -> None:
     with pytest.raises(DeltabergError):

@@ -17,6 +17,7 @@ from deltaberg.iceberg.metadata.schema import read_schema
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.schema import DataType, Primitive, arrow_type
 from tests.iceberg.metadata_json import schema_of
+from tests.support.effort import unhurried
 
 pytestmark = pytest.mark.one_backend
 
@@ -240,6 +241,7 @@ _JSON = st.recursive(
 )
 
 
+@unhurried()
 @given(st.sampled_from(_KINDS), _JSON)
 def test_any_json(kind: DataType, found: Any) -> None:
     """A value that is accepted is one for Arrow, too, and can be written back."""

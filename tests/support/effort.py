@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-__all__ = ["VARIABLE", "examples", "tries"]
+__all__ = ["VARIABLE", "examples", "tries", "unhurried"]
 
 #: The environment variable that asks for all examples.
 VARIABLE = "DELTABERG_THOROUGH"
@@ -24,11 +24,19 @@ def tries(count: int) -> int:
 
 def examples(count: int) -> Callable[[_Test], _Test]:
     """Decorate a test of hypothesis: a number of examples, without a limit on time."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    chosen = settings(max_examples=tries(count), deadline=None, suppress_health_check=slow, print_blob=True)
+    chosen = unhurried(tries(count))
 
     def decorate(test: _Test) -> _Test:
         marked: _Test = pytest.mark.thorough(chosen(test))
         return marked
 
     return decorate
+
+
+def unhurried(count: int = 100) -> settings:
+    """Return what decorates a test of hypothesis that tries as many examples in each run, without a limit on time.
+
+    A machine that runs other tests may stall for seconds in any of them.
+    """
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    return settings(max_examples=count, deadline=None, suppress_health_check=slow, print_blob=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import create_table
 from deltaberg.table.rewrite.key_filter import filter_of_keys
+from tests.support.effort import unhurried
 
 pytestmark = pytest.mark.one_backend
 
@@ -38,7 +39,7 @@ def _count(folder: Path, keys: pa.ChunkedArray) -> int:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@unhurried(60)
 def test_every_key_fulfils_the_filter(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     kind = data.draw(st.sampled_from(list(_KINDS)))
     drawn = data.draw(st.lists(st.lists(_KINDS[kind] | st.none(), max_size=20), min_size=1, max_size=4))

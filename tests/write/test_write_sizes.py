@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaberg import create_table
@@ -22,6 +22,7 @@ from deltaberg.files.write import ParquetOptions, written
 from deltaberg.schema import Decimal, Field, Primitive, Struct, arrow_schema, as_array
 from deltaberg.storage.local import LocalStorage
 from deltaberg.table.write import WriteSpec, partition_columns, write_files
+from tests.support.effort import unhurried
 from tests.write.rows_of_types import values_of
 
 pytestmark = pytest.mark.one_backend
@@ -167,7 +168,7 @@ _HOSTILE = st.sampled_from(["", "..", "a/b", "%2F", "a b", "x=y", "é" * 300, "\
 
 @pytest.mark.req("DL-FILE-01")
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@unhurried(60)
 def test_partitions_have_their_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Partition values of any type divide the rows, and no value leads to a hidden directory or out of the table."""
     fields = data.draw(st.lists(st.sampled_from(_PARTITION_KINDS), min_size=1, max_size=2, unique_by=lambda f: f.name))

@@ -24,8 +24,8 @@ _ROWS = pa.table(
 
 def _columns(root: Path) -> tuple[list[int], dict[str, tuple[str, bool]]]:
     """Return the rows of each row group of the newest file, and the codec and use of a dictionary of each column."""
-    newest = max(root.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
-    metadata = pq.read_metadata(newest)
+    (add,) = named_actions(root, DeltaTable(root).version, "add")
+    metadata = pq.read_metadata(root / add["path"])
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [groups[0].column(number) for number in range(metadata.num_columns)]
     return [group.num_rows for group in groups], {

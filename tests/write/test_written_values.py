@@ -13,12 +13,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from deltaberg.files.write import ParquetOptions, leaf_paths
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.storage import open_store, parse_location
 from deltaberg.table.write import WriteSpec, write_files
+from tests.support.effort import unhurried
 from tests.write.rows_of_types import Rows, rows_of_types, table_of
 
 pytestmark = pytest.mark.one_backend
@@ -51,7 +52,7 @@ def by_duckdb(path: Path) -> pa.Table:
 
 @pytest.mark.parametrize("read", [by_pyarrow, by_polars, by_duckdb])
 @given(rows=rows_of_types())
-@settings(max_examples=20, deadline=None)
+@unhurried(20)
 def test_every_engine_reads_what_was_written(read: Any, rows: Rows) -> None:
     schema, values = rows
     wanted = [shown(row) for row in values]
@@ -100,7 +101,7 @@ def naive_statistics(schema: Struct, rows: list[dict[str, Any]]) -> dict[str, di
 @pytest.mark.req("DL-STAT-06", "DL-STAT-07", half="writer")
 @pytest.mark.parametrize("groups", [1, 5])
 @given(rows=rows_of_types())
-@settings(max_examples=40, deadline=None)
+@unhurried(40)
 def test_statistics_are_those_of_the_values(groups: int, rows: Rows) -> None:
     schema, values = rows
     table = table_of(rows)
