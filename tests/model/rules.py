@@ -120,12 +120,16 @@ class ModelMachine(RuleBasedStateMachine):
         assert counted(found.to_pylist()) == counted(rows)
 
     def teardown(self) -> None:
-        """Read every version that is kept, and remove the table."""
+        """Read every version that is kept, and let go of the table."""
         try:
             for version in self.moments():
                 self._compare(self.open(version), version)
         finally:
-            shutil.rmtree(self.folder)
+            self._discard()
+
+    def _discard(self) -> None:
+        """Remove the table."""
+        shutil.rmtree(self.folder)
 
     @rule(data=st.data(), lagging=st.booleans(), narrow=st.booleans())
     def append(self, data: st.DataObject, lagging: bool, narrow: bool) -> None:
