@@ -35,7 +35,8 @@ _ROOMS = {
     "expressions": [{"instants", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments", "commit", "deltalake_words"},
+        {"arguments"},
+        {"commit", "deltalake_words"},
         {"opening"},
         {"read"},
         {"write"},

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from deltaberg import create_table, open_table, write_table
+from deltaberg import create_table, load_catalog, open_table, write_table
 from deltaberg.delta import DeltaTable
 from deltaberg.errors import (
     ColumnNotFoundError,
@@ -78,6 +78,114 @@ def test_words_that_cannot_be_recorded(
     with pytest.raises(error, match=message):
         write(table)
     assert sorted(Path(table.location).rglob("*")) == before
+
+
+_MERGE_ON = "target.id = source.id"
+_FORMATS = pytest.mark.parametrize("format", ["delta", "iceberg"])
+
+
+def _in_transaction(table: Any, **words: Any) -> None:
+    with table.transaction(**words) as transaction:
+        transaction.append(_ROWS)
+
+
+@pytest.mark.one_backend
+@_FORMATS
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda table: _in_transaction(table, policy=5), "policy must be of the type CommitPolicy, not int"),
+        (lambda table: _in_transaction(table, policy="x"), "policy must be of the type CommitPolicy, not str"),
+        (lambda table: _in_transaction(table, progress=5), "progress must be a function, not 5"),
+        (lambda table: table.overwrite(_ROWS, schema_mode="overwrite", partition_by=5), "5 does not name columns"),
+        (
+            lambda table: table.merge(_ROWS, _MERGE_ON).when_matched_update_all(except_cols=5).execute(),
+            "5 does not name columns",
+        ),
+        (
+            lambda table: table.merge(_ROWS, _MERGE_ON).when_not_matched_insert_all(except_cols=[5]).execute(),
+            "a name in except_cols must be text that is not empty, not 5",
+        ),
+        (lambda table: table.alter().comment([], "c").commit(), "a column name has no parts"),
+        (lambda table: table.alter().add([], pa.int64()).commit(), "a column name has no parts"),
+        (lambda table: table.alter().drop_not_null([]).commit(), "a column name has no parts"),
+    ],
+)
+def test_arguments_of_other_types(tmp_path: Path, format: Any, write: Callable[[Any], object], message: str) -> None:
+    table = create_table(tmp_path / "t", _ROWS.schema, format=format)
+    table.append(_ROWS)
+    before = sorted(Path(table.location).rglob("*"))
+    with pytest.raises(InvalidArgumentError, match=message):
+        write(table)
+    assert sorted(Path(table.location).rglob("*")) == before
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda table: table.append(_ROWS, partition_by=5), "5 does not name columns"),
+        (lambda table: table.checkpoint("classic"), "layout must be of the type CheckpointLayout, not str"),
+        (lambda table: table.compact_log("0", 1), "first must be a 64-bit integer"),
+        (lambda table: table.compact_log(0, None), "last must be a 64-bit integer"),
+        (lambda table: table.alter().drop_feature(["a"]).commit(), "the name of a feature must be text"),
+        (lambda table: table.alter().unset(["a"]).commit(), "the name of a property must be text"),
+    ],
+)
+def test_arguments_of_delta_tables_of_other_types(
+    table: DeltaTable, write: Callable[[DeltaTable], object], message: str
+) -> None:
+    before = sorted(Path(table.location).rglob("*"))
+    with pytest.raises(InvalidArgumentError, match=message):
+        write(table)
+    assert sorted(Path(table.location).rglob("*")) == before
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda table: table.append(_ROWS, branch=["main"]), "branch must be text"),
+        (lambda table: table.delete_by_keys(_ROWS.select(["id"]), 5), "5 does not name columns"),
+        (lambda table: table.alter().create_branch(5).commit(), "the name of a reference must be text"),
+        (lambda table: table.alter().create_tag({}).commit(), "the name of a reference must be text"),
+        (lambda table: table.alter().create_tag("t", []).commit(), "the id of a snapshot must be of the type int"),
+        (lambda table: table.alter().drop_branch([]).commit(), "the name of a reference must be text"),
+        (lambda table: table.alter().fast_forward("b", []).commit(), "the name of a reference must be text"),
+        (lambda table: table.alter().set_current_snapshot(ref=[]).commit(), "the name of a reference must be text"),
+        (lambda table: table.alter().widen(5, pa.int64()).commit(), "5 is not a column name"),
+        (lambda table: table.alter().undrop([]).commit(), "a column name has no parts"),
+    ],
+)
+def test_arguments_of_iceberg_tables_of_other_types(
+    tmp_path: Path, write: Callable[[Any], object], message: str
+) -> None:
+    table: Any = create_table(tmp_path / "t", _ROWS.schema, format="iceberg")
+    table.append(_ROWS)
+    before = sorted(Path(table.location).rglob("*"))
+    with pytest.raises(InvalidArgumentError, match=message):
+        write(table)
+    assert sorted(Path(table.location).rglob("*")) == before
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda catalog: catalog.create_namespace("n", 5), "properties is not a mapping"),
+        (lambda catalog: catalog.update_namespace_properties("a", removals=5), "removals must be the names"),
+        (lambda catalog: catalog.update_namespace_properties("a", removals="owner"), "removals must be the names"),
+        (lambda catalog: catalog.update_namespace_properties("a", updates=5), "properties is not a mapping"),
+        (lambda catalog: catalog.register_table("a.t", 5), "metadata_location must be text"),
+    ],
+)
+def test_arguments_of_catalogs_of_other_types(tmp_path: Path, call: Callable[[Any], object], message: str) -> None:
+    catalog = load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"))
+    catalog.create_namespace("a", {"owner": "ada"})
+    with pytest.raises(InvalidArgumentError, match=message):
+        call(catalog)
+    assert catalog.list_namespaces() == [("a",)]
+    assert catalog.load_namespace_properties("a")["owner"] == "ada"
 
 
 @pytest.mark.one_backend

@@ -190,7 +190,24 @@ def test_nothing_after_the_end(table: DeltaTable) -> None:
             change(_rows(4))
     with pytest.raises(InvalidArgumentError, match="committed already"):
         transaction.alter().add("z", pa.int8())
+    with pytest.raises(InvalidArgumentError, match="committed already"), transaction:
+        pass
     assert ids_of(table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_a_transaction_is_entered_again(tmp_path: Path, format: Any) -> None:
+    table = create_table(tmp_path / "again", {"id": pa.int64()}, format=format)
+    transaction = table.transaction()
+    with transaction:
+        transaction.append(pa.table({"id": [1]}))
+    with pytest.raises(InvalidArgumentError, match="committed already, and has ended"), transaction:
+        pass
+    stopped = table.transaction()
+    stopped.abort()
+    with pytest.raises(InvalidArgumentError, match="not committed, and has ended"), stopped:
+        pass
+    assert table.scan().count() == 1
 
 
 def test_a_part_has_no_commit_of_its_own(table: DeltaTable) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.schema import column_names
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_properties
 
@@ -166,7 +167,7 @@ def create_table(
 
         _refuse_for_iceberg(place.location, name=name, cluster_by=cluster_by)
         own = _with_comment(properties, description)
-        table = NewIcebergTable(schema, _names(partition_by), _names(sort_by), own)
+        table = NewIcebergTable(schema, column_names(partition_by), column_names(sort_by), own)
         return iceberg.create_table(
             place.pointer,
             place.location,
@@ -316,7 +317,7 @@ def write_table(
             options,
             mode=mode,
             where=predicate,
-            partition_by=None if partition_by is None else _names(partition_by),
+            partition_by=None if partition_by is None else column_names(partition_by),
             properties=_with_comment(_given(configuration), description),
             unsafe_single_writer=unsafe_single_writer,
             **rows,
@@ -401,17 +402,10 @@ def _new_table(
     from deltaberg.schema.from_arrow import as_table_schema
 
     return NewTable(
-        as_table_schema(schema), _names(partition_by), _names(cluster_by), properties or {}, name, description
+        as_table_schema(schema),
+        column_names(partition_by),
+        column_names(cluster_by),
+        properties or {},
+        name,
+        description,
     )
-
-
-def _names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
-    if given is None:
-        return ()
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Sequence):
-        raise InvalidArgumentError(
-            f"{given!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
-        )
-    return given

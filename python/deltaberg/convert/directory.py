@@ -9,7 +9,7 @@ from typing import Any, Literal
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.schema import Struct
 from deltaberg.storage import StoreOptions, parse_location
-from deltaberg.table import CommitResult, OpenOptions, checked_choice
+from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_flag
 
 __all__ = ["convert_to_delta"]
 
@@ -121,7 +121,7 @@ def convert_to_delta(
         Struct() if partition_by is None else as_table_schema(partition_by),
         NewTable(Struct(), properties=properties or configuration or {}, name=name, description=description),
         is_hive=partition_strategy == "hive",
-        collects_statistics=collect_stats,
+        collects_statistics=checked_flag("collect_stats", collect_stats),
         timezone=timezone,
         user_metadata=user_metadata,
         unsafe_single_writer=unsafe_single_writer,

@@ -11,7 +11,7 @@ from deltaberg.iceberg.operations.change_rows import delete_rows, merge_rows, up
 from deltaberg.iceberg.operations.delete_by_keys import delete_by_keys
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import ColumnName
+from deltaberg.schema import ColumnName, column_names
 from deltaberg.table.rewrite import Condition, MergeClause, MergeOptions, RowVerbs
 from deltaberg.table.write import RowOptions
 
@@ -58,7 +58,7 @@ class TableTransaction(RowVerbs, Transaction):
     ) -> None:
         """Replace rows. The parameters, and the exceptions besides those of a commit, are those of the table's verb."""
         options = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
-        names = (partition_by,) if isinstance(partition_by, str) else partition_by
+        names = None if partition_by is None else column_names(partition_by)
         overwrite_rows(self, data, options, where=where, dynamic=dynamic, check=check, partition_by=names)
 
     def _delete_rows(self, where: Condition | None, options: RowOptions, strategy: str | None) -> None:
@@ -103,7 +103,7 @@ class TableTransaction(RowVerbs, Transaction):
         Rows that the transaction has added before are not found, so that this is refused then; and so are changes of
         rows after it.
         """
-        delete_by_keys(self, keys, (columns,) if isinstance(columns, str) else columns)
+        delete_by_keys(self, keys, None if columns is None else column_names(columns))
 
     def alter(self) -> Alteration:
         """Change columns, properties and partitioning as a part of the transaction. See `Alteration`."""

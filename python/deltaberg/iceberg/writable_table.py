@@ -54,7 +54,8 @@ class WritableTable(SearchedTable, ABC):
         The result is a context manager, which commits at the end. Its operations have the names of those of the table,
         and each sees what the ones before it did. An exception commits nothing, and the files that were written are
         deleted. After the commit the table object moves to the new snapshot, and ``result`` of the transaction says
-        what was done.
+        what was done. Outside of a ``with`` block nothing is committed until its ``commit()`` is called. A transaction
+        that has ended cannot be used again.
 
         Parameters
         ----------

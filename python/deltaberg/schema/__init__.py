@@ -16,6 +16,7 @@ from deltaberg.schema.arrow import (
 )
 from deltaberg.schema.columns import (
     ColumnName,
+    column_names,
     find_column,
     find_path,
     join_name,
@@ -54,6 +55,7 @@ __all__ = [
     "arrow_type",
     "as_array",
     "as_batch",
+    "column_names",
     "columns_of",
     "copied",
     "count_up",

@@ -14,7 +14,16 @@ from dataclasses import replace
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema.types import Field, Struct
 
-__all__ = ["ColumnName", "find_column", "find_path", "join_name", "match_fields", "select_columns", "split_name"]
+__all__ = [
+    "ColumnName",
+    "column_names",
+    "find_column",
+    "find_path",
+    "join_name",
+    "match_fields",
+    "select_columns",
+    "split_name",
+]
 
 #: How callers name a column: text with dots, or a sequence of names.
 ColumnName = str | Sequence[str]
@@ -36,6 +45,8 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
         given: object = name
         if not isinstance(given, (tuple, list)) or not all(isinstance(part, str) for part in given):
             raise InvalidArgumentError(f"{name!r} is not a column name", hint="pass text, or a tuple of names")
+        if not given:
+            raise InvalidArgumentError("a column name has no parts")
         return tuple(given)
     parts: list[str] = []
     at = 0
@@ -54,6 +65,26 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
         if name[at] != ".":
             raise InvalidArgumentError(f"{name!r} is not a column name", hint="a dot must follow the closing backtick")
         at += 1
+
+
+def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
+    """Return the names that an argument holds. A text is one name, and None stands for none.
+
+    Examples
+    --------
+    >>> column_names("day")
+    ('day',)
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        return (given,)
+    found: object = given
+    if not isinstance(found, Sequence):
+        raise InvalidArgumentError(
+            f"{given!r:.200} does not name columns", hint='pass a name, or a list of them such as ["day", "region"]'
+        )
+    return given
 
 
 def join_name(path: Sequence[str]) -> str:

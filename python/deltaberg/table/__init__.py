@@ -8,6 +8,7 @@ from deltaberg.table.arguments import (
     checked_choice,
     checked_flag,
     checked_integer,
+    checked_kind,
     checked_limit,
     checked_map,
     checked_note,
@@ -19,7 +20,7 @@ from deltaberg.table.arguments import (
     parse_instant,
     zone_of,
 )
-from deltaberg.table.commit import Change, CommitPolicy, CommitResult, Fate, commit_change
+from deltaberg.table.commit import Change, CommitPolicy, CommitResult, Fate, checked_policy, commit_change
 from deltaberg.table.opening import OpenOptions
 from deltaberg.table.read.options import ScanOptions, processors, scan_options
 from deltaberg.table.read.scan import Scan, ScanMetrics
@@ -43,11 +44,13 @@ __all__ = [
     "checked_choice",
     "checked_flag",
     "checked_integer",
+    "checked_kind",
     "checked_limit",
     "checked_map",
     "checked_note",
     "checked_number",
     "checked_options",
+    "checked_policy",
     "checked_properties",
     "checked_text",
     "checked_type",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ __all__ = [
     "checked_choice",
     "checked_flag",
     "checked_integer",
+    "checked_kind",
     "checked_limit",
     "checked_map",
     "checked_number",
@@ -126,6 +127,22 @@ def checked_type(name: str, given: Any) -> pa.DataType:
             f"the type of the column {name!r} is {given!r:.80}", hint="pass an Arrow type, such as pa.int64()"
         )
     return given
+
+
+_Kind = TypeVar("_Kind")
+
+
+def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
+    """Refuse what is not an object of a class.
+
+    Examples
+    --------
+    >>> checked_kind("version", 5, int, "pass a number")
+    5
+    """
+    if not isinstance(value, kind):
+        raise InvalidArgumentError(f"{name} must be of the type {kind.__name__}, not {type(value).__name__}", hint=hint)
+    return value
 
 
 def checked_text(name: str, value: Any, hint: str) -> str:

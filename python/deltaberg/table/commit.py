@@ -16,8 +16,9 @@ from typing import Protocol
 
 from deltaberg.errors import CommitConflictError, CommitUnknownError, StorageError
 from deltaberg.storage import PutOutcome, PutResult
+from deltaberg.table.arguments import checked_kind
 
-__all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "commit_change"]
+__all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
 
 
 class Fate(Enum):
@@ -190,6 +191,11 @@ class CommitResult:
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count} files"
+
+
+def checked_policy(policy: CommitPolicy | None) -> CommitPolicy | None:
+    """Refuse what is neither a policy nor None."""
+    return None if policy is None else checked_kind("policy", policy, CommitPolicy, "pass CommitPolicy(retries=10)")
 
 
 def commit_change(change: Change, policy: CommitPolicy) -> int:

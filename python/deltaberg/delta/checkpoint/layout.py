@@ -9,6 +9,7 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.names import checkpoint_name
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.table.arguments import checked_kind
 
 __all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout"]
 
@@ -113,6 +114,7 @@ def check_layout(layout: CheckpointLayout, protocol: Protocol) -> None:
     InvalidArgumentError
         Specification 2 on a table without ``v2Checkpoint``, or several parts on a table with it.
     """
+    checked_kind("layout", layout, CheckpointLayout, "pass CheckpointLayout(spec=2), or leave it out")
     modern = supports(protocol, "v2Checkpoint") and "v2Checkpoint" in (protocol.reader_features or ())
     if layout.spec == 2 and not modern:
         raise InvalidArgumentError(

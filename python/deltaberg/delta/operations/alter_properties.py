@@ -27,7 +27,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, join_name
-from deltaberg.table import checked_note
+from deltaberg.table import checked_note, checked_text
 
 __all__ = ["PropertyAlteration"]
 
@@ -118,6 +118,8 @@ class PropertyAlteration(RuleAlteration):
         """
         if not names:
             raise InvalidArgumentError("no property is named", hint="pass the names of properties")
+        for name in names:
+            checked_text("the name of a property", name, "pass the names of properties")
         known = self.snapshot.metadata.configuration
         missing = [name for name in names if name not in known]
         if missing:

@@ -19,6 +19,7 @@ from deltaberg.delta.schema.writer_rules import (
 )
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.table import checked_text
 
 __all__ = ["check_droppable"]
 
@@ -68,6 +69,7 @@ def check_droppable(table: Snapshot, name: str) -> None:
         The history of the table would have to be cut off.
     """
     root = str(table.log.root)
+    checked_text("the name of a feature", name, "pass a name such as domainMetadata")
     supported = supported_features(table.protocol)
     if name not in supported:
         raise InvalidArgumentError(f"the table does not support the feature {name}", table=root)

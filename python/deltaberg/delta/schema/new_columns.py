@@ -13,7 +13,19 @@ from deltaberg.delta.schema.column_mapping import COLUMN_ID, PHYSICAL_NAME
 from deltaberg.delta.schema.schema import partition_type_name
 from deltaberg.delta.schema.writer_rules import FEATURES_OF_MEMBERS
 from deltaberg.errors import CorruptLogError, SchemaError
-from deltaberg.schema import ColumnName, DataType, Decimal, Field, List, Map, Primitive, Struct, find_column, join_name
+from deltaberg.schema import (
+    ColumnName,
+    DataType,
+    Decimal,
+    Field,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    column_names,
+    find_column,
+    join_name,
+)
 
 __all__ = ["MAX_COLUMN_ID", "ColumnNumbers", "check_columns", "partition_names"]
 
@@ -175,11 +187,13 @@ def partition_names(schema: Struct, names: ColumnName | Sequence[ColumnName]) ->
     ------
     ColumnNotFoundError
         There is no such column.
+    InvalidArgumentError
+        The argument does not name columns.
     SchemaError
         A column cannot partition a table, is given twice, or no other column is left.
     """
     found: list[str] = []
-    for name in (names,) if isinstance(names, str) else names:
+    for name in column_names(names):
         path = find_column(schema, name)
         if len(path) > 1:
             raise SchemaError(

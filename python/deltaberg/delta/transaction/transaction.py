@@ -33,7 +33,7 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import Filter
-from deltaberg.table import CommitPolicy, CommitResult, checked_note, commit_change
+from deltaberg.table import CommitPolicy, CommitResult, checked_note, checked_policy, commit_change
 from deltaberg.table.rewrite import RowTasks
 from deltaberg.table.write import Progress, ProgressSum, WriteRoad
 
@@ -114,7 +114,7 @@ class Transaction(PendingChanges):
         self._user_metadata = user_metadata
         #: Further members of what the history says of the commit.
         self.custom_metadata: dict[str, Any] = {}
-        self._policy = policy or CommitPolicy()
+        self._policy = checked_policy(policy) or CommitPolicy()
         self._claims = Claims(timezone=timezone)
         self._view: Snapshot | None = snapshot
         #: The operations that changed something, in their order.
@@ -394,6 +394,7 @@ class Transaction(PendingChanges):
             self._committed(state)
 
     def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        self._check_open()
         return self
 
     def __exit__(

@@ -21,7 +21,7 @@ from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.transaction.table_commit import commit_table
 from deltaberg.storage import Location, LocationMap, StoreSpec
-from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_text
+from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text
 
 __all__ = [
     "Catalog",
@@ -365,7 +365,11 @@ def checked_changes(
     InvalidArgumentError
         If one is in both, or is not text.
     """
-    gone, new = set(removals or ()), dict(updates or {})
+    if removals is not None and (isinstance(removals, str) or not isinstance(removals, Iterable)):
+        raise InvalidArgumentError(
+            f"removals must be the names of properties, not {removals!r:.200}", hint='pass a list such as ["owner"]'
+        )
+    gone, new = set(removals or ()), checked_properties(updates)
     given: Mapping[Any, Any] = new
     both = sorted(gone & new.keys())
     wrong = [name for name, value in given.items() if not isinstance(name, str) or not isinstance(value, str)]

@@ -33,7 +33,7 @@ from deltaberg.iceberg.table import IcebergTable
 from deltaberg.lossless_json import read_json
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
-from deltaberg.table import CommitPolicy
+from deltaberg.table import CommitPolicy, checked_text
 
 __all__ = ["RestCatalog"]
 
@@ -135,6 +135,7 @@ class RestCatalog(NamedCatalog):
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
         """Enter a table that exists into the catalog, and open it."""
+        checked_text("metadata_location", metadata_location, "pass the location of a metadata file")
         levels = identifier_levels(identifier)
         body = {"name": levels[-1], "metadata-location": metadata_location}
         self.session.change(f"{self._namespace_path(levels[:-1])}/register", body)

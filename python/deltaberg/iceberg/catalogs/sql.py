@@ -29,6 +29,7 @@ from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+from deltaberg.table import checked_text
 
 __all__ = ["SqlCatalog"]
 
@@ -133,6 +134,7 @@ class SqlCatalog(NamedCatalog):
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
         """Enter a table that exists into the catalog, and open it."""
+        checked_text("metadata_location", metadata_location, "pass the location of a metadata file")
         levels = identifier_levels(identifier)
         load_file(place_of(metadata_location, None), self._store)
         if not self._swap(levels, None, metadata_location):

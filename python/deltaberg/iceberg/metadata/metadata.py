@@ -16,6 +16,7 @@ from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Sna
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import NameMapping
+from deltaberg.table.arguments import checked_kind, checked_text
 
 __all__ = ["TableMetadata"]
 
@@ -91,6 +92,7 @@ class TableMetadata:
         VersionNotFoundError
             If the table does not have it.
         """
+        checked_kind("the id of a snapshot", number, int, "pass one that history() shows")
         found = self.snapshots.get(number)
         if found is None:
             shown = ", ".join(map(str, sorted(self.snapshots, key=lambda key: self.snapshots[key].timestamp_ms)[-10:]))
@@ -108,6 +110,7 @@ class TableMetadata:
         VersionNotFoundError
             If the table has no such branch or tag, or not its snapshot.
         """
+        checked_text("the name of a reference", name, "pass a name such as main")
         found = self.all_refs.get(name)
         if found is None:
             if name == MAIN:

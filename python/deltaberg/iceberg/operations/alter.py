@@ -276,7 +276,7 @@ class Alteration(ReferenceChanges):
         SchemaError
             Files that were written with the old type cannot be read with the new one.
         """
-        checked_type(name if isinstance(name, str) else join_name(name), type)
+        checked_type(join_name(split_name(name)), type)
 
         def changed(old: Field) -> Field:
             metadata = self._transaction.metadata

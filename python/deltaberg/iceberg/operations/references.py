@@ -11,7 +11,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import RemoveSnapshotRef, SetSnapshotRef
-from deltaberg.table import checked_choice
+from deltaberg.table import checked_choice, checked_text
 
 __all__ = [
     "Retention",
@@ -79,9 +79,10 @@ def new_reference(
         The table has no such snapshot.
     """
     checked_choice("if_exists", if_exists, _IF_EXISTS, "leave it out to refuse a name that is taken")
+    checked_text("the name of a reference", name, "pass a name such as audit")
     old = metadata.all_refs.get(name)
-    if not name or (old is not None and (if_exists == "error" or old.type != kind)):
-        raise InvalidArgumentError(f"the name {name!r} is empty, or that of another branch or tag")
+    if old is not None and (if_exists == "error" or old.type != kind):
+        raise InvalidArgumentError(f"the name {name!r} is that of another branch or tag")
     if old is not None and if_exists == "ignore":
         return None
     if snapshot_id is None:
@@ -193,8 +194,8 @@ def renamed_branch(metadata: TableMetadata, name: str, to: str) -> tuple[SetSnap
     if name == MAIN:
         raise InvalidArgumentError("main is the state of the table, and cannot be renamed")
     ref = _found(metadata, name, "branch")
-    if not to or to in metadata.all_refs:
-        raise InvalidArgumentError(f"the name {to!r} is empty, or that of another branch or tag")
+    if checked_text("the name of a reference", to, "pass a name such as audit") in metadata.all_refs:
+        raise InvalidArgumentError(f"the name {to!r} is that of another branch or tag")
     return SetSnapshotRef(to, ref), RemoveSnapshotRef(name)
 
 
@@ -213,6 +214,7 @@ def dropped_reference(metadata: TableMetadata, name: str, kind: str) -> RemoveSn
 
 
 def _found(metadata: TableMetadata, name: str, kind: str | None = None) -> SnapshotRef:
+    checked_text("the name of a reference", name, "pass a name such as audit")
     ref = metadata.all_refs.get(name)
     if ref is None or kind not in (None, ref.type):
         raise InvalidArgumentError(f"the table has no {kind or 'branch or tag'} {name!r}")

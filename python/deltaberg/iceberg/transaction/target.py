@@ -10,7 +10,7 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN, SnapshotRef
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import SetSnapshotRef
-from deltaberg.table import checked_properties
+from deltaberg.table import checked_properties, checked_text
 
 __all__ = ["PUBLISHED", "SOURCE", "WAP_ID", "SnapshotTarget"]
 
@@ -57,6 +57,7 @@ class SnapshotTarget:
                 raise InvalidArgumentError(
                     f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
                 )
+        checked_text("branch", branch, "leave it out to write to the branch that is open")
         wanted = kept.pop(_WAP_BRANCH, None)
         if wanted is not None:
             if not wanted or WAP_ID in kept or branch not in (MAIN, wanted):

@@ -37,7 +37,7 @@ from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, c
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
-from deltaberg.table import CommitPolicy, CommitResult
+from deltaberg.table import CommitPolicy, CommitResult, checked_policy
 from deltaberg.table.rewrite import RowTasks
 from deltaberg.table.write import Progress, ProgressSum, WriteRoad, roads_together
 
@@ -107,7 +107,7 @@ class Transaction:
         self._creates = creates
         self._committer = committer
         self.timezone = timezone
-        self._policy = policy
+        self._policy = checked_policy(policy)
         self._now = (policy or CommitPolicy()).now
         self._progress = None if progress is None else ProgressSum(progress)
         self._committed = committed
@@ -437,6 +437,7 @@ class Transaction:
                 self.store.open(file).delete(file.path)
 
     def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
+        self._check_open()
         return self
 
     def __exit__(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import ColumnName
+from deltaberg.schema import ColumnName, column_names
+from deltaberg.table.arguments import checked_text
 from deltaberg.table.rewrite.assignments import checked_values
 
 __all__ = ["MATCHED", "NOT_MATCHED", "NOT_MATCHED_BY_SOURCE", "MergeBuilder", "MergeClause"]
@@ -190,7 +191,9 @@ class MergeBuilder(Generic[_Result]):
                 hint="only the last clause of a kind can do without a condition",
             )
         wanted = predicate if condition is None else condition
-        names = (excluded,) if isinstance(excluded, str) else tuple(excluded)
+        names = tuple(
+            checked_text("a name in except_cols", name, "pass names of columns") for name in column_names(excluded)
+        )
         self._clauses.append(MergeClause(when, action, wanted, values, names))
         return self
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from deltaberg.errors import InvalidArgumentError
+
 __all__ = ["Progress", "ProgressSum", "WriteProgress"]
 
 
@@ -46,6 +48,10 @@ class ProgressSum:
     """
 
     def __init__(self, tell: Progress) -> None:
+        if not callable(tell):
+            raise InvalidArgumentError(
+                f"progress must be a function, not {tell!r:.200}", hint="pass what takes a WriteProgress, such as print"
+            )
         self._tell = tell
         self._now = WriteProgress(0, 0)
 
