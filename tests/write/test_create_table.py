@@ -284,6 +284,10 @@ def test_row_tracking_gets_names_for_its_hidden_columns(tmp_path: Path) -> None:
         ({"delta.targetFileSize": "large"}, "'large'"),
         ({"delta.universalFormat.enabledFormats": "hoodie"}, "'hoodie'"),
         ({"delta.universalFormat.enabledFormats": "hudi, iceberg"}, "not compatible with Iceberg"),
+        (
+            {"delta.universalFormat.enabledFormats": "hudi", "delta.enableDeletionVectors": "true"},
+            "no place for deletion vectors",
+        ),
         # What Python reads as a number or a word, and other engines do not.
         ({"delta.checkpointInterval": "1_0"}, "'1_0'"),
         ({"delta.checkpointInterval": "+5"}, "'[+]5'"),
@@ -298,6 +302,19 @@ def test_properties_that_are_refused(tmp_path: Path, properties: Any, message: s
     with pytest.raises(InvalidArgumentError, match=message):
         create_table(tmp_path / "t", _COLUMNS, properties=properties)
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.list_(pa.int16()), pa.timestamp("us")])
+def test_hudi_has_fewer_types(tmp_path: Path, kind: pa.DataType) -> None:
+    """delta-spark commits nothing to a table that shall be offered as one of Hudi, but has a type that Hudi lacks."""
+    hudi = {"delta.universalFormat.enabledFormats": "hudi"}
+    columns = pa.schema([("id", pa.int64()), ("x", kind)])
+    with pytest.raises(InvalidArgumentError, match="names hudi, which does not allow columns of the type"):
+        create_table(tmp_path / "t", columns, properties=hudi)
+    table = create_table(tmp_path / "fits", {"id": pa.int64()}, properties=hudi)
+    with pytest.raises(InvalidArgumentError, match="names hudi, which does not allow columns of the type"):
+        table.alter().add("x", kind).commit()
+    assert table.append(pa.table({"id": [1]})).committed
 
 
 def test_properties_are_recorded_without_blanks(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_arguments_of_other_types(tmp_path: Path, format: Any, write: Callable[[
     [
         (lambda table: table.append(_ROWS, partition_by=5), "5 does not name columns"),
         (lambda table: table.checkpoint("classic"), "layout must be of the type CheckpointLayout, not str"),
-        (lambda table: table.compact_log("0", 1), "first must be a 64-bit integer"),
-        (lambda table: table.compact_log(0, None), "last must be a 64-bit integer"),
+        (lambda table: table.compact_log("0", 1), "first must be of the type int, not str"),
+        (lambda table: table.compact_log(0, None), "last must be of the type int, not NoneType"),
         (lambda table: table.alter().drop_feature(["a"]).commit(), "the name of a feature must be text"),
         (lambda table: table.alter().unset(["a"]).commit(), "the name of a property must be text"),
     ],

@@ -1,4 +1,8 @@
-"""What compatibility with Iceberg asks of a Delta table (Delta protocol, "IcebergCompatV1" and "IcebergCompatV2")."""
+"""What compatibility with Iceberg asks of a Delta table (Delta protocol, "IcebergCompatV1" and "IcebergCompatV2").
+
+Tables that shall be offered as tables of Hudi have rules as well, which the protocol does not tell. delta-spark checks
+them at each commit.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ V1, V2 = "icebergCompatV1", "icebergCompatV2"
 FORMATS = "delta.universalFormat.enabledFormats"
 #: Types that the second version has no place for.
 _FOREIGN = ("void", "variant")
+#: Types that Hudi has no place for.
+_FOREIGN_TO_HUDI = ("void", "byte", "short", "timestamp_ntz")
 
 
 def is_compatible(active: Collection[str]) -> bool:
@@ -34,12 +40,15 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
     ------
     InvalidArgumentError
         Column mapping is off, deletion vectors are in the way, both versions are active, or a column has a type that
-        the version has no place for; or neither is active, and the table shall be offered as an Iceberg table.
+        the version has no place for; or neither is active, and the table shall be offered as an Iceberg table. Or it
+        shall be offered as a table of Hudi, and deletion vectors or the type of a column are in the way.
     """
     active = active_features(protocol, metadata.configuration)
+    formats = {one.strip() for one in metadata.configuration.get(FORMATS, "").lower().split(",")}
+    if "hudi" in formats:
+        _check_hudi(metadata, schema)
     if not is_compatible(active):
-        formats = metadata.configuration.get(FORMATS, "").lower().split(",")
-        if "iceberg" in (one.strip() for one in formats):
+        if "iceberg" in formats:
             # delta-spark commits nothing to such a table.
             raise _refused(
                 f"{FORMATS} names iceberg, but the table is not compatible with Iceberg",
@@ -58,6 +67,18 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
         foreign = isinstance(kind, (List, Map)) if name == V1 else False
         if foreign or (isinstance(kind, Primitive) and kind.name in (_FOREIGN[:1] if name == V1 else _FOREIGN)):
             raise InvalidArgumentError(f"{name} does not allow columns of the type {kind}", column=".".join(path))
+
+
+def _check_hudi(metadata: Metadata, schema: Struct) -> None:
+    if metadata.configuration.get("delta.enableDeletionVectors", "").strip().lower() == "true":
+        raise _refused(
+            f"{FORMATS} names hudi, which has no place for deletion vectors", "set delta.enableDeletionVectors to false"
+        )
+    for path, kind in _types(schema, ()):
+        if isinstance(kind, Primitive) and kind.name in _FOREIGN_TO_HUDI:
+            raise InvalidArgumentError(
+                f"{FORMATS} names hudi, which does not allow columns of the type {kind}", column=".".join(path)
+            )
 
 
 def _refused(message: str, hint: str) -> InvalidArgumentError:
