@@ -273,6 +273,23 @@ def _roll_back(at: Target) -> None:
     at.table.alter().create_tag("was").rollback_to_snapshot(at.table.history()[1].snapshot_id).commit()
 
 
+def _two_tables(at: Target) -> None:
+    """Append to a table and move a row of it to another one, in one transaction of both."""
+    several, one, other = at.transaction()
+    with several:
+        one.append(_rows(7, 8))
+        one.delete("id = 6")
+        other.append(_rows(6))
+        other.alter().set({"owner": "ada"})
+
+
+_TWO_TABLES = Operation(
+    "rest: transaction of two tables",
+    _two_tables,
+    _values(*range(1, 6), 7, 8),
+    "iceberg beside another",
+    kind="rest",
+)
 _ROLLED_BACK = Operation("roll back", _roll_back, _values(0, 1, 2, 3, 4), "iceberg")
 _ICEBERG = [
     Operation("create", lambda at: at.create(COLUMNS), {}, "iceberg nothing"),
@@ -379,5 +396,6 @@ _ICEBERG = [
 _IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL, _MERGED_HIDING, _ROLLED_BACK]
 _ALL += [replace(one, name=f"iceberg: {one.name}", kind="iceberg") for one in _ICEBERG]
 _ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("sqlite", "rest") for one in _IN_CATALOGS]
+_ALL.append(_TWO_TABLES)
 #: Each operation by its name.
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}

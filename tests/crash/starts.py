@@ -121,6 +121,12 @@ def _iceberg(at: Target, properties: Mapping[str, str] | None = None) -> None:
     table.overwrite(_rows(5, 6), where="id = 0", check=False)
 
 
+def _iceberg_and_other(at: Target) -> None:
+    """Make the same table, and beside it in the catalog another one, of the id 1."""
+    _iceberg(at)
+    at.other.create(COLUMNS).append(_rows(1))
+
+
 def _iceberg_parts(at: Target) -> None:
     """Make a table of the same ids in the partitions ``a`` (odd) and ``b`` (even), two files in each."""
     _iceberg_nothing(at)
@@ -175,6 +181,7 @@ STARTS: dict[str, Callable[[Target], None]] = {
     "iceberg of version 1": partial(_iceberg, properties={"format-version": "1"}),
     "iceberg of version 3": partial(_iceberg, properties={"format-version": "3"}),
     "iceberg staged": _iceberg_staged,
+    "iceberg beside another": _iceberg_and_other,
     "iceberg beside a file": _iceberg_beside_file,
     "iceberg sorted in orc": partial(_iceberg_sorted, file_format="orc"),
     "iceberg sorted in avro": partial(_iceberg_sorted, file_format="avro"),

@@ -16,7 +16,12 @@ __all__ = ["Verdict", "past_rows", "state_of"]
 def state_of(at: Target) -> State:
     """Return what a reader sees now."""
     table = at.newest()
-    return NO_TABLE if table is None else format_of(at).state(table)
+    if table is None:
+        return NO_TABLE
+    state = format_of(at).state(table)
+    other = at.other.newest() if at.kind == "rest" else None
+    # What a transaction of both tables leaves is as before in both of them, or as after.
+    return state if other is None else state._replace(about=(*state.about, format_of(at).state(other)))
 
 
 def past_rows(at: Target, moments: tuple[int, ...]) -> list[Rows]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +18,8 @@ __all__ = ["CATALOGS", "KINDS", "Target"]
 CATALOGS = ("sqlite", "rest", "postgres")
 #: A directory of each format, and catalogs.
 KINDS = ("delta", "iceberg", *CATALOGS)
-#: The table in its catalog.
-_NAMESPACE, _NAME = "db", "t"
+#: The table in its catalog, and another one that some operations change with it.
+_NAMESPACE, _NAME, _OTHER = "db", "t", "other"
 
 
 @dataclass
@@ -36,12 +36,15 @@ class Target:
         One of `KINDS`.
     uri
         Where the REST catalog or PostgreSQL listens.
+    name
+        The name of the table in its catalog.
     """
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict)
     kind: str = "delta"
     uri: str = ""
+    name: str = _NAME
 
     @property
     def database(self) -> str:
@@ -59,7 +62,7 @@ class Target:
     def _place(self) -> tuple[Any, dict[str, Any]]:
         if self.kind in ("delta", "iceberg"):
             return self.location, {"format": self.kind, "storage_options": dict(self.options)}
-        return (_NAMESPACE, _NAME), {"catalog": self.catalog}
+        return (_NAMESPACE, self.name), {"catalog": self.catalog}
 
     def prepare(self) -> None:
         """Make the namespace of a table that is to be created."""
@@ -85,10 +88,20 @@ class Target:
             If there is none.
         """
         if self.kind in CATALOGS:
-            return self.catalog.load_table((_NAMESPACE, _NAME), **moment)
+            return self.catalog.load_table((_NAMESPACE, self.name), **moment)
         if self.kind == "delta":
             return deltaberg.DeltaTable(self.location, storage_options=dict(self.options), **moment)
         return deltaberg.open_table(self.location, "iceberg", storage_options=dict(self.options), **moment)
+
+    @property
+    def other(self) -> Target:
+        """The other table of the catalog."""
+        return replace(self, name=_OTHER)
+
+    def transaction(self) -> Any:
+        """Begin a transaction of several tables, and return it with those of the table and the other one."""
+        several = self.catalog.transaction()
+        return several, several.table((_NAMESPACE, self.name)), several.table((_NAMESPACE, _OTHER))
 
     def newest(self) -> Any | None:
         """Open the table anew, if there is one."""

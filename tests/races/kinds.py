@@ -5,6 +5,7 @@ To add one, write a function that does it and returns what it claims, and list i
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -72,6 +73,11 @@ class Racer:
         self.data: Callable[[list[Row]], Any] = as_arrow
         #: What the step claims, known before it commits.
         self.claim = Claim()
+        #: Writes down a commit at once, where the step goes on after it.
+        self.report: Callable[[CommitResult], object] = lambda _: None
+        #: Snapshots that are on no branch, or on another one than main; and those that main was moved to.
+        self.aside: set[int] = set()
+        self.moved_to: set[int] = set()
 
     def fresh(self, count: int | None = None, part: str | None = None) -> list[Row]:
         """Return rows with new ids, all of one part if one is named."""
@@ -302,6 +308,67 @@ def _set_own(racer: Racer) -> Any:
     return racer.table.alter().set({name: "1"}).commit()
 
 
+def _stage(racer: Racer) -> Any:
+    """Stage rows, and let the ``wap.id`` tell who publishes them what they are."""
+    if racer.table.snapshot_id is None:
+        # REST servers look at the sequence number of a snapshot only if it has a parent, as Iceberg's own library does.
+        return None
+    rows = racer.fresh(2)
+    racer.claim = Claim(adds=rows)
+    result = racer.table.append(racer.data(rows), properties={"wap.id": json.dumps(rows)})
+    racer.aside.add(result.snapshot_id)
+    return result
+
+
+def _publish(racer: Racer) -> Any:
+    """Publish what was staged by any process, which another one may do at the same moment."""
+    racer.table.refresh()
+    staged = [one for one in racer.table.metadata.snapshots.values() if "wap.id" in one.summary]
+    if not staged:
+        return None
+    chosen = racer.generator.choice(staged)
+    wap_id = chosen.summary["wap.id"]
+    racer.claim = Claim(adds=[(one, value, part) for one, value, part in json.loads(wap_id)])
+    return _unless_moved(racer, racer.table.publish(wap_id), chosen.snapshot_id)
+
+
+def _unless_moved(racer: Racer, result: CommitResult, picked: int) -> CommitResult | None:
+    """Return the result of a pick, unless main was moved to the snapshot itself, which is known."""
+    if result.snapshot_id != picked:
+        return result
+    racer.moved_to.add(picked)
+    return None
+
+
+def _append_aside(racer: Racer) -> tuple[str, int] | None:
+    """Append to a new branch of main, and return the name of the branch and the snapshot; None without rows in main."""
+    racer.table.refresh()
+    if racer.table.snapshot_id is None:
+        return None
+    rows = racer.fresh(2)
+    branch = f"side-{rows[0][0]}"
+    racer.table.alter().create_branch(branch).commit()
+    racer.claim = Claim(adds=rows)
+    result = racer.table.append(racer.data(rows), branch=branch)
+    racer.aside.add(result.snapshot_id)
+    racer.report(result)
+    return branch, result.snapshot_id
+
+
+def _pick(racer: Racer) -> Any:
+    """Append to a branch, and pick the snapshot for main, which others have moved or not."""
+    made = _append_aside(racer)
+    return None if made is None else _unless_moved(racer, racer.table.cherrypick_snapshot(made[1]), made[1])
+
+
+def _fast_forward(racer: Racer) -> None:
+    """Append to a branch, and move main forward to it, which is refused if others have moved main."""
+    made = _append_aside(racer)
+    if made is not None:
+        racer.table.alter().fast_forward("main", made[0]).commit()
+        racer.moved_to.add(made[1])
+
+
 _ALL_OF_ICEBERG = [
     Kind("append", 40, _append),
     Kind("delete rows", 10, _delete_ids),
@@ -318,6 +385,10 @@ _ALL_OF_ICEBERG = [
     Kind("several operations", 6, _replace_and_append),
     Kind("compact", 5, _compact),
     Kind("alter", 5, _set_own),
+    Kind("stage", 5, _stage),
+    Kind("publish", 8, _publish),
+    Kind("pick", 4, _pick),
+    Kind("fast-forward", 4, _fast_forward),
 ]
 #: Each kind by its name.
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def _on_spark(racer: Racer) -> Any:
     return spark
 
 
-def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> int:
+def _note_results(notes: _Notes, name: str, result: Any, racer: Racer) -> int:
     """Write down what was committed, and return how many commits there were."""
     results = [] if result is None else result if isinstance(result, list) else [result]
     for one in results:
@@ -135,12 +136,14 @@ def _note_results(notes: _Notes, name: str, result: Any, claim: Claim) -> int:
                 token=one.token,
                 version=one.version,
                 **({} if one.snapshot_id is None else {"snapshot": one.snapshot_id}),
+                aside=one.snapshot_id in racer.aside,
                 retries=one.retries,
                 warnings=one.warnings,
-                claim=claim.to_json(),
+                claim=racer.claim.to_json(),
             )
     if not results:
-        notes.write(kind=name)
+        notes.write(kind=name, moved_to=sorted(racer.moved_to))
+        racer.moved_to.clear()
     return sum(one.committed for one in results)
 
 
@@ -159,6 +162,7 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
         turn += 1
         name = racer.generator.choices(names, weights)[0]
         racer.claim = Claim()
+        racer.report = partial(_note_results, notes, name, racer=racer)
         if racer.generator.random() < 0.5:
             racer.table.refresh()
         try:
@@ -171,7 +175,7 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
         except Exception as error:  # noqa: BLE001 - whatever fails is a finding
             notes.write(kind=name, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         else:
-            committed += _note_results(notes, name, result, racer.claim)
+            committed += _note_results(notes, name, result, racer)
     if spark is not None:
         spark.stop()
 

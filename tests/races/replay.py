@@ -120,9 +120,22 @@ def check_snapshot_race(
     properties = metadata["properties"]
     tokens |= {note["token"] for note in notes if note.get("claim", {}).get("sets") in properties and "token" in note}
     _check_notes(tally, notes, replay.faults, tokens)
+    _check_main(tally, metadata, notes, replay)
     # A table without snapshots has no rows.
     digests = {0: digest(()), **_check_steps(tally, notes, _replay_snapshots(metadata, replay, files, tally))}
     _check_reads(tally, notes, digests)
+
+
+def _check_main(tally: Tally, metadata: Mapping[str, Any], notes: Sequence[Mapping[str, Any]], replay: Replay) -> None:
+    """Check that main has what was committed to it, and what was published, picked, or made its newest snapshot."""
+    main, at = set(), metadata.get("current-snapshot-id")
+    while at in replay.parents:
+        main.add(at)
+        at = replay.parents[at]
+    for note in notes:
+        of_main = [] if note.get("aside", True) or note["token"] != str(note.get("snapshot")) else [note["snapshot"]]
+        for snapshot in {*of_main, *note.get("moved_to", ())} - main:
+            tally.lost.append(f"{note['kind']}: main does not lead to the snapshot {snapshot}")
 
 
 def _check_notes(tally: Tally, notes: Sequence[Mapping[str, Any]], faults: Sequence[str], tokens: set[str]) -> None:

@@ -20,7 +20,7 @@ from tests.crash.targets import Target
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
 from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk, race_through_rest
-from tests.races.replay import check_race
+from tests.races.replay import check_race, check_snapshot_race
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.serial_log import check_history
@@ -155,6 +155,39 @@ def test_the_checker_of_snapshots_finds_faults(tmp_path: Path) -> None:
     for fault, (members, there) in damaged.items():
         found = check_snapshots({**good, **members}, there).faults
         assert any(fault in sentence for sentence in found), (fault, found)
+
+
+def test_the_checker_of_races_finds_what_main_lacks(tmp_path: Path) -> None:
+    at = Target(str(tmp_path / "t"), kind="iceberg")
+    table = at.create(COLUMNS)
+    made = [table.append(as_arrow([(number, number, "a")])) for number in range(2)]
+    staged = table.append(as_arrow([(2, 2, "a")]), properties={"wap.id": "x"})
+    files = local_files(tmp_path / "t")
+    metadata = newest_metadata(files, table.metadata_location.rpartition("/")[2])
+    notes: list[dict[str, Any]] = [
+        {
+            "kind": "append",
+            "token": one.token,
+            "version": one.version,
+            "snapshot": one.snapshot_id,
+            "aside": one is staged,
+            "claim": {"removes": {}, "adds": [(number, number, "a")], "changes": {}},
+        }
+        for number, one in enumerate([*made, staged])
+    ]
+
+    def lost(*more: dict[str, Any], current: int | None = made[1].snapshot_id) -> list[str]:
+        tally = Tally("checker", "commits")
+        found = {**metadata, "current-snapshot-id": current, "refs": {}}
+        check_snapshot_race(tally, found, [*notes, *more], files)
+        assert not tally.doubled
+        return tally.lost
+
+    assert lost() == []
+    assert lost(current=made[0].snapshot_id) == [f"append: main does not lead to the snapshot {made[1].snapshot_id}"]
+    moved = {"kind": "publish", "moved_to": [staged.snapshot_id]}
+    assert lost(moved) == [f"publish: main does not lead to the snapshot {staged.snapshot_id}"]
+    assert lost(moved, current=staged.snapshot_id) == []
 
 
 _Rows = list[tuple[int, int, str]]
