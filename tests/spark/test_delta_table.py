@@ -123,6 +123,17 @@ def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
         table.alias("t").merge(updates.alias("t"), "t.id = t.id").whenMatchedDelete().execute()
     with pytest.raises(InvalidArgumentError, match="is not an alias"):
         table.alias(updates)
+    joined = updates.alias("a").join(updates.withColumnRenamed("id", "other").alias("b"), col("a.id") == col("b.other"))
+    with pytest.raises(InvalidArgumentError, match="a is the alias of only some columns of the source") as caught:
+        table.alias("t").merge(joined, "t.id = a.id").whenMatchedDelete().execute()
+    assert 'frame.select("a.id", …).alias("u")' in str(caught.value.hint)
+    with pytest.raises(InvalidArgumentError, match="same name: name"):
+        table.alias("t").merge(joined.alias("u"), "t.id = u.id").whenMatchedUpdateAll().execute()
+    chosen = joined.select("a.id", "b.name", "b.price").where("false").alias("u")
+    assert table.alias("t").merge(chosen, "t.id = u.id").whenMatchedUpdateAll().execute().collect()[0][0] == 0
+    # A struct qualifies its fields, and is no alias.
+    nested = updates.selectExpr("id", "struct(name AS id) AS s").where("false").alias("u")
+    table.alias("t").merge(nested, "t.id = u.id AND s.id = 'x'").whenMatchedDelete().execute()
     table.alias("t").delete("t.id = 7")
     table.alias("t").update("t.id = 3", {"t.name": "concat(t.name, '!')"})
     assert _content(table, "id", "name") == [(11, "X"), (3, "gone!")]

@@ -217,10 +217,35 @@ def test_bad_rows_leave_the_table_as_it_was(spark: Any, tmp_path: Path) -> None:
         table.append(spark.range(0, 1 << 33, 1 << 31, 2))
     with pytest.raises(UnsupportedFeatureError, match="interval"):
         table.append(spark.sql("SELECT INTERVAL '1' DAY AS id"))
-    with pytest.raises(InvalidArgumentError, match="same name"):
+    with pytest.raises(InvalidArgumentError, match="same name: id") as caught:
         table.append(spark.sql("SELECT 1 AS id, 2 AS id"))
+    assert "toDF" in str(caught.value.hint)
     assert table.refresh().version == 0
     assert not list((tmp_path / "t").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_comments_of_columns_are_kept(spark: Any, tmp_path: Path, format: Any) -> None:
+    """As Spark keeps them when it makes a table of a DataFrame, at every depth; later rows leave them as they are."""
+    inner = "struct<n: bigint COMMENT 'inner', plain: int>"
+    columns = f"id bigint COMMENT 'the key', s {inner} COMMENT 'outer', l array<{inner}>, m map<string, {inner}>, x int"
+    frame = spark.createDataFrame([], columns)
+    write_table(tmp_path / "t", frame, format=format)
+    table: Any = open_table(tmp_path / "t")
+    name = "comment" if format == "delta" else "doc"
+
+    def comments() -> list[Any]:
+        top = [field.metadata.get(name) for field in table.schema]
+        outer, listed, mapped = (table.schema.get(one).type for one in ("s", "l", "m"))
+        nested = [outer, listed.element.type, mapped.value.type]
+        return [*top, *([field.metadata.get(name) for field in one] for one in nested)]
+
+    expected = ["the key", "outer", None, None, None, *([["inner", None]] * 3)]
+    assert comments() == expected
+    table.append(spark.createDataFrame([(1,)], "id bigint COMMENT 'other'"))
+    assert comments() == expected
+    table.append(spark.createDataFrame([(2, 3)], "id bigint, added int COMMENT 'new'"), schema_mode="merge")
+    assert table.schema.get("added").metadata[name] == "new"
 
 
 def test_a_table_in_memory_is_refused(spark: Any) -> None:

@@ -184,6 +184,8 @@ def _has_variant(kind: DataType) -> bool:
 def rows_schema(schema: st.StructType) -> pa.Schema:
     """Return the Arrow schema of rows that are to be written, with columns that may all be null.
 
+    The comments of columns and of fields at any depth are kept, as the metadata of Arrow fields.
+
     Raises
     ------
     UnsupportedFeatureError
@@ -202,8 +204,37 @@ def rows_schema(schema: st.StructType) -> pa.Schema:
             )
         columns.append(Field(field.name, kind))
     if len({field.name for field in columns}) != len(columns):
-        raise InvalidArgumentError("two columns of the DataFrame have the same name", hint="rename one of them")
-    return arrow_schema(Struct(tuple(columns)))
+        names = [field.name for field in columns]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgumentError(
+            f"two columns of the DataFrame have the same name: {twice}",
+            hint="select the columns that are needed, each with a name of its own, as in "
+            'frame.select("a.id", col("b.name").alias("new_name")), or rename all of them by frame.toDF("id", …)',
+        )
+    made = arrow_schema(Struct(tuple(columns)))
+    return pa.schema([_with_comment(child, field) for child, field in zip(made, schema, strict=True)])
+
+
+def _with_comment(made: pa.Field, field: st.StructField) -> pa.Field:
+    """Return an Arrow field with the comments that a field of Spark has, at any depth."""
+    made = made.with_type(_with_comments(made.type, field.dataType))
+    comment = field.metadata.get("comment")
+    return (
+        made.with_metadata({**(made.metadata or {}), b"comment": comment.encode()})
+        if isinstance(comment, str)
+        else made
+    )
+
+
+def _with_comments(made: pa.DataType, kind: st.DataType) -> pa.DataType:
+    if isinstance(kind, st.StructType):
+        return pa.struct([_with_comment(child, field) for child, field in zip(made, kind, strict=True)])
+    if isinstance(kind, st.ArrayType):
+        return pa.list_(made.value_field.with_type(_with_comments(made.value_type, kind.elementType)))
+    if isinstance(kind, st.MapType):
+        key = made.key_field.with_type(_with_comments(made.key_type, kind.keyType))
+        return pa.map_(key, made.item_field.with_type(_with_comments(made.item_type, kind.valueType)))
+    return made
 
 
 def quoted_name(name: str) -> str:

@@ -72,28 +72,42 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
     Raises
     ------
     InvalidArgumentError
-        Spark knows several qualifiers, or one that is also the name of a column or the alias of the table.
+        Spark knows several qualifiers, one of a part of the columns alone, as of one side of a join, or one that is
+        also the name of a column or the alias of the table.
     """
     qualifiers = {path[0].lower(): path[0] for text in texts for path in _paths(text) if len(path) > 1}
-    if qualifiers.pop(target.lower(), None) is not None and _is_alias(frame, target):
+    if qualifiers.pop(target.lower(), None) is not None and _columns_of(frame, target) == frame.columns:
         raise InvalidArgumentError(
             f"{target} is the alias of the table and of the source", hint='give them two: updates.alias("u")'
         )
     # What nothing else is called by default needs no question.
     usual = "source" if target.lower() != "source" else "updates"
-    found = [name for name in qualifiers.values() if name.lower() != usual and _is_alias(frame, name)]
-    if len(found) > 1 or (found and found[0].lower() in (name.lower() for name in frame.columns)):
+    known = {name: _columns_of(frame, name) for name in qualifiers.values() if name.lower() != usual}
+    names = {name.lower() for name in frame.columns}
+    # A struct qualifies its fields as an alias does its columns.
+    parts = [
+        name for name, columns in known.items() if columns not in (None, frame.columns) and name.lower() not in names
+    ]
+    if parts:
+        raise InvalidArgumentError(
+            f"{parts[0]} is the alias of only some columns of the source",
+            hint="select the columns, each with a name of its own, and give the result one alias, as in "
+            f'frame.select("{parts[0]}.id", …).alias("u")',
+        )
+    found = [name for name, columns in known.items() if columns == frame.columns]
+    if len(found) > 1 or (found and found[0].lower() in names):
         raise InvalidArgumentError(
             f"it is not clear what {', '.join(found)} stands for", hint='give the source one alias: updates.alias("u")'
         )
     return found[0] if found else usual
 
 
-def _is_alias(frame: DataFrame, name: str) -> bool:
+def _columns_of(frame: DataFrame, qualifier: str) -> list[str] | None:
+    """Return the names that Spark knows behind a qualifier; None if it does not know it."""
     try:
-        return frame.select(f"{quoted_name(name)}.*").columns == frame.columns
+        return frame.select(f"{quoted_name(qualifier)}.*").columns
     except AnalysisException:
-        return False
+        return None
 
 
 def _paths(text: str) -> Iterator[tuple[str, ...]]:
