@@ -16,7 +16,6 @@ from pyspark.sql.functions import count, lit
 from deltaberg import DeltaTable, IcebergTable, ParquetOptions, create_table, open_table, write_table
 from deltaberg.errors import StorageError
 from deltaberg.schema import DataType, Field, Primitive, Struct
-from deltaberg.spark import FrameRows
 from deltaberg.spark.write.spark_parquet import SparkParquet
 from tests.spark.doors import needs_native_writes
 from tests.spark.native_road import setting
@@ -232,6 +231,23 @@ _TABLES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_the_road_is_named_beforehand(format: Any, spark: Any, tmp_path: Path) -> None:
+    """No file is written, no row is computed, and the append then takes that road for that reason."""
+    columns = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    frame = spark.range(3).selectExpr("id AS x", "id AS y")
+    failing = spark.range(3).selectExpr("IF(id >= 0, raise_error('computed'), id) AS x", "id AS y")
+    for partition_by, expected in ((None, ("native", "")), ("x", ("arrow", "the table is partitioned"))):
+        root = tmp_path / expected[0]
+        table: Any = create_table(root, columns, format=format, partition_by=partition_by)
+        before = sorted(root.rglob("*"))
+        assert table.explain_append(frame) == table.explain_append(failing) == expected
+        assert sorted(root.rglob("*")) == before
+        result = table.append(frame)
+        assert (result.road, result.why_not_native) == expected
+        assert table.scan().count() == 3
+
+
 @pytest.mark.parametrize("name", _TABLES)
 def test_tables_that_are_written_by_arrow(name: str, spark: Any, tmp_path: Path) -> None:
     columns, made, options, why = _TABLES[name]
@@ -239,22 +255,9 @@ def test_tables_that_are_written_by_arrow(name: str, spark: Any, tmp_path: Path)
     frame = spark.range(1).selectExpr("array(id) AS x" if why.endswith("ids") or "inside" in name else "id AS x")
     if name == "partitions":
         frame = frame.selectExpr("x", "'a' AS p")
-    result = _appended(table, frame, **options)
+    result = table.explain_append(frame, **options)
     assert result.name == "arrow"
     assert why in result.why_not_native
-
-
-def _appended(table: DeltaTable, frame: Any, **options: Any) -> Any:
-    """Return the road that rows would take, without writing them."""
-    found = []
-
-    class Asked(FrameRows):
-        def write(self, spec: Any, store: Any, root: Any) -> pa.Table:
-            found.append(self.road(spec, root))
-            return spec.no_files()
-
-    table.append(Asked(frame), **options)
-    return found[0]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_rows_that_are_written_by_arrow(rows: str, why: str, spark: Any, tmp_pat
     if why.endswith("observed"):
         frame = frame.observe("counted", count(lit(1)))
     with setting(spark, "parquet.crypto.factory.class", "Any" if "crypto" in why else ""):
-        result = _appended(create_table(tmp_path / "t", pa.schema(columns)), frame)
+        result = create_table(tmp_path / "t", pa.schema(columns)).explain_append(frame)
     assert result.name == "arrow"
     assert why in result.why_not_native
 

@@ -18,12 +18,12 @@ from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.rewrite import Condition, SearchedTable
-from deltaberg.table.write import Progress
+from deltaberg.table.write import ExplainedTable, Progress
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable(SearchedTable, ABC):
+class WritableTable(SearchedTable, ExplainedTable, ABC):
     """The verbs that change a table. The table object moves to the new version; scans that were made before do not."""
 
     _log: LogDirectory

@@ -20,12 +20,12 @@ from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.deltalake_words import WRITE_NAMES, WRITE_WORDS, our_words
 from deltaberg.table.rewrite import SearchedTable
-from deltaberg.table.write import Progress, RowOptions
+from deltaberg.table.write import ExplainedTable, Progress, RowOptions
 
 __all__ = ["WritableTable"]
 
 
-class WritableTable(SearchedTable, ABC):
+class WritableTable(SearchedTable, ExplainedTable, ABC):
     """The verbs that change a table. The table object moves to the new snapshot; scans that were made before do not."""
 
     _pointer: TablePointer

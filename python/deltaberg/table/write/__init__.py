@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltaberg.table.write.explain import ExplainedTable
 from deltaberg.table.write.places import can_be_directories
 from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
 from deltaberg.table.write.row_options import RowOptions
@@ -17,6 +18,7 @@ __all__ = [
     "LOCAL_ROAD",
     "ColumnFill",
     "CountedValues",
+    "ExplainedTable",
     "PartitionField",
     "PlannedRows",
     "Progress",
