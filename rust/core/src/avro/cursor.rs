@@ -57,6 +57,24 @@ impl<'a> Cursor<'a> {
         self.long_varint().map(|_| ())
     }
 
+    /// Skips several varints, and refuses what [`Self::long`] refuses.
+    #[inline]
+    pub fn skip_longs(&mut self, count: usize) -> Result<()> {
+        let mut left = count;
+        // Of eight bytes at once, those below 0x80 end a varint. Whole varints are taken: they have no more than 56 bits.
+        while let Some(bytes) = self.rest.first_chunk::<8>() {
+            let ends = !u64::from_le_bytes(*bytes) & 0x8080_8080_8080_8080;
+            let Some(rest) = left.checked_sub(ends.count_ones() as usize) else { break };
+            if ends == 0 {
+                break;
+            }
+            let taken = 8_usize.saturating_sub(ends.leading_zeros() as usize / 8);
+            self.rest = self.rest.get(taken..).unwrap_or(&[]);
+            left = rest;
+        }
+        (0..left).try_for_each(|_| self.skip_long())
+    }
+
     #[inline]
     pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(ends)?;
@@ -119,4 +137,44 @@ pub fn corrupt(message: impl Into<String>) -> Error {
 
 fn ends() -> Error {
     corrupt("the block ends inside a value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cursor;
+
+    /// What is left after skipping integers one by one, or how the first bad one is refused.
+    fn one_by_one(bytes: &[u8], count: usize) -> Result<usize, String> {
+        let mut cursor = Cursor::new(bytes);
+        (0..count).try_for_each(|_| cursor.skip_long()).map_err(|error| error.to_string())?;
+        Ok(cursor.remaining())
+    }
+
+    fn together(bytes: &[u8], count: usize) -> Result<usize, String> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.skip_longs(count).map_err(|error| error.to_string())?;
+        Ok(cursor.remaining())
+    }
+
+    #[test]
+    fn skipping_together_is_skipping_one_by_one() {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()
+        };
+        for _ in 0..20_000 {
+            let [length, often, count, ..] = next();
+            // Bytes that go on are rare, frequent, or nearly all, so that some integers are too long.
+            let bytes: Vec<u8> = (0..length % 60)
+                .map(|_| {
+                    let [value, goes_on, ..] = next();
+                    if goes_on < often { value | 0x80 } else { value & 0x7f }
+                })
+                .collect();
+            for count in [usize::from(count % 40), bytes.iter().filter(|byte| **byte < 0x80).count()] {
+                assert_eq!(together(&bytes, count), one_by_one(&bytes, count), "{count} of {bytes:?}");
+            }
+        }
+    }
 }

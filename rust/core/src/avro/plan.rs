@@ -35,6 +35,8 @@ pub enum Skip {
     Boolean,
     Record(Vec<Skip>),
     Union(Vec<Skip>),
+    /// Several integers, one after the other.
+    Varints(usize),
     /// An array, and how many bytes an item takes at least.
     Items(Box<Skip>, usize),
 }
@@ -177,7 +179,7 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
         "double" => Skip::Fixed(8),
         "bytes" | "string" => Skip::Bytes,
         "fixed" => Skip::Fixed(node.size),
-        "record" => Skip::Record(all(&node.children)?),
+        "record" => record_of(all(&node.children)?),
         "union" => Skip::Union(all(&node.children)?),
         "array" | "pairs" => {
             let element = only_child(node)?;
@@ -189,6 +191,11 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
         }
         _ => return Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro type {:?}", node.kind))),
     })
+}
+
+/// Joins the integers of a record, of which the entries of most maps in manifests consist.
+fn record_of(parts: Vec<Skip>) -> Skip {
+    if parts.iter().all(|part| matches!(part, Skip::Varint)) { Skip::Varints(parts.len()) } else { Skip::Record(parts) }
 }
 
 /// Returns how many bytes a value takes at least.
@@ -230,6 +237,7 @@ impl Skip {
         match self {
             Self::Nothing => Ok(()),
             Self::Varint => cursor.skip_long(),
+            Self::Varints(count) => cursor.skip_longs(*count),
             Self::Bytes => cursor.bytes().map(|_| ()),
             Self::Fixed(size) => cursor.take(*size).map(|_| ()),
             Self::Boolean => cursor.boolean().map(|_| ()),
@@ -241,9 +249,10 @@ impl Skip {
             }
             Self::Items(item, least) => {
                 while let Some((count, bytes)) = cursor.items(*least)? {
-                    match bytes {
-                        Some(bytes) => cursor.take(bytes).map(|_| ())?,
-                        None => (0..count).try_for_each(|_| item.run(cursor))?,
+                    match (bytes, item.as_ref()) {
+                        (Some(bytes), _) => cursor.take(bytes).map(|_| ())?,
+                        (None, Self::Varints(each)) => cursor.skip_longs(count.saturating_mul(*each))?,
+                        (None, item) => (0..count).try_for_each(|_| item.run(cursor))?,
                     }
                 }
                 Ok(())
