@@ -19,6 +19,7 @@ from deltaberg.errors import (
     TableNotFoundError,
 )
 from deltaberg.iceberg.catalogs import Catalog
+from deltaberg.iceberg.catalogs.sql_engine import open_engine
 from tests.iceberg.catalogs.written import FIRST, SECOND, ids, peer_sql, write_orders
 from tests.support.recorder import Recorder
 
@@ -216,6 +217,13 @@ def test_a_file_that_is_no_database_is_said(sqlite: str, tmp_path: Path) -> None
     (tmp_path / "catalog.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(StorageError, match="file is not a database"):
         deltaberg.load_catalog(uri=sqlite).list_namespaces()
+
+
+@pytest.mark.parametrize(("query", "seconds"), [("", 60), ("?timeout=7", 7)])
+def test_a_locked_file_is_waited_for(query: str, seconds: int, sqlite: str) -> None:
+    """Another process may be held up for seconds while it holds the lock; SQLite by itself waits for five."""
+    with open_engine(f"{sqlite}{query}").connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == seconds * 1000
 
 
 def test_passwords_are_not_shown() -> None:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["is_missing", "open_engine", "without_secrets"]
 
-#: How many seconds a server may take to accept a connection, where the address does not say.
-_CONNECT_TIMEOUT = {"psycopg": 30, "psycopg2": 30}
+#: By driver, its name for the seconds that a connection waits, and how many where the address does not say: for a
+#: server to accept it, or for a process that holds the lock of the file, which may be held up itself.
+_PATIENCE = {"psycopg": ("connect_timeout", 30), "psycopg2": ("connect_timeout", 30), "pysqlite": ("timeout", 60)}
 #: What the names of secret parameters contain.
 _SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 #: For the scheme of an address: which one to write instead, and which package to install.
@@ -64,9 +65,9 @@ def open_engine(uri: str) -> sa.Engine:
     options: dict[str, Any] = {"poolclass": sa.pool.NullPool}
     try:
         url = sa.engine.make_url(uri)
-        seconds = _CONNECT_TIMEOUT.get(url.get_dialect().driver)
-        if seconds is not None and "connect_timeout" not in url.query:
-            options["connect_args"] = {"connect_timeout": seconds}
+        name, seconds = _PATIENCE.get(url.get_dialect().driver, ("", 0))
+        if name and name not in url.query:
+            options["connect_args"] = {name: seconds}
         return sa.create_engine(url, **options)
     except sa.exc.NoSuchModuleError as error:
         raise MissingDependencyError(f"SQLAlchemy has no dialect for uri: {error}", hint=_driver_hint(uri)) from None
