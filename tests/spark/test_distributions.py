@@ -75,6 +75,32 @@ def test_files_are_those_of_one_machine(spark: Any, tmp_path: Path, mode: str | 
             table.append(frame)
 
 
+@pytest.mark.parametrize("kind", ["DATE", "SMALLINT"])
+def test_generated_partitions_come_together(spark: Any, tmp_path: Path, kind: str) -> None:
+    """Each partition gets one file, though the rows of each task belong to all, and do not have the column."""
+    value = "CAST(at AS DATE)" if kind == "DATE" else "CAST(day(at) AS SMALLINT)"
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int64()),
+            pa.field("at", pa.timestamp("us")),
+            pa.field(
+                "p", pa.date32() if kind == "DATE" else pa.int16(), metadata={"delta.generationExpression": value}
+            ),
+        ]
+    )
+    table = create_table(tmp_path / "t", columns, partition_by="p")
+    rows = ("id", "TIMESTAMP_NTZ '2026-01-01 12:00:00' + make_dt_interval(INT(id % 3)) AS at")
+    with setting(spark, "spark.sql.shuffle.partitions", "3"):
+        done = table.append(spark.range(0, 60, 1, 4).selectExpr(*rows))
+    assert (done.road, done.added_rows, done.added_files) == ("arrow", 60, 3)
+    assert table.scan("p IS NULL").count() == 0
+    found = table.scan().to_arrow()
+    assert all(
+        p == (at.date() if kind == "DATE" else at.day)
+        for at, p in zip(found["at"].to_pylist(), found["p"].to_pylist(), strict=True)
+    )
+
+
 @pytest.mark.parametrize(
     "order", [pytest.param("id desc nulls last", marks=pytest.mark.full), "truncate(2, s) asc nulls first"]
 )

@@ -22,6 +22,8 @@ __all__ = ["distributed", "distribution_terms"]
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _TYPES: dict[pa.DataType, st.DataType] = {
     pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
     pa.int32(): st.IntegerType(),
     pa.int64(): st.LongType(),
     pa.string(): st.StringType(),
@@ -37,14 +39,16 @@ def distribution_terms(spec: WriteSpec, names: Iterable[str]) -> list[OrderTerm]
     spec
         What the table asks for.
     names
-        The columns of the rows. What is made from other columns is the same for all rows.
+        The columns of the rows. What is made from other columns is the same for all rows, unless rules of the table
+        fill them: a generated column is computed from each row.
     """
     if spec.distribution == "none":
         return []
     terms = [OrderTerm(part.source, part.transform) for part in spec.partition]
     if spec.distribution == "range":
         terms += spec.order
-    known = {name.lower() for name in names}
+    filled = spec.rules.filled if spec.rules else ()
+    known = {name.lower() for name in (*names, *filled)}
     return [term for term in terms if term.source[0].lower() in known]
 
 
@@ -73,7 +77,7 @@ def distributed(
     computed: list[OrderTerm] = []
     schema = st.StructType(list(frame.schema.fields))
     for term in terms:
-        if term.transform is None and len(term.source) == 1:
+        if term.transform is None and len(term.source) == 1 and term.source[0].lower() in plain:
             columns.append(col(plain[term.source[0].lower()]))
             continue
         name = f"k{len(computed)}"
@@ -137,7 +141,10 @@ class _KeyTask:
     def _keys(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> list[pa.Array]:
         named = batch.rename_columns(list(self.names))
         try:
-            rows = self.spec.conformer(named.schema).apply(named)
+            conformer = self.spec.conformer(named.schema)
+            rows = conformer.apply(named)
+            if self.spec.rules:
+                rows = self.spec.rules.apply(rows, conformer.given)
             return [pa.concat_arrays(term.values(rows).chunks) for term in self.terms]
         except DeltabergError:
             # The task that writes the rows meets the error again, and the driver hears of it there.
