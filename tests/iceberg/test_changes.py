@@ -192,7 +192,14 @@ def test_images_of_updates(tmp_path: Path, road: Road) -> None:
         open_table(builder.root).changes(start, identifier_columns=["id"]).to_arrow()
     for wrong, message in (
         ({"compute_updates": True}, "no identifier fields"),
-        ({"compute_updates": True, "identifier_columns": ["id"], "net_changes": True}, "cannot be combined"),
+        (
+            {"compute_updates": True, "identifier_columns": ["id"], "net_changes": True},
+            "net_changes cannot be combined with compute_updates",
+        ),
+        (
+            {"identifier_columns": ["id"], "net_changes": True},
+            "net_changes cannot be combined with identifier_columns, which ask for the images of updates",
+        ),
         ({"carry_over": True, "net_changes": True}, "cannot be combined"),
         ({"identifier_columns": "id"}, "list of names"),
         ({"net_changes": 1}, "net_changes"),

@@ -88,7 +88,8 @@ def chosen_changelog(
     if updates is False or (updates is None and identifiers is None):
         return Changelog(net)
     if net:
-        raise InvalidArgumentError("net_changes and compute_updates cannot be combined", hint="leave one of them out")
+        asked = "compute_updates" if updates else "identifier_columns, which ask for the images of updates"
+        raise InvalidArgumentError(f"net_changes cannot be combined with {asked}", hint="leave one of them out")
     if isinstance(identifiers, str):
         raise InvalidArgumentError("identifier_columns is a list of names", hint=f"pass [{identifiers!r}]")
     known = {child.id: child.name for child in schema}
