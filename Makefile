@@ -115,7 +115,7 @@ interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, del
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)
 
-requirements: java setup  ## Print the rules of the specifications that no test proves; fail if we claim one (options in ARGS)
+requirements: java setup  ## Print the rules of the specifications that no test proves, or on one road alone; fail if we claim them (options in ARGS)
 	$(RUN) -m tests.requirements $(ARGS)
 
 ##@ Work on the sources

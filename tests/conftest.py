@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.compared_reads import ComparedReads, mark_first_proofs
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.proofs import Proofs
@@ -56,6 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in _ONE_BACKEND:
             item.add_marker("one_backend")
+    mark_first_proofs(items)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -135,3 +137,16 @@ def road(request: pytest.FixtureRequest) -> Road:
     """How rows are read: on this machine, and through Spark."""
     session = request.getfixturevalue("spark") if request.param != "local" else None
     return Road(request.param, session)
+
+
+@pytest.fixture(params=road_names())
+def every_road(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What ``@by_every_road`` does to a test: on Spark, its scans are read by both roads and compared."""
+    if request.param == "local":
+        yield
+        return
+    reads = ComparedReads(Road(request.param, request.getfixturevalue("spark")))
+    with pytest.MonkeyPatch.context() as patch:
+        reads.take_over(patch)
+        yield
+    assert reads.count, "the test reads no scan: what it proves, it proves on this machine alone"

@@ -1,8 +1,10 @@
 """Check that tests prove what the project claims of the specifications: ``make requirements``.
 
 It runs the tests that carry ``req`` marks, or reads what earlier runs wrote with ``--requirements``, and prints the
-rows of REQUIREMENTS.md that no passing test proves, area by area. It fails while a half that is claimed
-(``tests/support/claims.py``) is among them, and while the list of claims is behind what is proven.
+rows of REQUIREMENTS.md that no passing test proves, area by area, and those of readers that tests prove on one road
+alone: on this machine, or on Spark. It fails while a half that is claimed (``tests/support/claims.py``) is among the
+former, while a row that plans or reads rows (``tests/support/road_claims.py``) is not proven on both roads, and while
+these lists are behind what is proven.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.claims import Unproven, find_faults, find_unproven
 from tests.support.proofs import Proof, read_proofs
 from tests.support.requirements import load_requirements
+from tests.support.road_claims import find_road_faults, roads_of_rows
 
 __all__ = ["main"]
 
@@ -45,11 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.quiet:
         wanted = [one for one in unproven if options.half in (None, one.half)]
         _print_areas([one for one in wanted if not options.area or one.row.area in options.area])
-    faults = find_faults(known, unproven)
+    roads = roads_of_rows(known, proofs)
+    if not options.quiet and options.half != "writer":
+        _print_roads(
+            {name: found for name, found in roads.items() if not options.area or known[name].area in options.area}
+        )
+    faults = find_faults(known, unproven) + find_road_faults(known, proofs)
     for fault in faults:
         print(fault)
     halves = sum(len(row.halves) for row in known.values())
-    print(f"{halves - len(unproven)} of {halves} halves are proven; {len(faults)} faults of the claims")
+    both = sum(len(found) == 2 for found in roads.values())
+    print(
+        f"{halves - len(unproven)} of {halves} halves are proven; {both} of {len(roads)} rows of readers are proven on"
+        f" both roads; {len(faults)} faults of the claims"
+    )
     return int(bool(faults))
 
 
@@ -60,6 +72,13 @@ def _print_areas(unproven: Sequence[Unproven]) -> None:
         areas.setdefault(one.row.area, []).append(name)
     for area, names in areas.items():
         print(f"{area}: {', '.join(names)}")
+
+
+def _print_roads(roads: Mapping[str, Collection[str]]) -> None:
+    for road, text in (("local", "on one machine alone"), ("spark", "on Spark alone")):
+        names = [name for name, found in roads.items() if set(found) == {road}]
+        if names:
+            print(f"proven {text}: {', '.join(names)}")
 
 
 def _run() -> list[Proof]:

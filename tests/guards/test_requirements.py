@@ -10,6 +10,7 @@ from tests import requirements
 from tests.support.claims import CLAIMS, Claims, find_faults, find_unproven
 from tests.support.proofs import Proof, Proofs, halves_of_mark, read_proofs, write_proofs
 from tests.support.requirements import Requirement, load_requirements, read_requirements
+from tests.support.road_claims import NEED_NO_SPARK, find_road_faults, roads_of_rows
 
 pytest_plugins = "pytester"
 pytestmark = pytest.mark.one_backend
@@ -203,6 +204,68 @@ def test_claims_of_no_row_are_faults() -> None:
     ]
 
 
+def _on_spark(*proofs: Proof) -> tuple[Proof, ...]:
+    return tuple(proof._replace(road="spark") for proof in proofs)
+
+
+_ON_BOTH = (*_PROVEN_BY_READERS, *_on_spark(*_PROVEN_BY_READERS))
+
+
+def test_rows_of_readers_are_proven_on_roads() -> None:
+    assert roads_of_rows(_ROWS, []) == {_BOTH: (), _READER: ()}
+    assert roads_of_rows(_ROWS, _PROVEN_BY_READERS) == {_BOTH: ("local",), _READER: ("local",)}
+    assert roads_of_rows(_ROWS, _ON_BOTH) == {_BOTH: ("local", "spark"), _READER: ("local", "spark")}
+    writer = _on_spark(_proof(_BOTH, "writer"))
+    assert roads_of_rows(_ROWS, [*_PROVEN_BY_READERS, *writer])[_BOTH] == ("local",)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_road_on_which_a_test_fails_proves_nothing(outcome: str) -> None:
+    (other,) = _on_spark(_proof(_READER, "reader", outcome, "other"))
+    assert roads_of_rows(_ROWS, [*_PROVEN_BY_READERS, other])[_READER] == ("local",)
+    found = roads_of_rows(_ROWS, [*_ON_BOTH, other])[_READER]
+    assert found == (("local",) if outcome == "failed" else ("local", "spark"))
+
+
+def test_a_row_that_one_road_alone_proves_is_a_fault() -> None:
+    assert find_road_faults(_ROWS, _ON_BOTH, {}) == []
+    # What no test proves is a fault of the claims.
+    assert find_road_faults(_ROWS, [], {}) == []
+    assert find_road_faults(_ROWS, _PROVEN_BY_READERS, {}) == [
+        "DL-DV-01 is proven on one machine alone, and not on Spark",
+        "ICE-TRF-01 is proven on one machine alone, and not on Spark",
+    ]
+    assert find_road_faults(_ROWS, _PROVEN_BY_READERS, {"no rows": [_BOTH, _READER]}) == []
+    assert find_road_faults(_ROWS, [_ON_BOTH[0], *_ON_BOTH[2:]], {}) == [
+        "ICE-TRF-01 is proven on Spark alone, and not on one machine"
+    ]
+
+
+def test_rows_that_need_no_spark_are_rows_that_spark_does_not_prove() -> None:
+    assert find_road_faults(_ROWS, _ON_BOTH, {"no rows": [_READER]}) == [
+        "ICE-TRF-01 is proven on Spark: remove it from the rows that need no Spark"
+    ]
+    assert find_road_faults(_ROWS, _PROVEN_BY_READERS, {"no rows": [_BOTH, _READER], "twice": [_BOTH, _WRITER]}) == [
+        "DL-DV-02 needs no Spark, and is no row of readers",
+        "DL-DV-01 is listed twice as needing no Spark",
+    ]
+
+
+def test_a_run_tells_on_which_road_a_test_is(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.req("DL-DV-01", half="reader")
+        @pytest.mark.parametrize("road", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+        def test_rows(road): pass
+        """
+    )
+    plugin = Proofs(_ROWS)
+    pytester.inline_run("-p", "no:cacheprovider", plugins=[plugin])
+    assert [(proof.test[-7:], proof.road) for proof in plugin.proofs()] == [("[local]", "local"), ("[spark]", "spark")]
+
+
 def test_runs_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(requirements, "load_requirements", lambda: _ROWS)
     files = [tmp_path / "native.json", tmp_path / "python.json"]
@@ -211,16 +274,22 @@ def test_runs_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     given = [option for file in files for option in ("--results", str(file))]
     # The claims of this project name rows that the document of this test lacks.
     monkeypatch.setattr(requirements, "find_faults", lambda known, unproven: find_faults(known, unproven, _NONE))
+    monkeypatch.setattr(
+        requirements, "find_road_faults", lambda known, proofs: find_road_faults(known, proofs, {"no rows": [_READER]})
+    )
     assert requirements.main(given[:2]) == 1
     assert "ICE-TRF-01 (reader) is claimed" in capsys.readouterr().out
+    assert requirements.main(given) == 1
+    assert "DL-DV-01 is proven on one machine alone" in capsys.readouterr().out
+    write_proofs(files[1], [*_PROVEN_BY_READERS[1:], *_on_spark(_proof(_BOTH, "reader"))])
     assert requirements.main(given) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "DL-DV: DL-DV-01 (writer), DL-DV-02",
-        "2 of 4 halves are proven; 0 faults of the claims",
-    ]
-    assert requirements.main([*given, "--half", "reader"]) == 0
+    last = "2 of 4 halves are proven; 1 of 2 rows of readers are proven on both roads; 0 faults of the claims"
+    alone = "proven on one machine alone: ICE-TRF-01"
+    assert capsys.readouterr().out.splitlines() == ["DL-DV: DL-DV-01 (writer), DL-DV-02", alone, last]
+    assert requirements.main([*given, "--half", "reader", "--area", "DL-DV"]) == 0
+    assert capsys.readouterr().out.splitlines() == [last]
     assert requirements.main([*given, "--quiet"]) == 0
-    assert set(capsys.readouterr().out.splitlines()) == {"2 of 4 halves are proven; 0 faults of the claims"}
+    assert capsys.readouterr().out.splitlines() == [last]
 
 
 def test_the_claims_of_this_project_name_rows() -> None:
@@ -231,3 +300,5 @@ def test_the_claims_of_this_project_name_rows() -> None:
     assert nothing
     assert all(" is claimed, but no test proves it" in fault for fault in nothing)
     assert all(CLAIMS.exceptions.values())
+    assert all(map(str.strip, NEED_NO_SPARK))
+    assert find_road_faults(known, []) == []

@@ -16,6 +16,7 @@ import pytest
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptMetadataError, SchemaError
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+from tests.support.roads import by_every_road
 
 _FORMATS = ("parquet", "avro", "orc")
 _every_format = pytest.mark.parametrize("form", _FORMATS)
@@ -47,6 +48,7 @@ def _open(made: IcebergBuilder) -> IcebergTable:
     return open_table(made.root, "iceberg")
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_names_stand_for_ids(tmp_path: Path, form: str) -> None:
@@ -59,6 +61,7 @@ def test_names_stand_for_ids(tmp_path: Path, form: str) -> None:
     assert _open(made).scan("id = 2").count() == 1
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_a_file_without_ids_and_names_is_refused(tmp_path: Path, form: str) -> None:
@@ -78,6 +81,7 @@ def test_names_of_a_table_that_never_changed_stand_for_its_ids(tmp_path: Path, f
     assert _open(made).scan().to_arrow().to_pylist() == [{"id": 1, "name": None}]
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Path, form: str) -> None:
@@ -89,6 +93,7 @@ def test_names_of_a_table_that_changed_its_schema_stand_for_nothing(tmp_path: Pa
         _open(made).scan().to_arrow()
 
 
+@by_every_road
 @pytest.mark.parametrize("form", ["parquet", "orc"])
 @pytest.mark.req("BEY-30")
 def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
@@ -135,6 +140,7 @@ def test_names_inside_of_nested_columns(tmp_path: Path, form: str) -> None:
     assert _open(made).scan().to_arrow().to_pylist() == [{"s": {"x": 1}, "l": [{"y": 2}, None], "m": [("k", 3)]}]
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-30")
 def test_ids_go_before_names(tmp_path: Path, form: str) -> None:
@@ -144,6 +150,7 @@ def test_ids_go_before_names(tmp_path: Path, form: str) -> None:
     assert _open(made).scan().to_arrow().to_pylist() == [{"a": 1, "b": 2}]
 
 
+@by_every_road
 @pytest.mark.req("BEY-30")
 def test_a_damaged_mapping_is_told_by_its_name(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"}, properties={_MAPPING: '[{"field-id":"1","names":["id"]}]'})
@@ -210,6 +217,7 @@ def _defaults(tmp_path: Path, form: str, old: Sequence[dict[str, Any]], row: Any
 _ID = _field(1, "id", "long")
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_old_rows_have_the_initial_default(tmp_path: Path, form: str) -> None:
@@ -225,6 +233,7 @@ def test_old_rows_have_the_initial_default(tmp_path: Path, form: str) -> None:
         assert _open(made).scan(condition).count() == count, condition
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_an_empty_struct_as_default_has_the_defaults_of_its_fields(tmp_path: Path, form: str) -> None:
@@ -236,6 +245,7 @@ def test_an_empty_struct_as_default_has_the_defaults_of_its_fields(tmp_path: Pat
     assert other.scan().to_arrow().to_pylist() == [{"id": 1, "point": None}]
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_defaults_inside_of_structs_that_files_have(tmp_path: Path, form: str) -> None:
@@ -254,6 +264,7 @@ def test_defaults_inside_of_structs_that_files_have(tmp_path: Path, form: str) -
     assert table.scan("s.y = 'e'").count() == 0
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-32", half="reader")
 def test_defaults_of_every_type(tmp_path: Path, form: str) -> None:
@@ -290,6 +301,7 @@ def test_defaults_of_every_type(tmp_path: Path, form: str) -> None:
     assert list(row.values()) == [value for _, _, value in told]
 
 
+@by_every_road
 @pytest.mark.req("BEY-32", half="reader")
 @pytest.mark.parametrize("kind", ["variant", "unknown", "geometry", "geography(OGC:CRS84)"])
 def test_types_whose_default_is_null(tmp_path: Path, kind: str) -> None:
@@ -303,6 +315,7 @@ def test_types_whose_default_is_null(tmp_path: Path, kind: str) -> None:
     assert caught.value.context["column"] == "x"
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-38", half="reader")
 def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str) -> None:
@@ -322,6 +335,7 @@ def test_an_unknown_column_is_null_whatever_a_file_has(tmp_path: Path, form: str
     assert table.scan("x IS NOT NULL").count() == 0
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("BEY-38", half="reader")
 @pytest.mark.parametrize("kind", ["int", "string", "timestamptz", "decimal(9,2)"])

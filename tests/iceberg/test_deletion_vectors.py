@@ -19,7 +19,7 @@ from deltaberg.errors import (
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _TEN = [{"id": number} for number in range(10)]
 
@@ -46,6 +46,7 @@ def test_a_deletion_vector(tmp_path: Path, road: Road, format: str) -> None:
     assert scan.files().column("deleted_record_count").to_pylist() == [2]
 
 
+@by_every_road
 @pytest.mark.req("BEY-34", half="reader")
 @pytest.mark.req("BEY-33", half="reader")
 def test_the_bytes_of_a_deletion_vector(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptDataFileError, CorruptMetadataError, DataFileNotFoundError, DeltabergError
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _COLUMNS = {"id": "long", "category": "string", "name": "string"}
 _FOUR: list[dict[str, Any]] = [
@@ -42,6 +42,7 @@ def test_formats(tmp_path: Path, road: Road, format: str) -> None:
     assert road.column(open_table(builder.root).scan(), "id") == [2, 4]
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-08", half="reader")
 @pytest.mark.parametrize("row", [{"id": 3}, {"id": 3, "category": None, "name": "Grizzly"}, {"id": 3, "name": "other"}])
 def test_other_columns_are_not_compared(tmp_path: Path, row: dict[str, Any]) -> None:
@@ -124,6 +125,7 @@ def test_a_dropped_column_whose_name_is_a_partition_now(tmp_path: Path) -> None:
     assert open_table(builder.root).scan().to_arrow().num_rows == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-12")
 @pytest.mark.parametrize(("value", "left"), [(None, []), (1, [1, 2, 3, 4])])
 def test_a_column_that_was_added(tmp_path: Path, value: int | None, left: list[int]) -> None:

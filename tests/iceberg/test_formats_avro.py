@@ -19,6 +19,7 @@ from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
 from deltaberg.files.avro import AvroFile, arrow_field_of
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+from tests.support.roads import by_every_road
 
 _UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 _CODECS = ("null", "deflate", "snappy", "zstandard")
@@ -61,6 +62,7 @@ def _read(root: Path, fields: Sequence[dict[str, Any]], schema: Any, rows: Seque
     return _table(root, fields, schema, rows).scan().to_arrow()
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-01", half="reader")
 def test_primitives(tmp_path: Path) -> None:
     kinds: dict[str, tuple[str, list[Any], pa.DataType]] = {
@@ -83,6 +85,7 @@ def test_primitives(tmp_path: Path) -> None:
 _WIDTHS = {1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 9: 4, 10: 5, 18: 8, 19: 9, 28: 12, 38: 16}
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-02", half="reader")
 @pytest.mark.parametrize("precision", _WIDTHS)
 def test_decimals_of_the_fewest_bytes(tmp_path: Path, precision: int) -> None:
@@ -95,6 +98,7 @@ def test_decimals_of_the_fewest_bytes(tmp_path: Path, precision: int) -> None:
     assert found.to_pylist() == rows
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-02", half="reader")
 def test_a_decimal_is_its_unscaled_value_highest_byte_first(tmp_path: Path) -> None:
     kind = {"type": "fixed", "name": "d", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
@@ -105,6 +109,7 @@ def test_a_decimal_is_its_unscaled_value_highest_byte_first(tmp_path: Path) -> N
     assert open_table(made.root).scan().to_arrow().to_pylist() == [{"d": Decimal("14.20")}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-03", half="reader")
 def test_dates_and_times(tmp_path: Path) -> None:
     schema = _record(
@@ -120,6 +125,7 @@ def test_dates_and_times(tmp_path: Path) -> None:
     assert [str(value) for value in found.to_pylist()[0].values()] == ["2017-11-16", "22:31:08"]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-04", half="reader")
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize("flag", [False, True, None])
@@ -140,6 +146,7 @@ def test_timestamps_say_whether_they_are_instants(tmp_path: Path, kind: str, fla
     assert table.scan(f"t = TIMESTAMP '2017-11-16 22:31:08{zone}'").count() == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-05", half="reader")
 def test_uuids_and_fixed(tmp_path: Path) -> None:
     schema = _record(
@@ -161,6 +168,7 @@ def test_uuids_and_fixed(tmp_path: Path) -> None:
 _LIST = {"type": "list", "element-id": 2, "element-required": False, "element": "long"}
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-06", half="reader")
 @pytest.mark.parametrize("union", [["null", "long"], ["long", "null"]])
 def test_unions_with_null_in_either_order(tmp_path: Path, union: list[str]) -> None:
@@ -178,6 +186,7 @@ def test_unions_with_null_in_either_order(tmp_path: Path, union: list[str]) -> N
     ]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-06", half="reader")
 @pytest.mark.parametrize("union", [["long", "string"], ["null", "long", "string"]])
 def test_unions_of_two_types_are_refused(tmp_path: Path, union: list[str]) -> None:
@@ -187,6 +196,7 @@ def test_unions_of_two_types_are_refused(tmp_path: Path, union: list[str]) -> No
     assert str(tmp_path) in str(caught.value.context)
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-08", half="reader")
 def test_records_and_arrays(tmp_path: Path) -> None:
     point = {"type": "struct", "fields": [_field(2, "x", "long"), _field(3, "y", "string")]}
@@ -219,6 +229,7 @@ def _map(key: str) -> dict[str, Any]:
     return {"type": "map", "key-id": 12, "key": key, "value-id": 13, "value-required": False, "value": "string"}
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-09", half="reader")
 def test_maps_whose_keys_are_no_strings(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
@@ -231,6 +242,7 @@ def test_maps_whose_keys_are_no_strings(tmp_path: Path) -> None:
     assert found.column("m").to_pylist() == [[(1, "a"), (-(1 << 31), None)], [], None]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-09", half="reader")
 def test_maps_of_strings_in_both_forms(tmp_path: Path) -> None:
     fields = [_field(11, "m", _map("string"))]
@@ -241,6 +253,7 @@ def test_maps_of_strings_in_both_forms(tmp_path: Path) -> None:
     assert _read(tmp_path / "own", fields, own, [{"m": {"a": "1", "": None}}]).equals(found)
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-10", half="reader")
 def test_ids_at_every_level_decide(tmp_path: Path) -> None:
     """All names in the file are different, and columns with other ids have the names that are asked for."""
@@ -267,6 +280,7 @@ def test_ids_at_every_level_decide(tmp_path: Path) -> None:
     assert found.to_pylist() == [{"l": 1, "list": [{"e": 2}], "map": [(3, {"v": 4})]}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-10", half="reader")
 @pytest.mark.parametrize("number", ["8", -1, 1 << 31, True, 8.5])
 def test_ids_are_integers(tmp_path: Path, number: Any) -> None:
@@ -275,6 +289,7 @@ def test_ids_are_integers(tmp_path: Path, number: Any) -> None:
         table.scan().to_arrow()
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-11")
 def test_columns_renamed_reordered_and_missing(tmp_path: Path) -> None:
     schema = _record(_stored(8, "l", _maybe("long")), _stored(9, "a", _maybe("string")))
@@ -289,6 +304,7 @@ def test_columns_renamed_reordered_and_missing(tmp_path: Path) -> None:
     assert found == [{"l": None, "b": "one", "a": 1}, {"l": None, "b": None, "a": 2}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 @pytest.mark.parametrize("codec", _CODECS)
 def test_codecs_of_data_files(tmp_path: Path, codec: str) -> None:
@@ -312,6 +328,7 @@ def _again(path: Path, codec: str) -> None:
     path.write_bytes(buffer.getvalue())
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 @pytest.mark.parametrize("codec", _CODECS)
 def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None:
@@ -325,6 +342,7 @@ def test_codecs_of_manifests_and_their_lists(tmp_path: Path, codec: str) -> None
     assert len(table.scan("id < 2").files()) == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_every_marker_is_looked_at(tmp_path: Path) -> None:
     rows = [{"l": number} for number in range(200)]
@@ -356,6 +374,7 @@ def test_other_codecs_are_refused_by_name(tmp_path: Path, codec: str) -> None:
         open_table(made.root).scan().to_arrow()
 
 
+@by_every_road
 @pytest.mark.req("ICE-AVRO-12", half="reader")
 def test_blocks_of_all_sizes_come_in_order(tmp_path: Path) -> None:
     """A file of several appends has blocks of one row and of many."""

@@ -14,7 +14,7 @@ from pyarrow import orc
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, SchemaError, UnsupportedFeatureError
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 
 def _field(number: int, name: str, kind: Any) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def test_small_integers(tmp_path: Path, kind: pa.DataType, wanted: str) -> None:
     assert open_table(builder.root).scan("a > 0").count() == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-02", half="reader")
 def test_times_are_integers(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"a": "time"})
@@ -135,6 +136,7 @@ def test_timestamps_that_no_reader_holds_are_refused_by_name(tmp_path: Path) -> 
     assert open_table(builder.root).scan(columns=["b"]).to_arrow().column("b").to_pylist() == [1, 2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-04", half="reader")
 @pytest.mark.parametrize("kind", ["uuid", "fixed[16]"])
 @pytest.mark.parametrize("length", [15, 16, 17])
@@ -151,6 +153,7 @@ def test_lengths_of_bytes(tmp_path: Path, kind: str, length: int) -> None:
     assert raised.value.context["column"] == "a"
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-05", half="reader")
 def test_files_without_ids(tmp_path: Path) -> None:
     """Files without ids are refused, unless a name mapping says what their columns are."""
@@ -165,6 +168,7 @@ def test_files_without_ids(tmp_path: Path) -> None:
     assert _read(builder) == [{"a": 1, "b": None}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-05", half="reader")
 def test_required_columns(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", "long") | {"required": True}])
@@ -175,6 +179,7 @@ def test_required_columns(tmp_path: Path) -> None:
     assert _read(builder) == [{"a": 1}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-06")
 def test_columns_by_id(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", [_field(1, "a", "int"), _field(2, "b", "string")])
@@ -185,6 +190,7 @@ def test_columns_by_id(tmp_path: Path) -> None:
     assert open_table(builder.root).scan("a = 'x'", ["c"]).to_arrow().to_pylist() == [{"c": None}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ORC-07")
 def test_nested_columns_by_id(tmp_path: Path) -> None:
     old = {"type": "struct", "fields": [_field(2, "b", "string"), _field(3, "c", "date")]}

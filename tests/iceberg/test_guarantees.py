@@ -16,7 +16,7 @@ from deltaberg import open_table
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 
 def _rows(*ids: int) -> list[dict[str, Any]]:
@@ -39,6 +39,7 @@ def test_a_file_that_no_manifest_lists_does_not_exist(tmp_path: Path, road: Road
     assert road.column(open_table(builder.root).scan(), "id") == [1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-03")
 def test_changes_are_seen_after_a_refresh(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -53,6 +54,7 @@ def test_changes_are_seen_after_a_refresh(tmp_path: Path) -> None:
     assert scan.to_arrow().column("id").to_pylist() == [1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-04", half="reader")
 def test_a_commit_is_seen_whole_or_not_at_all(tmp_path: Path) -> None:
     """A reader opens the table again and again while three files are replaced by two."""
@@ -94,6 +96,7 @@ class _Atomic(IcebergBuilder):
         return path
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-05")
 def test_planning_opens_three_objects(tmp_path: Path, recorder: Recorder) -> None:
     spec = [{"source-id": 1, "name": "id", "transform": "identity"}]
@@ -115,6 +118,7 @@ def _newest(builder: IcebergBuilder) -> Path:
     return builder.root / "metadata" / f"v{builder.metadata_version}.metadata.json"
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-07", half="reader")
 @pytest.mark.req("ICE-COM-09", half="reader")
 @pytest.mark.parametrize("hint", ["1", None])

@@ -23,6 +23,7 @@ from deltaberg.schema.variant import variant_to_json
 from deltaberg.storage import StoreSpec, parse_location
 from tests.support.canon import digest
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+from tests.support.roads import by_every_road
 from tests.support.shared import shared_directory
 
 _FOLDER = "iceberg-files"
@@ -173,6 +174,7 @@ def _variant(data: bytes) -> tuple[bytes, bytes]:
 _SHREDDED = "go-table/shredded_variant/"
 
 
+@by_every_road
 @pytest.mark.req("BEY-37", half="reader")
 @pytest.mark.parametrize("name", _names(_SHREDDED))
 def test_shredded_variants(name: str, files: Path, tmp_path: Path) -> None:

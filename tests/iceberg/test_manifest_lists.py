@@ -13,6 +13,7 @@ from deltaberg.errors import CorruptMetadataError, DataFileNotFoundError, Deltab
 from tests.iceberg.entries import added, entry, latest_list, list_rows, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
 _ROW_COUNTS = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
@@ -42,6 +43,7 @@ def _without(*numbers: int) -> Any:
     return change
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-01", half="reader")
 def test_fields_are_found_by_id(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -67,6 +69,7 @@ def _renamed(name: str) -> str:
     return name.replace("_files_count", "_data_files_count") if name.endswith("_files_count") else name + "_"
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-03", half="reader")
 @pytest.mark.parametrize("number", [500, 501, 502])
 def test_required_fields(tmp_path: Path, number: int) -> None:
@@ -77,6 +80,7 @@ def test_required_fields(tmp_path: Path, number: int) -> None:
         _ids(builder)
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-03", half="reader")
 @pytest.mark.parametrize("content", [0, 1])
 @pytest.mark.parametrize("condition", [None, "id = 1"])
@@ -90,6 +94,7 @@ def test_an_unknown_spec(tmp_path: Path, condition: str | None, content: int) ->
         _ids(builder, condition)
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-03", half="reader")
 def test_the_length_of_a_manifest(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -105,6 +110,7 @@ def test_the_length_of_a_manifest(tmp_path: Path) -> None:
         open_table(builder.root, validate=True)
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-04", half="reader")
 def test_numbers_of_version_1_are_0(tmp_path: Path) -> None:
     builder = _builder(tmp_path, format_version=1)
@@ -114,6 +120,7 @@ def test_numbers_of_version_1_are_0(tmp_path: Path) -> None:
     assert _ids(builder) == [1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-04", half="reader")
 def test_numbers_of_version_2(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -125,6 +132,7 @@ def test_numbers_of_version_2(tmp_path: Path) -> None:
     assert _ids(builder) == [1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-04", half="reader")
 @pytest.mark.parametrize("content", [2, -1])
 def test_no_other_content(tmp_path: Path, content: int) -> None:
@@ -154,6 +162,7 @@ def test_counts(tmp_path: Path) -> None:
         _say(builder, {name: told})
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-05", half="reader")
 @pytest.mark.req("ICE-ML-06", half="reader")
 @pytest.mark.parametrize("how", ["null", "missing"])
@@ -199,6 +208,7 @@ def _opens(builder: IcebergBuilder, recorder: Recorder, condition: str) -> bool:
 _INT, _LONG = "<i", "<q"
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-08", half="reader")
 @pytest.mark.parametrize(
     ("condition", "opened"),
@@ -253,6 +263,7 @@ def test_lists_of_version_1_do_not_speak_of_nan(tmp_path: Path, recorder: Record
     assert _opens(builder, recorder, "v > 5")
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-09", half="reader")
 @pytest.mark.parametrize(
     ("kind", "transform", "bound", "inside", "outside"),
@@ -279,6 +290,7 @@ def test_bounds_of_summaries_are_single_values(
     assert not _opens(builder, recorder, outside)
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-07", half="reader")
 def test_a_summary_for_each_partition_field_in_order(tmp_path: Path, recorder: Recorder) -> None:
     spec = [
@@ -297,6 +309,7 @@ def test_a_summary_for_each_partition_field_in_order(tmp_path: Path, recorder: R
         assert open_table(builder.root).scan("b = 2").count() == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-ML-12")
 def test_manifests_without_live_files_are_not_opened(tmp_path: Path, recorder: Recorder) -> None:
     builder = _builder(tmp_path)

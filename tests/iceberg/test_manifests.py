@@ -16,6 +16,7 @@ from deltaberg.schema import Field, Primitive, Struct
 from tests.iceberg.entries import added, entry, field_of, read_entries, rewrite_avro
 from tests.support.iceberg_avro import optional
 from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.roads import by_every_road
 
 _COLUMNS = {"id": "long", "s": "string"}
 _DAY = [{"source-id": 2, "name": "ts_day", "transform": "day"}]
@@ -37,6 +38,7 @@ def _manifests(builder: IcebergBuilder) -> list[Path]:
     return sorted((builder.root / "metadata").glob("m*.avro"))
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-01", half="reader")
 def test_fields_are_found_by_id_whatever_their_names_are(tmp_path: Path) -> None:
     builder = _builder(tmp_path, specs=[[{"source-id": 2, "name": "s", "transform": "identity"}]])
@@ -96,6 +98,7 @@ def _rename_keys(row: dict[str, Any]) -> None:
             _rename_keys(value)
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-02", half="reader")
 @pytest.mark.parametrize("content", [0, 1])
 def test_a_manifest_holds_one_kind_of_file(tmp_path: Path, content: int) -> None:
@@ -108,6 +111,7 @@ def test_a_manifest_holds_one_kind_of_file(tmp_path: Path, content: int) -> None
     assert raised.value.context["file"].startswith(str(builder.root))
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-03", half="reader")
 def test_the_header_of_version_2(tmp_path: Path) -> None:
     """All five keys may be there, with the fields of the spec as an array. None of them changes what is read."""
@@ -135,6 +139,7 @@ def test_a_manifest_of_version_1_with_two_keys_takes_its_spec_from_the_list(tmp_
     assert sorted(found, key=str) == [{"id": 1, "_spec_id": 1}, {"id": 2, "_spec_id": 0}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-04", half="reader")
 @pytest.mark.parametrize("header", [{"schema-id": "0"}, {"schema-id": None}, {"schema-id": "17"}])
 def test_the_key_of_the_schema_may_be_missing(tmp_path: Path, header: dict[str, str | None]) -> None:
@@ -144,6 +149,7 @@ def test_the_key_of_the_schema_may_be_missing(tmp_path: Path, header: dict[str, 
     assert _ids(builder) == [1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-05", half="reader")
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_fields_of_an_entry(tmp_path: Path, version: int) -> None:
@@ -185,6 +191,7 @@ def test_no_other_status(tmp_path: Path, status: int) -> None:
         _ids(builder)
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-06", half="reader")
 def test_file_sequence_numbers_may_be_missing(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -202,6 +209,7 @@ def test_file_sequence_numbers_may_be_missing(tmp_path: Path) -> None:
     assert _ids(builder) == [0, 1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-10", half="reader")
 @pytest.mark.parametrize("name", ["parquet", "PARQUET", "Parquet"])
 def test_formats_in_any_case(tmp_path: Path, name: str) -> None:
@@ -262,6 +270,7 @@ def test_a_required_field_that_is_missing_is_named(tmp_path: Path, name: str) ->
         _ids(builder)
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-11", half="reader")
 @pytest.mark.parametrize("kind", [{"type": "int", "logicalType": "date"}, "int"], ids=["date", "int"])
 def test_days_of_a_partition(tmp_path: Path, kind: Any) -> None:
@@ -289,6 +298,7 @@ def test_days_of_a_partition(tmp_path: Path, kind: Any) -> None:
     assert table.scan("ts is null", ["id"]).to_arrow().to_pylist() == [{"id": 2}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-13", half="reader")
 def test_files_of_version_1_are_data(tmp_path: Path) -> None:
     builder = _builder(tmp_path, format_version=1)
@@ -307,6 +317,7 @@ def test_what_a_file_contains(tmp_path: Path) -> None:
     assert _ids(builder) == [3]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-15", half="reader")
 @pytest.mark.parametrize("null", [True, False])
 def test_fields_that_are_not_used_any_more(tmp_path: Path, null: bool) -> None:
@@ -365,6 +376,7 @@ def test_bounds_are_single_values(tmp_path: Path, filter: str, kept: int) -> Non
     assert (bounds["lower_bounds"], bounds["upper_bounds"]) == ({"x": 1.0}, {"x": 2.0})
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-18", half="reader")
 def test_a_column_of_nothing_but_nan_has_no_bounds(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"x": "double", "id": "long"})
@@ -375,6 +387,7 @@ def test_a_column_of_nothing_but_nan_has_no_bounds(tmp_path: Path) -> None:
     assert table.scan("x > 5", ["id"]).to_arrow().to_pylist() == [{"id": 1}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-20", half="reader")
 @pytest.mark.parametrize("kind", ["sorted", "unsorted", "past the end", "negative"])
 def test_split_offsets_are_a_hint(tmp_path: Path, kind: str) -> None:
@@ -388,22 +401,7 @@ def test_split_offsets_are_a_hint(tmp_path: Path, kind: str) -> None:
         assert sorted(scan.to_arrow().column("id").to_pylist()) == list(range(30))
 
 
-@pytest.mark.req("ICE-MAN-20", half="reader")
-@pytest.mark.parametrize("content", [0, 1, 2])
-def test_the_magic_of_a_file_tells_whether_its_keys_encrypt_it(tmp_path: Path, content: int) -> None:
-    builder = _builder(tmp_path)
-    file = builder.data(_rows(1, 2))
-    others = [file, builder.position_deletes([(file, 0)]), builder.equality_deletes([1], [{"id": 2}])]
-    others[content].more["key_metadata"] = b"\xff\x00opaque"
-    builder.commit(file)
-    if content:
-        builder.commit(others[content])
-    assert _ids(builder) == [[1, 2], [2], [1]][content]
-    Path(others[content].path).write_bytes(b"AGS1" + bytes(range(256)))
-    with pytest.raises(UnsupportedFeatureError, match="encrypted"):
-        _ids(builder)
-
-
+@by_every_road
 @pytest.mark.req("ICE-MAN-21", half="reader")
 def test_equality_ids_count_for_equality_deletes_alone(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -417,6 +415,7 @@ def test_equality_ids_count_for_equality_deletes_alone(tmp_path: Path) -> None:
     assert _ids(builder) == [3]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-22")
 def test_deleted_entries_are_no_part_of_a_scan(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -429,6 +428,7 @@ def test_deleted_entries_are_no_part_of_a_scan(tmp_path: Path) -> None:
     assert _ids(builder) == [0, 2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-MAN-24", half="reader")
 def test_optional_fields_of_version_1_may_all_be_missing(tmp_path: Path) -> None:
     """The fields that version 1 requires are enough, each of them without a union."""

@@ -21,6 +21,7 @@ from tests.iceberg.metadata_json import (
     schema_of,
     write_metadata,
 )
+from tests.support.roads import by_every_road
 
 pytestmark = pytest.mark.one_backend
 
@@ -164,6 +165,7 @@ def test_last_partition_id(last: int) -> None:
         parse(document(2, without=("last-partition-id",)))
 
 
+@by_every_road
 @pytest.mark.req("ICE-META-12", half="reader")
 @pytest.mark.parametrize("version", _VERSIONS)
 @pytest.mark.parametrize("members", [{}, {"current_snapshot_id": None}, {"current_snapshot_id": -1}])

@@ -11,6 +11,7 @@ from deltaberg import open_table
 from deltaberg.errors import DeltabergError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.roads import by_every_road
 
 VALID_EXAMPLES = (
     "java-table-metadata/TableMetadataV1Valid",
@@ -98,6 +99,7 @@ def test_no_example_is_left_out(conformance: Path) -> None:
     assert listed - views == {name for name in (*VALID_EXAMPLES, *_INVALID) if "example" not in name}
 
 
+@by_every_road
 @pytest.mark.req("BEY-28", "BEY-29", half="reader")
 def test_statistics_are_kept_and_never_needed(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -122,6 +124,7 @@ def test_statistics_are_kept_and_never_needed(tmp_path: Path) -> None:
     assert table.scan("id = 1").to_arrow().to_pylist() == [{"id": 1}]
 
 
+@by_every_road
 @pytest.mark.req("BEY-40", half="reader")
 def test_an_encrypted_table_says_so(tmp_path: Path, conformance: Path) -> None:
     keys = [{"key-id": "k", "encrypted-key-metadata": "WVMIPw==", "encrypted-by-id": "master"}]
@@ -141,6 +144,7 @@ def test_an_encrypted_table_says_so(tmp_path: Path, conformance: Path) -> None:
     assert found.current_snapshot.key_id == found.encryption_keys[1]["key-id"]
 
 
+@by_every_road
 @pytest.mark.req("BEY-40", half="reader")
 @pytest.mark.parametrize("where", ["manifest", "data file"])
 def test_encrypted_manifests_and_data_files_say_so(tmp_path: Path, where: str) -> None:
@@ -160,6 +164,7 @@ def test_encrypted_manifests_and_data_files_say_so(tmp_path: Path, where: str) -
         table.scan().to_arrow()
 
 
+@by_every_road
 @pytest.mark.req("ICE-META-08", half="reader")
 def test_files_are_pruned_by_the_spec_of_their_manifest(tmp_path: Path) -> None:
     specs = [[{"source-id": 1, "name": "id", "transform": "identity"}]]
@@ -171,6 +176,7 @@ def test_files_are_pruned_by_the_spec_of_their_manifest(tmp_path: Path) -> None:
     assert len(scan.files()) == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-META-11", half="reader")
 def test_properties_control_reading(tmp_path: Path) -> None:
     found = {

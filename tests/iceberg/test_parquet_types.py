@@ -19,6 +19,7 @@ from deltaberg.iceberg.partition.transforms import parse_transform
 from deltaberg.schema import Primitive
 from deltaberg.schema.variant import variant_to_json
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile, arrow_of, iceberg_fields
+from tests.support.roads import by_every_road
 
 
 def _with_file(
@@ -46,6 +47,7 @@ def _numbered(types: Mapping[str, pa.DataType]) -> pa.Schema:
     )
 
 
+@by_every_road
 @pytest.mark.req("ICE-PQ-02", half="reader")
 def test_numbers(tmp_path: Path) -> None:
     types = {"i": "int", "l": "long", "f": "float", "d": "double", "b": "boolean"}
@@ -69,6 +71,7 @@ def test_numbers(tmp_path: Path) -> None:
 _UUID = bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")
 
 
+@by_every_road
 @pytest.mark.req("ICE-PQ-05", half="reader")
 @pytest.mark.parametrize("annotated", [True, False])
 def test_text_and_bytes(tmp_path: Path, annotated: bool) -> None:
@@ -94,6 +97,7 @@ def test_text_and_bytes(tmp_path: Path, annotated: bool) -> None:
     assert table.scan("b = X'fffe' AND f = X'0001020304'").count() == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-BIN-10", half="reader")
 def test_bounds_of_nested_columns_are_none(tmp_path: Path) -> None:
     """Bounds that a writer stores anyway are not used; those of a struct's fields are."""
@@ -119,6 +123,7 @@ def test_bounds_of_nested_columns_are_none(tmp_path: Path) -> None:
     assert (shown["lower_bounds"], shown["upper_bounds"]) == ({"s.x": 1}, {"s.x": 1})
 
 
+@by_every_road
 @pytest.mark.req("BEY-36", half="reader")
 def test_nanoseconds(tmp_path: Path) -> None:
     types = {"wall": "timestamp_ns", "instant": "timestamptz_ns"}
@@ -152,6 +157,7 @@ def _variants() -> pa.Table:
     return pa.Table.from_arrays([pa.array(range(4), pa.int64()), group], schema=schema)
 
 
+@by_every_road
 @pytest.mark.req("BEY-37", half="reader")
 def test_variants(tmp_path: Path) -> None:
     table, footer = _with_file(tmp_path, {"id": "long", "v": "variant"}, _variants(), version=3)
@@ -163,6 +169,7 @@ def test_variants(tmp_path: Path) -> None:
     assert [(row["metadata"], row["value"]) for row in found] == [(_EMPTY, value) for value in _VALUES]
 
 
+@by_every_road
 @pytest.mark.req("BEY-37", half="reader")
 @pytest.mark.parametrize("transform", ["identity", "bucket[4]", "truncate[2]"])
 def test_nothing_is_partitioned_by_variants(tmp_path: Path, transform: str) -> None:

@@ -15,7 +15,7 @@ from deltaberg.expressions import Expression
 from tests.iceberg.entries import added, entry
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _TS = {"id": "long", "ts": "timestamp"}
 _DAY_MICROS = 86_400_000_000
@@ -60,6 +60,7 @@ def test_deleted_entries_are_left_out(tmp_path: Path, road: Road) -> None:
     assert road.column(open_table(builder.root).scan(), "id") == [0, 4, 9]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-03")
 @pytest.mark.req("ICE-SCAN-09")
 @pytest.mark.req("ICE-GEN-10")
@@ -81,6 +82,7 @@ def test_days(tmp_path: Path) -> None:
     assert _files(builder, f"NOT ({later.replace('>', '<')})") == _files(builder, later.replace(">", ">="))
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-04")
 @pytest.mark.parametrize(
     ("condition", "kept"),
@@ -96,6 +98,7 @@ def test_buckets(tmp_path: Path, condition: str, kept: list[int]) -> None:
     assert _kept(_table(tmp_path, "long", "bucket[16]", list(range(16))), condition) == kept
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-05")
 @pytest.mark.parametrize(
     ("condition", "kept"),
@@ -105,6 +108,7 @@ def test_truncated_numbers(tmp_path: Path, condition: str, kept: list[int]) -> N
     assert _kept(_table(tmp_path, "long", "truncate[10]", [-10, 0, 10, 20]), condition) == kept
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-05")
 @pytest.mark.parametrize(
     ("condition", "kept"),
@@ -121,6 +125,7 @@ def test_truncated_text(tmp_path: Path, condition: str, kept: list[str]) -> None
     assert _kept(_table(tmp_path, "string", "truncate[3]", ["dee", "ic", "ica", "ice", "xyz"]), condition) == kept
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-06")
 @pytest.mark.parametrize(
     ("kind", "transform", "condition", "parts", "kept"),
@@ -139,6 +144,7 @@ def test_years_months_and_hours(
     assert _kept(_table(tmp_path, kind, transform, parts), condition) == kept
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-07")
 @pytest.mark.parametrize(
     ("condition", "kept"),
@@ -159,6 +165,7 @@ def test_not_and_or(tmp_path: Path, condition: str | Expression, kept: list[int]
     assert _kept(_table(tmp_path, "long", "truncate[10]", [0, 10, 20, 30]), condition) == kept
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-08")
 @pytest.mark.parametrize(
     ("transform", "parts"),
@@ -179,6 +186,7 @@ def test_null(tmp_path: Path, transform: str, parts: list[Any]) -> None:
     assert _kept(builder, "v is not null") != [None]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-08")
 def test_null_in_truncated_columns(tmp_path: Path) -> None:
     builder = _table(tmp_path, "string", "truncate[2]", ["ab", None])
@@ -190,6 +198,7 @@ def _summary(lower: int | None, upper: int | None, null: bool = False) -> list[d
     return [{"contains_null": null, "contains_nan": False, "lower_bound": bounds[0], "upper_bound": bounds[1]}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-10")
 def test_manifests_are_skipped_by_their_summaries(tmp_path: Path, recorder: Recorder) -> None:
     builder = IcebergBuilder(tmp_path / "t", _TS, specs=[_spec("day", name="ts_day")])
@@ -289,6 +298,7 @@ def _ids_of_delete_reads(builder: IcebergBuilder, recorder: Recorder, condition:
     return found, Path(file.path).name in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-18")
 @pytest.mark.req("ICE-SCAN-11")
 @pytest.mark.parametrize(
@@ -324,6 +334,7 @@ def test_delete_files_that_cannot_hit_are_not_opened(
     assert _ids_of_delete_reads(builder, recorder, condition, deletes) == expected
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-18")
 def test_delete_files_without_metrics_are_opened(tmp_path: Path, recorder: Recorder) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -362,6 +373,7 @@ def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
     assert f"the data file {file.path} is live 2 times" in raised.value.context["violations"]
 
 
+@by_every_road
 @pytest.mark.req("BEY-43", half="reader")
 def test_unknown_transforms(tmp_path: Path) -> None:
     """Unknown transforms prune nothing, but files still belong to their partitions."""

@@ -16,7 +16,7 @@ from deltaberg.table.read.sharing import bound_scan, grouped_tasks
 from tests.iceberg.entries import added
 from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _COLUMNS = {"id": "long", "s": "string"}
 _ROW_ID = 2147483544
@@ -69,6 +69,7 @@ def test_all_formats_in_one_table(tmp_path: Path, road: Road) -> None:
     assert road.column(open_table(builder.root).scan(), "id") == [0, 2, 10, 12, 20, 22]
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-02", half="reader")
 @pytest.mark.parametrize("ids", [True, False])
 def test_columns_are_found_by_their_reserved_ids(tmp_path: Path, ids: bool) -> None:
@@ -88,6 +89,7 @@ def test_columns_are_found_by_their_reserved_ids(tmp_path: Path, ids: bool) -> N
     assert _ids(builder) == [2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-02", half="reader")
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_column_that_is_missing(tmp_path: Path, missing: int) -> None:
@@ -101,6 +103,7 @@ def test_a_column_that_is_missing(tmp_path: Path, missing: int) -> None:
     assert raised.value.context["file"].endswith("00001.parquet")
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-03", half="reader")
 @pytest.mark.parametrize(
     ("path", "applies"),
@@ -172,6 +175,7 @@ def test_rows_need_no_order(tmp_path: Path) -> None:
     assert _ids(builder) == [0, 1, 3, 4, 5, 6, 7, 8, 20]
 
 
+@by_every_road
 @pytest.mark.req("ICE-DEL-06", half="reader")
 def test_deleted_rows_may_be_kept(tmp_path: Path) -> None:
     builder = _builder(tmp_path)
@@ -195,6 +199,7 @@ def test_what_is_deleted_twice_is_deleted_once(tmp_path: Path, road: Road) -> No
     assert scan.count() == 4
 
 
+@by_every_road
 @pytest.mark.req("BEY-47")
 def test_a_delete_file_that_names_its_data_file(tmp_path: Path, recorder: Recorder) -> None:
     """The delete file applies to no other data file, whatever it contains, and is not opened for one."""
@@ -219,6 +224,7 @@ def _bounds(lower: str, upper: str) -> dict[str, Any]:
     return {"lower_bounds": {PATH_ID: lower.encode()}, "upper_bounds": {PATH_ID: upper.encode()}}
 
 
+@by_every_road
 @pytest.mark.req("BEY-47")
 def test_bounds_that_name_one_data_file(tmp_path: Path, recorder: Recorder) -> None:
     """A delete file whose paths have equal bounds is opened for that data file only."""

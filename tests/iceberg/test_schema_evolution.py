@@ -16,6 +16,7 @@ from deltaberg import open_table
 from deltaberg.errors import DeltabergError, SpecViolationError
 from deltaberg.schema import List, Map
 from tests.support.iceberg_builder import IcebergBuilder, arrow_of
+from tests.support.roads import by_every_road
 
 _FORMATS = ("parquet", "avro", "orc")
 _Rows = list[dict[str, Any]]
@@ -84,6 +85,7 @@ def evolve(request: pytest.FixtureRequest, tmp_path: Path) -> _Evolve:
 _A, _B, _C = _field(1, "a", "int"), _field(2, "b", "string"), _field(3, "c", "double")
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
@@ -95,6 +97,7 @@ def test_columns_are_found_by_id_alone(evolve: _Evolve) -> None:
     ]
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -> None:
@@ -102,6 +105,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another(evolve: _Evolve) -
     assert rows == [{"a": 1, "b": None}]
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-16")
 def test_names_may_be_exchanged(evolve: _Evolve) -> None:
@@ -109,16 +113,19 @@ def test_names_may_be_exchanged(evolve: _Evolve) -> None:
     assert rows == [{"b": 1, "a": 2}]
 
 
+@by_every_road
 @_in_every_format
 def test_a_dropped_column_is_not_read(evolve: _Evolve) -> None:
     assert evolve([_A, _B, _C], [{"a": 1, "b": "x", "c": 2.5}], [_B]) == [{"b": "x"}]
 
 
+@by_every_road
 @_in_every_format
 def test_columns_that_no_file_has(evolve: _Evolve) -> None:
     assert evolve([_A], [{"a": 1}], [_A, _field(2, "new", "string")], ["new"]) == [{"new": None}]
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-11")
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -129,6 +136,7 @@ def test_old_values_are_read_as_the_wider_type(evolve: _Evolve, version: int) ->
     assert rows == [{"a": 34, "b": 1.5, "c": Decimal("14.20")}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCH-11")
 @pytest.mark.parametrize("form", _FORMATS)
 def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
@@ -145,6 +153,7 @@ def test_the_types_after_promotion(tmp_path: Path, form: str) -> None:
     assert sorted(found.column("c").to_pylist()) == [Decimal("14.20"), Decimal("1234567890123456.78")]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCH-10", half="reader")
 @pytest.mark.parametrize("version", [1, 2])
 def test_promotions_that_are_valid(tmp_path: Path, version: int) -> None:
@@ -194,6 +203,7 @@ def test_columns_do_not_move_into_structs_or_out_of_them(tmp_path: Path) -> None
         open_table(made.root, "iceberg", validate=True)
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCH-10", half="reader")
 @pytest.mark.parametrize("form", _FORMATS)
 @pytest.mark.parametrize(
@@ -217,6 +227,7 @@ def test_values_that_do_not_fit_are_not_bent(tmp_path: Path, form: str, old: str
     assert caught.value.context["column"] == "a"
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("BEY-44", half="reader")
 def test_dates_become_timestamps(evolve: _Evolve) -> None:
@@ -226,6 +237,7 @@ def test_dates_become_timestamps(evolve: _Evolve) -> None:
     assert rows == [{"a": dt.datetime(1969, 12, 31), "b": dt.datetime(1969, 12, 31)}]
 
 
+@by_every_road
 @pytest.mark.req("BEY-44", half="reader")
 def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"a": "date"}, format_version=3)
@@ -244,6 +256,7 @@ def test_bounds_of_dates_are_days_for_timestamps(tmp_path: Path) -> None:
     assert len(scan.files()) == 1
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-17", half="reader")
 def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
@@ -279,6 +292,7 @@ def test_structs_inside_lists_and_maps_evolve(evolve: _Evolve) -> None:
     ]
 
 
+@by_every_road
 @_in_every_format
 @pytest.mark.req("ICE-SCH-03", "ICE-SCH-17", half="reader")
 def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path) -> None:
@@ -297,6 +311,7 @@ def test_keys_that_are_structs_stay_as_they_are(evolve: _Evolve, tmp_path: Path)
         open_table(evolved.root, "iceberg", validate=True)
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCH-01", "ICE-SCH-02", "ICE-SCH-03", half="reader")
 def test_required_parts_of_nested_types(tmp_path: Path) -> None:
     kind = _list(3, "string") | {"element-required": True}

@@ -15,7 +15,7 @@ from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.deletes.index import row_codes
 from tests.iceberg.entries import added, entry, latest_list, read_entries, rewrite_avro
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _COLUMNS = {"id": "long", "a": "string"}
 _BY_A = [{"source-id": 2, "name": "a", "transform": "identity"}]
@@ -51,6 +51,7 @@ def test_entries_of_every_status_inherit_the_snapshot(tmp_path: Path, status: in
     assert [row["snapshot_id"] for row in read_entries(builder)] == [7, 44]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SEQ-03", half="reader")
 @pytest.mark.parametrize("content", [0, 1])
 def test_existing_entries_must_not_inherit(tmp_path: Path, content: int) -> None:
@@ -64,6 +65,7 @@ def test_existing_entries_must_not_inherit(tmp_path: Path, content: int) -> None
         _ids(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("ICE-SEQ-03", half="reader")
 def test_a_deleted_entry_without_a_number_is_not_read(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS)
@@ -73,6 +75,7 @@ def test_a_deleted_entry_without_a_number_is_not_read(tmp_path: Path) -> None:
     assert _ids(builder.root) == [2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SEQ-03", half="reader")
 def test_in_manifests_of_version_1_every_status_reads_0(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=1)
@@ -82,6 +85,7 @@ def test_in_manifests_of_version_1_every_status_reads_0(tmp_path: Path) -> None:
     assert _ids(builder.root) == [0, 1]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SEQ-07")
 @pytest.mark.req("ICE-GEN-11")
 @pytest.mark.parametrize("rewritten", [False, True])
@@ -160,6 +164,7 @@ def test_equality_deletes_of_another_partition(tmp_path: Path) -> None:
     assert sorted((row["id"], row["a"]) for row in found) == [(5, "y"), (6, "x"), (7, "y")]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-15")
 @pytest.mark.parametrize("spec", [(), [{"source-id": 2, "name": "a", "transform": "void", "field-id": 1000}]])
 def test_equality_deletes_without_partitions_are_for_all(tmp_path: Path, spec: Any) -> None:
@@ -191,6 +196,7 @@ def test_position_deletes_of_the_same_commit(tmp_path: Path, road: Road) -> None
     assert road.column(open_table(builder.root).scan(), "id") == [2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-17")
 @pytest.mark.parametrize("kind", ["position", "equality"])
 def test_equal_values_of_another_spec_are_another_partition(tmp_path: Path, kind: str) -> None:

@@ -21,6 +21,7 @@ from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct
 from deltaberg.storage.local import LocalStorage
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 
 
 def _ids(made: IcebergBuilder, condition: str | None = None) -> list[int]:
@@ -66,6 +67,7 @@ def test_what_was_loaded_is_read_until_a_refresh(tmp_path: Path, recorder: Recor
     assert recorder.read == ["version-hint.text"]
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-04", half="reader")
 def test_readers_see_the_whole_of_a_commit_or_nothing(tmp_path: Path) -> None:
     """The files of a commit are written first. Its last step is a rename of the new metadata file."""
@@ -118,6 +120,7 @@ def test_planning_opens_three_objects(tmp_path: Path, recorder: Recorder) -> Non
     assert recorder.listings == []
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-07", half="reader")
 def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -139,6 +142,7 @@ def test_reading_needs_nothing_but_reading(tmp_path: Path, monkeypatch: pytest.M
     assert table.scan("id >= 0").to_arrow().column("id").to_pylist() == [0, 2]
 
 
+@by_every_road
 @pytest.mark.req("ICE-GEN-10")
 def test_filters_on_values_find_the_partitions(tmp_path: Path) -> None:
     specs = [[{"source-id": 2, "name": "ts_day", "transform": "day"}]]
@@ -157,6 +161,7 @@ def test_filters_on_values_find_the_partitions(tmp_path: Path) -> None:
     assert len(open_table(made.root).scan("ts >= TIMESTAMP '2017-11-17 00:00:00'").files()) == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-PART-05", half="reader")
 def test_manifests_are_pruned_each_by_its_spec(tmp_path: Path, recorder: Recorder) -> None:
     specs = [
@@ -189,6 +194,7 @@ def test_manifests_are_pruned_each_by_its_spec(tmp_path: Path, recorder: Recorde
     assert len(scan.files()) == 2
 
 
+@by_every_road
 @pytest.mark.req("ICE-PART-07", half="reader")
 @pytest.mark.parametrize("stored", [{"type": "int", "logicalType": "date"}, "int"])
 def test_partition_values_are_found_by_field_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Any) -> None:
@@ -230,6 +236,7 @@ def test_the_types_of_partition_values(transform: str, source: DataType, result:
     assert partition_struct(spec, [Struct((Field("x", source, id=5),))]) == Struct((Field("p", result, id=1004),))
 
 
+@by_every_road
 @pytest.mark.req("ICE-PART-08", half="reader")
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_unpartitioned_table_has_empty_partition_values(tmp_path: Path, version: int) -> None:
@@ -244,6 +251,7 @@ def test_an_unpartitioned_table_has_empty_partition_values(tmp_path: Path, versi
     assert table.scan("id = 1").to_arrow().to_pylist() == [{"id": 1}]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SORT-04", half="reader")
 def test_files_of_an_unknown_sort_order_are_read(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -256,6 +264,7 @@ def test_files_of_an_unknown_sort_order_are_read(tmp_path: Path) -> None:
     assert table.scan().to_arrow().column("id").to_pylist() == [0, 0, 14, 7, 100]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SORT-06", half="reader")
 @pytest.mark.parametrize("order", [None, 1, 7])
 def test_position_deletes_have_no_sort_order(tmp_path: Path, order: int | None) -> None:
@@ -269,6 +278,7 @@ def test_position_deletes_have_no_sort_order(tmp_path: Path, order: int | None) 
     assert _ids(made) == [1, 3]
 
 
+@by_every_road
 @pytest.mark.req("ICE-SNAP-02", half="reader")
 def test_a_snapshot_of_version_1_may_list_its_manifests(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=1)
@@ -286,6 +296,7 @@ def test_a_snapshot_of_version_1_may_list_its_manifests(tmp_path: Path) -> None:
     assert open_table(made.root, snapshot_id=made.snapshots[0]["snapshot-id"]).scan().count() == 1
 
 
+@by_every_road
 @pytest.mark.req("ICE-SNAP-04")
 def test_a_snapshot_is_the_union_of_its_manifests(tmp_path: Path) -> None:
     made = IcebergBuilder(tmp_path / "t", {"id": "long"})
@@ -306,6 +317,7 @@ _UNKNOWN: list[list[dict[str, Any]]] = [
 ]
 
 
+@by_every_road
 @pytest.mark.req("BEY-43", half="reader")
 @pytest.mark.parametrize("spec", _UNKNOWN)
 def test_tables_with_an_unknown_transform_are_read(tmp_path: Path, spec: list[dict[str, Any]]) -> None:
@@ -323,6 +335,7 @@ def test_tables_with_an_unknown_transform_are_read(tmp_path: Path, spec: list[di
     assert _ids(made) == [0, 1, 3]
 
 
+@by_every_road
 @pytest.mark.req("BEY-43", half="reader")
 @pytest.mark.parametrize(
     ("stored", "values", "shown"),
@@ -345,6 +358,7 @@ def test_values_of_unknown_transforms_are_of_any_type(
     assert found == [{"z": text} for text in shown]
 
 
+@by_every_road
 @pytest.mark.req("BEY-43", half="reader")
 def test_partition_values_of_a_column_that_no_schema_has_any_more(tmp_path: Path) -> None:
     specs: list[list[dict[str, Any]]] = [[], [{"source-id": 2, "name": "x", "transform": "identity"}]]

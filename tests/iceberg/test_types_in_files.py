@@ -18,6 +18,7 @@ import pytest
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import CorruptTableError, DeltabergError, SchemaError
 from tests.support.iceberg_builder import POS_ID, IcebergBuilder, arrow_of
+from tests.support.roads import by_every_road
 
 _FORMATS = ("parquet", "avro", "orc")
 _every_format = pytest.mark.parametrize("form", _FORMATS)
@@ -29,6 +30,7 @@ def _table(root: Path, rows: list[dict[str, Any]], form: str, **types: str) -> I
     return open_table(made.root, "iceberg")
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-04", half="reader")
 def test_ends_of_numbers(tmp_path: Path, form: str) -> None:
@@ -47,6 +49,7 @@ def test_ends_of_numbers(tmp_path: Path, form: str) -> None:
     assert [str(row) for row in found.to_pylist()] == [str(row) for row in rows]
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-04", half="reader")
 def test_an_integer_past_32_bits_is_refused(tmp_path: Path, form: str) -> None:
@@ -57,6 +60,7 @@ def test_an_integer_past_32_bits_is_refused(tmp_path: Path, form: str) -> None:
         open_table(made.root).scan().to_arrow()
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-06", half="reader")
 def test_dates_and_times_are_days_and_microseconds(tmp_path: Path, form: str) -> None:
@@ -122,6 +126,7 @@ def test_walls_and_instants_in_any_session(tmp_path: Path, spark: Any) -> None:
 _UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-09", half="reader")
 def test_text_and_bytes(tmp_path: Path, form: str) -> None:
@@ -137,6 +142,7 @@ def test_text_and_bytes(tmp_path: Path, form: str) -> None:
     assert uuid.UUID(bytes=found.column("u")[0].as_py()) == _UUID
 
 
+@by_every_road
 @_every_format
 @pytest.mark.parametrize("wanted", ["fixed[16]", "uuid"])
 @pytest.mark.req("ICE-SCH-09", half="reader")
@@ -148,6 +154,7 @@ def test_bytes_of_another_length_are_refused(tmp_path: Path, form: str, wanted: 
     assert caught.value.context["column"] == "a"
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-09", half="reader")
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, form: str) -> None:
@@ -157,6 +164,7 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, form: str) -> None:
         open_table(made.root).scan().to_arrow()
 
 
+@by_every_road
 @_every_format
 @pytest.mark.parametrize("kind", ["decimal(1,0)", "decimal(9,2)", "decimal(18,18)", "decimal(38,0)", "decimal(38,38)"])
 @pytest.mark.req("ICE-SCH-05", half="reader")
@@ -184,6 +192,7 @@ def test_a_decimal_of_39_digits_is_refused(tmp_path: Path) -> None:
         open_table(made.root)
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-19", half="reader")
 def test_where_rows_are_from(tmp_path: Path, form: str) -> None:
@@ -203,6 +212,7 @@ def test_where_rows_are_from(tmp_path: Path, form: str) -> None:
     assert table.scan().to_arrow().column_names == ["id"]
 
 
+@by_every_road
 @_every_format
 @pytest.mark.req("ICE-SCH-19", half="reader")
 def test_delete_files_name_rows_and_may_hold_them(tmp_path: Path, form: str) -> None:
@@ -225,6 +235,7 @@ def test_delete_files_name_rows_and_may_hold_them(tmp_path: Path, form: str) -> 
 _POINT = struct.pack("<BIdd", 1, 1, 30.0, 10.0)
 
 
+@by_every_road
 @_every_format
 @pytest.mark.parametrize("kind", ["geometry(srid:4326)", "geometry", "geography(OGC:CRS84, karney)", "geography"])
 @pytest.mark.req("BEY-39", half="reader")

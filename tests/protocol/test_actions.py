@@ -14,7 +14,7 @@ from deltaberg import open_table
 from deltaberg.errors import CorruptLogError, DeltabergError, SpecViolationError
 from deltaberg.storage import Location, PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files, tombstones
 
 _PROPERTY = "delta.deletedFileRetentionDuration"
@@ -66,6 +66,7 @@ def test_metadata_without_a_required_field_is_refused(builder: DeltaBuilder, mis
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-01", half="reader")
 @pytest.mark.parametrize("missing", ["partitionColumns", "configuration"])
 def test_metadata_without_what_no_row_needs_is_a_violation(builder: DeltaBuilder, missing: str) -> None:
@@ -172,6 +173,7 @@ def test_absolute_paths_are_decoded_once() -> None:
     assert resolver.resolve("p=a%253Ab/x.parquet").path == "table/p=a%3Ab/x.parquet"
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-10", half="reader")
 def test_partition_values_are_there_for_every_column(builder: DeltaBuilder) -> None:
     schema = pa.schema([("id", pa.int64()), ("year", pa.int32()), ("month", pa.int32())])
@@ -184,6 +186,7 @@ def test_partition_values_are_there_for_every_column(builder: DeltaBuilder) -> N
         open_table(builder.root, validate=True)
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-12", half="reader")
 def test_a_rearrangement_changes_nothing(builder: DeltaBuilder) -> None:
     small = [builder.add(ids(number)) for number in range(10)]
@@ -197,6 +200,7 @@ def test_a_rearrangement_changes_nothing(builder: DeltaBuilder) -> None:
     assert open_table(builder.root).changes(2).to_arrow()["_change_type"].to_pylist() == ["delete"] * 10
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-13", half="reader")
 def test_statistics_are_text_inside_json(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1, 2), stats='{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2}}'))
@@ -221,6 +225,7 @@ def test_tags_are_kept(builder: DeltaBuilder) -> None:
     assert dict(live["tags"]) == tags
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-15", half="reader")
 def test_a_later_add_replaces_what_is_known_of_a_file(builder: DeltaBuilder) -> None:
     add = builder.add(ids(*range(6)), path="f.parquet", stats={"numRecords": 5})
@@ -236,6 +241,7 @@ def test_a_later_add_replaces_what_is_known_of_a_file(builder: DeltaBuilder) -> 
 _EXAMPLE_PATH = "date=2017-12-10/part-000-c000.gz.parquet"
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-16")
 def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     configuration = {"delta.enableRowTracking": "true"}
@@ -268,6 +274,7 @@ def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     assert [row["_metadata"]["row_id"] for row in rows if row["id"] == 9] == [4073]
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-17")
 def test_the_example_of_a_clustered_add(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1), path=_EXAMPLE_PATH, clusteringProvider="liquid")
@@ -342,6 +349,7 @@ def test_odd_intervals_are_refused_or_read(builder: DeltaBuilder, text: str) -> 
             table.expired_tombstones()
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-22", half="reader")
 def test_a_path_may_be_added_removed_and_changed_at_once(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1, 2), path="f.parquet")
@@ -390,6 +398,7 @@ def test_the_version_of_an_application_may_decrease(builder: DeltaBuilder) -> No
     assert (found.version, found.last_updated) == (7, 7)
 
 
+@by_every_road
 @pytest.mark.req("DL-ACT-27", half="reader")
 def test_commit_info_has_any_shape(builder: DeltaBuilder) -> None:
     example = {

@@ -15,7 +15,7 @@ from deltaberg.errors import ChangesNotRecordedError, DeltabergError, SchemaErro
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files
 
 _ON = {"delta.enableChangeDataFeed": "true"}
@@ -64,6 +64,7 @@ def test_change_files_hold_rows_and_what_became_of_them(builder: DeltaBuilder, r
     ]
 
 
+@by_every_road
 @pytest.mark.req("DL-CDF-02", half="reader")
 def test_the_action_of_a_change_file(builder: DeltaBuilder) -> None:
     action = _cdc(builder, _changes((1, "delete")))
@@ -75,6 +76,7 @@ def test_the_action_of_a_change_file(builder: DeltaBuilder) -> None:
         _feed(open_table(builder.root), 1)
 
 
+@by_every_road
 @pytest.mark.req("DL-CDF-05")
 def test_change_files_stand_for_their_commit(builder: DeltaBuilder) -> None:
     old, new = builder.add(ids(*range(10))), builder.add(ids(*range(1, 11)))
@@ -127,6 +129,7 @@ def test_changes_are_derived_from_files(builder: DeltaBuilder, road: Road) -> No
     assert len(found) == 4 + 5
 
 
+@by_every_road
 @pytest.mark.req("DL-CDF-07")
 def test_rearrangements_are_no_changes(builder: DeltaBuilder) -> None:
     small = [builder.add(ids(1)), builder.add(ids(2))]
@@ -166,6 +169,7 @@ def test_changes_say_when_they_were_committed(builder: DeltaBuilder, road: Road)
     assert schema.field("_commit_timestamp").type == pa.timestamp("us", "UTC")
 
 
+@by_every_road
 @pytest.mark.req("DL-CDF-10")
 @pytest.mark.parametrize("value", [None, "insert"])
 def test_a_change_type_in_a_data_file_is_ignored(builder: DeltaBuilder, value: str | None) -> None:
@@ -191,6 +195,7 @@ def test_partitions_and_mapping_hold_for_change_files(builder: DeltaBuilder, roa
     assert found == [{"id": 1, "p": 7, "_change_type": "delete"}, {"id": 2, "p": 8, "_change_type": "insert"}]
 
 
+@by_every_road
 @pytest.mark.req("DL-CDF-12", half="reader")
 def test_change_files_are_not_in_the_snapshot(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1), path="f.parquet"), configuration=_ON)

@@ -16,10 +16,11 @@ from deltaberg.errors import CorruptCheckpointError, CorruptLogError, SpecViolat
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import rewrite, with_column, without_column
 from tests.support.delta_schemas import field
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, every_checkpoint, ids, ids_of, numbered_commits, tombstones
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-17")
 def test_missing_columns_are_null(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
@@ -38,6 +39,7 @@ def test_missing_columns_are_null(builder: DeltaBuilder) -> None:
 _OPTIONAL = ["stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-17")
 @pytest.mark.parametrize("name", [*_OPTIONAL, "dataChange", "modificationTime"])
 def test_a_missing_field_of_adds_is_null(builder: DeltaBuilder, name: str) -> None:
@@ -50,6 +52,7 @@ def test_a_missing_field_of_adds_is_null(builder: DeltaBuilder, name: str) -> No
     assert ids_of(table) == [1, 2]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-16", half="reader")
 @every_checkpoint
 def test_a_row_is_one_action(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
@@ -74,6 +77,7 @@ def test_a_row_is_one_action(builder: DeltaBuilder, kind: dict[str, Any]) -> Non
         open_table(builder.root, validate=True)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-16", half="reader")
 def test_a_row_of_a_sidecar_is_one_action(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)), builder.add(ids(2)), protocol=builder.features("v2Checkpoint"))
@@ -180,6 +184,7 @@ def _example_adds(builder: DeltaBuilder) -> list[Any]:
     return adds
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-23", half="reader")
 @pytest.mark.parametrize("spelling", ["nullCount", "nullCounts"])
 def test_the_example_of_a_checkpoint_schema(builder: DeltaBuilder, spelling: str) -> None:
@@ -222,6 +227,7 @@ def _names(table: Any, condition: str) -> list[str]:
     return sorted(Path(path).name for path in table.scan(filter=condition).files()["file_path"].to_pylist())
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-25", half="reader")
 @pytest.mark.parametrize("mode", ["name", "id"])
 @pytest.mark.parametrize("stats", ["json", "struct"])

@@ -15,7 +15,7 @@ from deltaberg.delta.log.names import LogFile, classify
 from deltaberg.errors import CorruptCheckpointError, CorruptLogError
 from tests.support.delta_builder import DeltaBuilder, commit_name
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import (
     CHECKPOINT_KINDS,
     ID,
@@ -34,6 +34,7 @@ def _checkpoints_read(recorder: Recorder) -> set[str]:
     return {name for name in recorder.read if ".checkpoint." in name}
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-02", half="reader")
 def test_the_newest_checkpoint_is_used(builder: DeltaBuilder, recorder: Recorder) -> None:
     numbered_commits(builder, 22, 10, 20)
@@ -47,6 +48,7 @@ def test_the_newest_checkpoint_is_used(builder: DeltaBuilder, recorder: Recorder
     assert recorder.commits == list(range(19, 10, -1))
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-05", half="reader")
 @every_checkpoint
 def test_tombstones_of_checkpoints(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
@@ -122,6 +124,7 @@ def test_checkpoints_of_every_name_are_read(builder: DeltaBuilder, kind: dict[st
     assert road.column(open_table(builder.root).scan(), "id") == [4, 5, 6, 7]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-10")
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_checkpoint_with_a_missing_part_is_ignored(builder: DeltaBuilder, recorder: Recorder, missing: int) -> None:
@@ -153,6 +156,7 @@ def test_parts_of_two_checkpoints_do_not_make_one(builder: DeltaBuilder, recorde
     }
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-13", half="reader")
 def test_forms_and_specifications(builder: DeltaBuilder) -> None:
     """Both specifications in classic files, V1 in parts, V2 by UUID; not V1 by UUID, nor V2 in parts."""
@@ -188,6 +192,7 @@ def test_forms_and_specifications(builder: DeltaBuilder) -> None:
             path.unlink()
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-14")
 def test_any_checkpoint_of_a_version_will_do(builder: DeltaBuilder, recorder: Recorder) -> None:
     vector = builder.vector([1])
@@ -224,6 +229,7 @@ def test_another_checkpoint_of_the_version_stands_in_for_a_damaged_one(
     assert good[0].name in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-41")
 @every_checkpoint
 def test_commits_are_replayed_on_top(builder: DeltaBuilder, kind: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import delta_type, field, struct_type
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids
 
 _MODE = "delta.columnMapping.mode"
@@ -37,6 +37,7 @@ def _rows(builder: DeltaBuilder, **scan: Any) -> list[dict[str, Any]]:
     return found
 
 
+@by_every_road
 @pytest.mark.req("DL-CM-01", half="reader")
 @pytest.mark.parametrize(
     ("protocol", "value"),
@@ -137,6 +138,7 @@ def test_a_dropped_column_stays_in_the_files(builder: DeltaBuilder, road: Road) 
     assert road.rows(open_table(builder.root).scan()) == [{"a": 1, "b": None}, {"a": 2, "b": None}]
 
 
+@by_every_road
 @pytest.mark.req("DL-CM-14")
 @pytest.mark.parametrize("configuration", [{}, {_MODE: "none"}])
 def test_without_a_mode_columns_have_display_names(builder: DeltaBuilder, configuration: dict[str, str]) -> None:
@@ -180,6 +182,7 @@ def _nested(type: pa.DataType, numbers: Iterator[int]) -> pa.DataType:
     return type
 
 
+@by_every_road
 @pytest.mark.req("DL-ICOMP-10", "DL-ICOMP-11", half="reader")
 @pytest.mark.parametrize("mode", ["name", "id"])
 @pytest.mark.parametrize("key", ["delta.columnMapping.nested.ids", "parquet.field.nested.ids"])
@@ -221,6 +224,7 @@ def test_ids_of_elements_keys_and_values(builder: DeltaBuilder, mode: str, key: 
     assert json.loads(table.metadata.schema_string or "")["fields"] == columns
 
 
+@by_every_road
 @pytest.mark.req("DL-CM-16")
 def test_by_id_a_file_without_ids_is_refused(builder: DeltaBuilder) -> None:
     columns = [mapped("a", "long", 1, "a"), mapped("region", "string", 2, "col-r")]

@@ -17,7 +17,7 @@ from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import CorruptDeletionVectorError, DeltabergError, SpecViolationError
 from deltaberg.storage import PathResolver, parse_location
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of
 from tests.support.vectors import bitmap_bytes, z85
 
@@ -55,6 +55,7 @@ def _write(
     }
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-01", half="reader")
 def test_vectors_need_the_feature(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1, 2), vector=builder.vector([0], "i"), stats="count")
@@ -65,6 +66,7 @@ def test_vectors_need_the_feature(builder: DeltaBuilder) -> None:
     assert ids_of(open_table(builder.root, validate=True)) == [2]
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-03")
 @pytest.mark.parametrize("value", ["false", "true", None])
 def test_vectors_count_whatever_the_property_says(builder: DeltaBuilder, value: str | None) -> None:
@@ -105,6 +107,7 @@ def test_positions_are_those_in_the_file(builder: DeltaBuilder, road: Road, spli
     assert skipping.metrics.row_groups_skipped == 1
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-06", half="reader")
 def test_an_unknown_storage_is_refused(builder: DeltaBuilder) -> None:
     vector = {**builder.vector([0], "i"), "storageType": "x"}
@@ -112,6 +115,7 @@ def test_an_unknown_storage_is_refused(builder: DeltaBuilder) -> None:
         ids_of(_table(builder, vector=vector))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-06", "DL-DV-07", half="reader")
 def test_a_real_descriptor_is_understood(builder: DeltaBuilder) -> None:
     body = bitmap_bytes([0, 9])
@@ -161,6 +165,7 @@ def test_a_name_too_short_is_refused(builder: DeltaBuilder) -> None:
         ids_of(_table(builder, vector=vector))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-08", half="reader")
 def test_absolute_paths_are_decoded(builder: DeltaBuilder, tmp_path: Path) -> None:
     elsewhere = tmp_path / "else where%"
@@ -172,6 +177,7 @@ def test_absolute_paths_are_decoded(builder: DeltaBuilder, tmp_path: Path) -> No
     assert str(resolver.resolve(place)) == place
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-12", half="reader")
 def test_without_an_offset_it_is_zero(builder: DeltaBuilder) -> None:
     body = bitmap_bytes(_SET)
@@ -188,13 +194,18 @@ def test_without_an_offset_it_is_zero(builder: DeltaBuilder) -> None:
     assert ids_of(_table(builder, vector=vector)) == _others(_SET)
 
 
-@pytest.mark.req("DL-DV-12", half="reader")
+@by_every_road
+@pytest.mark.req("DL-DV-12", "DL-DV-24", half="reader")
 def test_offsets_are_places_of_the_size(builder: DeltaBuilder) -> None:
     first, second = builder.vectors([_SET, [0, 9]])
     assert (first["offset"], second["offset"]) == (1, 53)
-    assert ids_of(_table(builder, vector=second)) == _others([0, 9])
+    table = _table(builder, vector=second)
+    builder.commit(builder.add(ids(*range(100, 130)), stats="full", vector=first))
+    assert ids_of(table) == _others([0, 9])
+    assert ids_of(open_table(builder.root)) == _others([0, 9]) + [100 + row for row in _others(_SET)]
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-14", half="reader")
 def test_a_wrong_cardinality_is_a_violation(builder: DeltaBuilder) -> None:
     right = builder.add(ids(*range(10)), vector=builder.vector([0, 9]), stats="full")
@@ -218,6 +229,7 @@ def test_unique_ids() -> None:
     assert found == [f"u{relative}@4", f"i{inline}", f"p{absolute}@4"]
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-15", half="reader")
 @pytest.mark.parametrize("same", [True, False])
 def test_a_remove_names_the_vector_by_its_id(builder: DeltaBuilder, same: bool) -> None:
@@ -229,6 +241,7 @@ def test_a_remove_names_the_vector_by_its_id(builder: DeltaBuilder, same: bool) 
     assert ids_of(open_table(builder.root)) == ([] if same else [2])
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-16", half="reader")
 @pytest.mark.parametrize("magic", [1681511378, 0, 0xFFFFFFFF])
 def test_an_unknown_magic_number_is_refused(builder: DeltaBuilder, magic: int) -> None:
@@ -237,6 +250,7 @@ def test_an_unknown_magic_number_is_refused(builder: DeltaBuilder, magic: int) -
         ids_of(_table(builder, vector=_write(builder, body)))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-21", half="reader")
 @pytest.mark.parametrize("version", [0, 2, 255])
 def test_an_unknown_version_of_the_file_is_refused(builder: DeltaBuilder, version: int) -> None:
@@ -245,6 +259,7 @@ def test_an_unknown_version_of_the_file_is_refused(builder: DeltaBuilder, versio
         ids_of(_table(builder, vector=vector))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-21", "DL-DV-17", half="reader")
 def test_the_bytes_of_the_example_file(builder: DeltaBuilder) -> None:
     data = bytes.fromhex("0100000024d1d339640100000000000000000000003a300000010000000000010010000000000009002a671846")
@@ -261,6 +276,7 @@ def test_the_bytes_of_the_example_file(builder: DeltaBuilder) -> None:
     assert ids_of(_table(builder, vector=vector)) == _others([0, 9])
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-22", half="reader")
 def test_a_wrong_checksum_is_an_error(builder: DeltaBuilder) -> None:
     body = bitmap_bytes(_SET)
@@ -273,6 +289,7 @@ def test_a_wrong_checksum_is_an_error(builder: DeltaBuilder) -> None:
         ids_of(open_table(builder.root))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-23")
 @pytest.mark.parametrize(("stated", "described"), [(36, 35), (35, 36), (36, 40), (-1, 36), (2**31 - 1, 36)])
 def test_the_size_in_the_file_and_the_described_one_agree(builder: DeltaBuilder, stated: int, described: int) -> None:
@@ -281,6 +298,7 @@ def test_the_size_in_the_file_and_the_described_one_agree(builder: DeltaBuilder,
         ids_of(_table(builder, vector=vector))
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-28", half="reader")
 def test_an_offset_is_taken_literally(builder: DeltaBuilder) -> None:
     body = bitmap_bytes(_SET)
@@ -322,12 +340,25 @@ def test_the_examples_parse(builder: DeltaBuilder) -> None:
     assert [live[f"{number}.parquet"] for number in range(3)] == [{"offset": None, **one} for one in examples]
 
 
+@by_every_road
 @pytest.mark.req("DL-DV-10")
 def test_the_inline_literal_of_the_document_deletes_its_rows(builder: DeltaBuilder) -> None:
     vector = {
         "storageType": "i",
         "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
         "sizeInBytes": 40,
+        "cardinality": 6,
+    }
+    assert ids_of(_table(builder, vector=vector)) == _others(_SET)
+
+
+@by_every_road
+@pytest.mark.req("DL-DV-09", "DL-DV-13", half="reader")
+def test_an_inline_vector_has_neither_size_nor_checksum(builder: DeltaBuilder) -> None:
+    vector = {
+        "storageType": "i",
+        "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "sizeInBytes": 44,
         "cardinality": 6,
     }
     assert ids_of(_table(builder, vector=vector)) == _others(_SET)

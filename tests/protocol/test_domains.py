@@ -10,6 +10,7 @@ from deltaberg import open_table
 from deltaberg.errors import CorruptLogError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
+from tests.support.roads import by_every_road
 from tests.support.rows import ID, ids, ids_of
 
 
@@ -42,6 +43,7 @@ def test_the_fields_of_a_domain_have_types(builder: DeltaBuilder, field: str, wr
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-DOM-03")
 @pytest.mark.parametrize("kind", [None, "classic", "uuid-json", "uuid-parquet"])
 def test_unknown_domains_are_returned(builder: DeltaBuilder, kind: str | None) -> None:

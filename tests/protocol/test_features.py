@@ -13,7 +13,7 @@ from deltaberg.errors import CorruptLogError, SpecViolationError, UnsupportedFea
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of
 
 
@@ -89,6 +89,7 @@ def test_a_reader_feature_is_a_writer_feature(builder: DeltaBuilder) -> None:
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-FEAT-07", half="reader")
 @pytest.mark.parametrize(
     ("protocol", "message"),
@@ -166,6 +167,7 @@ def test_an_unknown_reader_version_is_refused(builder: DeltaBuilder) -> None:
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-FEAT-08")
 def test_a_version_before_the_unknown_feature_is_read(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
@@ -177,6 +179,7 @@ def test_a_version_before_the_unknown_feature_is_read(builder: DeltaBuilder) -> 
     assert (table.version, ids_of(table)) == (0, [1])
 
 
+@by_every_road
 @pytest.mark.req("DL-FEAT-10")
 @pytest.mark.parametrize("writer", [7, 8])
 def test_unknown_writer_features_do_not_keep_from_reading(
@@ -205,6 +208,7 @@ def _mapped_table(builder: DeltaBuilder, protocol: Action) -> None:
     builder.create(_MAPPED, builder.add(_AMBIGUOUS), configuration=configuration, protocol=protocol)
 
 
+@by_every_road
 @pytest.mark.req("DL-FEAT-12")
 @pytest.mark.parametrize(
     ("protocol", "expected"),

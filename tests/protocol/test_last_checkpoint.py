@@ -11,6 +11,7 @@ from deltaberg import open_table
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint, canonical_json, json_checksum, read_last_checkpoint
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 from tests.support.rows import ID, ids, ids_of
 
 
@@ -36,6 +37,7 @@ def _listed_from(builder: DeltaBuilder, recorder: Recorder, last: int = 12) -> l
     return offsets
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-01", half="reader")
 def test_the_pointer_saves_listing(builder: DeltaBuilder, recorder: Recorder) -> None:
     _table(builder)
@@ -57,6 +59,7 @@ _FULL = {
 }
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-02", half="reader")
 @pytest.mark.req("DL-CKPT-40", half="reader")
 @pytest.mark.parametrize("checksum", [False, True])
@@ -75,6 +78,7 @@ def test_the_fields_of_the_pointer(
     assert _listed_from(builder, recorder) == [f"{10:020d}."]
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-03")
 def test_newer_checkpoints_win(builder: DeltaBuilder, recorder: Recorder) -> None:
     _table(builder, 25, (10, 20))
@@ -96,6 +100,7 @@ _USELESS = [
 ]
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-03")
 @pytest.mark.parametrize("text", _USELESS, ids=range(len(_USELESS)))
 def test_a_useless_pointer_is_passed_over(builder: DeltaBuilder, recorder: Recorder, text: str | bytes) -> None:
@@ -106,6 +111,7 @@ def test_a_useless_pointer_is_passed_over(builder: DeltaBuilder, recorder: Recor
     assert recorder.commits == [12, 11]
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-03")
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 500])
 def test_a_dangling_pointer_is_passed_over(builder: DeltaBuilder, recorder: Recorder, version: int) -> None:
@@ -118,6 +124,7 @@ def test_a_dangling_pointer_is_passed_over(builder: DeltaBuilder, recorder: Reco
     assert recorder.commits == [12, 11]
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-03")
 def test_a_pointer_to_a_deleted_checkpoint(builder: DeltaBuilder, recorder: Recorder) -> None:
     _table(builder, 12, (5, 10))
@@ -129,6 +136,7 @@ def test_a_pointer_to_a_deleted_checkpoint(builder: DeltaBuilder, recorder: Reco
     assert _listed_from(builder, recorder) == [f"{10:020d}.", ""]
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-03")
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"no Parquet at all, but long enough for a footer PAR1"])
 def test_a_pointer_to_a_damaged_checkpoint(builder: DeltaBuilder, recorder: Recorder, damage: bytes) -> None:
@@ -146,6 +154,7 @@ def test_a_pointer_past_the_wanted_version_is_not_used(builder: DeltaBuilder) ->
     assert ids_of(open_table(builder.root, version=10)) == list(range(11))
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-04")
 def test_the_pointer_names_parts(builder: DeltaBuilder, recorder: Recorder) -> None:
     builder.create(ID, builder.add(ids(0)))
@@ -169,6 +178,7 @@ def test_the_pointer_names_parts(builder: DeltaBuilder, recorder: Recorder) -> N
     assert f"{5:020d}.checkpoint.parquet" in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-05", half="reader")
 def test_a_wrong_checksum_is_noticed(builder: DeltaBuilder, recorder: Recorder) -> None:
     checksum = "eb4e6a79cca1989449cab7004b4de31b"
@@ -269,6 +279,7 @@ def test_only_the_outer_checksum_is_left_out() -> None:
         assert read_last_checkpoint(text.encode()) == expected
 
 
+@by_every_road
 @pytest.mark.req("DL-LAST-12")
 @pytest.mark.parametrize(
     "text",

@@ -18,7 +18,7 @@ from deltaberg.schema.variant import variant_to_json
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field, struct_type
 from tests.support.recorder import Recorder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files
 
 _MILLIS = 1_704_067_200_000
@@ -157,6 +157,7 @@ def test_shredded_variants_are_put_together(builder: DeltaBuilder, road: Road) -
 # Times of commits
 
 
+@by_every_road
 @pytest.mark.req("BEY-04", half="reader")
 def test_times_in_commits(builder: DeltaBuilder) -> None:
     enabled = {
@@ -190,6 +191,7 @@ def test_times_in_commits(builder: DeltaBuilder) -> None:
 # Features that readers acknowledge or refuse
 
 
+@by_every_road
 @pytest.mark.req("BEY-05", half="reader")
 def test_vacuum_protocol_check_is_acknowledged(builder: DeltaBuilder) -> None:
     protocol = builder.features("vacuumProtocolCheck", writer_only=["checkpointProtection", "somethingNew"])
@@ -197,6 +199,7 @@ def test_vacuum_protocol_check_is_acknowledged(builder: DeltaBuilder) -> None:
     assert ids_of(open_table(builder.root)) == [1]
 
 
+@by_every_road
 @pytest.mark.req("BEY-06", half="reader")
 def test_collations_are_kept_and_comparison_is_by_bytes(builder: DeltaBuilder) -> None:
     rows = pa.table({"s": ["a", "B"]})
@@ -225,6 +228,7 @@ def test_tables_of_a_catalog_are_refused_by_path(builder: DeltaBuilder, feature:
     assert "managed by a catalog" in caught.value.message
 
 
+@by_every_road
 @pytest.mark.req("BEY-07", half="reader")
 def test_staged_commits_are_not_part_of_a_table(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
@@ -253,6 +257,7 @@ def test_the_version_checksum_is_compared(builder: DeltaBuilder) -> None:
             open_table(builder.root, validate=True)
 
 
+@by_every_road
 @pytest.mark.req("BEY-11", half="reader")
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_the_protocol_may_fall(builder: DeltaBuilder, checkpoint: bool) -> None:
@@ -286,6 +291,7 @@ def test_previews_that_nobody_registered_are_refused(builder: DeltaBuilder, name
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("BEY-15", half="reader")
 @pytest.mark.parametrize("name", ["typeWidening-preview", "variantType-preview"])
 def test_registered_previews_are_aliases(builder: DeltaBuilder, name: str) -> None:
@@ -293,6 +299,7 @@ def test_registered_previews_are_aliases(builder: DeltaBuilder, name: str) -> No
     assert ids_of(open_table(builder.root)) == [1]
 
 
+@by_every_road
 @pytest.mark.req("BEY-18")
 def test_vectors_in_the_native_form(builder: DeltaBuilder) -> None:
     vector = {
@@ -306,6 +313,7 @@ def test_vectors_in_the_native_form(builder: DeltaBuilder) -> None:
     assert ids_of(open_table(builder.root)) == [row for row in range(30) if row not in (3, 4, 7, 11, 18, 29)]
 
 
+@by_every_road
 @pytest.mark.req("BEY-20", half="reader")
 def test_partition_values_of_modern_writers(builder: DeltaBuilder) -> None:
     schema = pa.schema([("id", pa.int64()), ("p", pa.timestamp("us", "UTC"))])
@@ -334,6 +342,7 @@ def test_leaf_names_may_repeat_in_other_structs(builder: DeltaBuilder, road: Roa
     assert live_files(table)
 
 
+@by_every_road
 @pytest.mark.req("BEY-17", half="reader")
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_pointer_names_a_v2_checkpoint(builder: DeltaBuilder, recorder: Recorder, whole: bool) -> None:
@@ -358,6 +367,7 @@ def test_the_pointer_names_a_v2_checkpoint(builder: DeltaBuilder, recorder: Reco
     assert ids_of(open_table(builder.root)) == [1]
 
 
+@by_every_road
 @pytest.mark.req("DL-CLEAN-01", half="reader")
 def test_a_cleaned_table_is_the_same_table(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(0)))

@@ -18,6 +18,7 @@ from deltaberg.errors import CorruptLogError, SpecViolationError, VersionNotFoun
 from deltaberg.storage.local import LocalStorage
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files, numbered_commits, tombstones
 
 
@@ -31,6 +32,7 @@ def test_commits_have_names_of_twenty_digits(builder: DeltaBuilder) -> None:
     assert open_table(builder.root).version == 0
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-03", half="reader")
 def test_only_a_whole_commit_is_seen(builder: DeltaBuilder) -> None:
     builder.create(ID)
@@ -52,6 +54,7 @@ def test_a_commit_cut_short_is_refused(builder: DeltaBuilder) -> None:
         ids_of(open_table(builder.root))
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-04", half="reader")
 def test_the_order_of_lines_does_not_matter(builder: DeltaBuilder) -> None:
     vector = builder.vector([0], "i")
@@ -112,6 +115,7 @@ def test_two_vectors_of_one_file_are_never_guessed_between(builder: DeltaBuilder
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-10")
 def test_what_nobody_knows_is_ignored(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1), path="f.parquet", bar=[1], baz={"add": {"path": "no.parquet"}})
@@ -123,6 +127,7 @@ def test_what_nobody_knows_is_ignored(builder: DeltaBuilder) -> None:
     assert ids_of(table) == [1]
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-11", half="reader")
 def test_actions_of_checkpoints_do_nothing_in_a_commit(builder: DeltaBuilder, recorder: Recorder) -> None:
     builder.create(ID, builder.add(ids(1)))
@@ -134,6 +139,7 @@ def test_actions_of_checkpoints_do_nothing_in_a_commit(builder: DeltaBuilder, re
     assert "s.parquet" not in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-12")
 def test_time_travel_uses_the_checkpoint_before(builder: DeltaBuilder, recorder: Recorder) -> None:
     builder.create(ID, builder.add(ids(0)))
@@ -183,6 +189,7 @@ def _with_compaction(builder: DeltaBuilder) -> None:
     path.write_text("".join(json.dumps(action) + "\n" for action in compacted))
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-16", half="reader")
 def test_a_compaction_stands_for_its_commits(builder: DeltaBuilder, recorder: Recorder) -> None:
     _with_compaction(builder)
@@ -197,6 +204,7 @@ def test_a_compaction_stands_for_its_commits(builder: DeltaBuilder, recorder: Re
     assert seen[1] == [("f1.parquet", None), ("f3.parquet", None)]
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-17")
 def test_a_compaction_is_used_whole_or_not_at_all(builder: DeltaBuilder, recorder: Recorder) -> None:
     _with_compaction(builder)
@@ -276,6 +284,7 @@ def test_a_store_may_list_in_any_order(
     assert ids_of(table.refresh()) == list(range(14))
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-18")
 def test_changes_are_read_from_commits(builder: DeltaBuilder) -> None:
     _with_compaction(builder)

@@ -12,7 +12,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import DeltabergError, InvalidPartitionValueError, SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ids
 
 _UTC = dt.timezone.utc
@@ -55,6 +55,7 @@ def test_text_is_as_it_is(builder: DeltaBuilder, road: Road) -> None:
     assert table.scan("p = '%41'").files().num_rows == 1
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-03", half="reader")
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
@@ -77,6 +78,7 @@ def test_numbers(builder: DeltaBuilder, kind: pa.DataType, text: str, value: Any
     assert _values(_table(builder, kind, text)) == [value]
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-03", half="reader")
 def test_nan_is_a_number(builder: DeltaBuilder) -> None:
     table = _table(builder, pa.float64(), "NaN", "1.0")
@@ -128,6 +130,7 @@ def test_a_timestamp_without_a_zone_is_in_the_given_one(builder: DeltaBuilder, r
     assert there.scan("p = TIMESTAMP '1970-01-01 00:00:00Z'").files().num_rows == 0
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-07", half="reader")
 @pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles"])
 def test_a_timestamp_with_a_zone_is_an_instant(builder: DeltaBuilder, zone: str) -> None:
@@ -146,6 +149,7 @@ def test_a_wall_clock_has_no_zone(builder: DeltaBuilder, road: Road, zone: str) 
     assert road.rows(table.scan()) == [{"id": 0, "p": wanted[0]}, {"id": 1, "p": wanted[1]}]
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-09", half="reader")
 def test_booleans(builder: DeltaBuilder) -> None:
     table = _table(builder, pa.bool_(), "true", "false", "TRUE", "False")
@@ -167,6 +171,7 @@ def test_binary_is_escaped_text(builder: DeltaBuilder, road: Road) -> None:
     assert road.rows(open_table(builder.root).scan()) == [{"id": 1, "p": b"\x01\x02\x03"}]
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-11", half="reader")
 def test_the_log_alone_gives_values(builder: DeltaBuilder) -> None:
     schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -188,6 +193,7 @@ def test_the_log_wins_over_the_file(builder: DeltaBuilder, road: Road) -> None:
     assert road.rows(table.scan("p = 1 AND id = 1")) == [{"id": 1, "p": 1}]
 
 
+@by_every_road
 @pytest.mark.req("DL-PART-13")
 def test_files_are_pruned_by_typed_values(builder: DeltaBuilder) -> None:
     table = _table(builder, pa.int32(), "9", "10")

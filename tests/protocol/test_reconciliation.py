@@ -9,6 +9,7 @@ import pytest
 
 from deltaberg import open_table
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.roads import by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files, tombstones
 
 
@@ -54,6 +55,7 @@ def test_a_removed_domain_is_gone_until_it_comes_back(builder: DeltaBuilder, che
     assert found == [{"d1": "A"}, {}, {"d1": "B"}]
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-04", half="reader")
 def test_the_newest_reference_to_a_file_counts(builder: DeltaBuilder) -> None:
     builder.create(ID)
@@ -66,6 +68,7 @@ def test_the_newest_reference_to_a_file_counts(builder: DeltaBuilder) -> None:
     assert (live_files(table), tombstones(table)) == ([("f.parquet", 0)], [])
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-05", half="reader")
 @pytest.mark.parametrize("checkpoint", [None, 1, 2])
 def test_a_file_is_live_with_one_vector_and_removed_with_others(builder: DeltaBuilder, checkpoint: int | None) -> None:
@@ -83,6 +86,7 @@ def test_a_file_is_live_with_one_vector_and_removed_with_others(builder: DeltaBu
     assert ids_of(table) == [3]
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-06")
 @pytest.mark.parametrize("checkpoint", [None, 1])
 def test_a_path_is_live_once(builder: DeltaBuilder, checkpoint: int | None) -> None:
@@ -98,6 +102,7 @@ def test_a_path_is_live_once(builder: DeltaBuilder, checkpoint: int | None) -> N
     assert ids_of(table) == [1]
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-07")
 def test_removed_files_are_not_planned(builder: DeltaBuilder) -> None:
     adds = [builder.add(ids(number)) for number in range(5)]
@@ -154,6 +159,7 @@ def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder,
     assert files
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-09")
 def test_a_remove_of_nothing_does_no_harm(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1), path="f.parquet"))
@@ -163,6 +169,7 @@ def test_a_remove_of_nothing_does_no_harm(builder: DeltaBuilder) -> None:
     assert tombstones(table) == [("g.parquet", None)]
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-10", half="reader")
 @pytest.mark.parametrize("checkpoint", [None, 0])
 @pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}", "file:///{}"])
@@ -179,6 +186,7 @@ def test_paths_are_compared_in_one_form(builder: DeltaBuilder, spelling: str, ch
     assert ids_of(open_table(builder.root)) == [2]
 
 
+@by_every_road
 @pytest.mark.req("DL-REC-10", half="reader")
 def test_escapes_in_relative_paths_are_compared_decoded(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1), path="a=1/b c.parquet", log_path="a%3D1/b%20c.parquet"))

@@ -13,6 +13,7 @@ import pytest
 from deltaberg import open_table
 from deltaberg.errors import CorruptLogError, DeltabergError, TableNotFoundError, VersionNotFoundError
 from tests.support.delta_builder import DeltaBuilder, commit_name
+from tests.support.roads import by_every_road
 from tests.support.rows import ids, ids_of, numbered_commits
 
 _OTHER = pa.table({"x": ["a"]})
@@ -139,6 +140,7 @@ def test_a_commit_written_anew_is_noticed_where_nobody_read_it(builder: DeltaBui
     _refused(table, VersionNotFoundError)
 
 
+@by_every_road
 @pytest.mark.req("DL-LOG-03", half="reader")
 def test_an_empty_newest_commit_is_no_version(builder: DeltaBuilder) -> None:
     """A store that does not write in one step shows one before its actions are there."""

@@ -11,7 +11,7 @@ from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError, DeltabergError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids
 
 _NAMES = {
@@ -32,6 +32,7 @@ def _rows(found: list[dict[str, Any]]) -> list[tuple[int, int | None, int | None
     return sorted((row["id"], row["_metadata"]["row_id"], row["_metadata"]["row_commit_version"]) for row in found)
 
 
+@by_every_road
 @pytest.mark.req("DL-RT-01", half="reader")
 def test_row_ids_are_there_where_tracking_is_enabled(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1, 2), baseRowId=0, defaultRowCommitVersion=0)
@@ -90,6 +91,7 @@ def test_materialized_values_win(builder: DeltaBuilder, road: Road) -> None:
     assert _rows(found) == [(1, 7, 41), (2, 101, 12), (3, 9, 41)]
 
 
+@by_every_road
 @pytest.mark.req("DL-RT-05", half="reader")
 def test_materialized_columns_are_hidden(builder: DeltaBuilder) -> None:
     stored = pa.table({"id": pa.array([1], pa.int64()), "_row-id-col-1": pa.array([7], pa.int64())})
@@ -104,6 +106,7 @@ def test_materialized_columns_are_hidden(builder: DeltaBuilder) -> None:
     assert sorted((row["id"], row["_metadata"]["row_id"]) for row in found) == [(1, 7), (2, 200)]
 
 
+@by_every_road
 @pytest.mark.req("DL-RT-06", half="reader")
 def test_the_commit_version_of_a_file_is_that_of_its_rows(builder: DeltaBuilder) -> None:
     builder.create(ID, configuration=_NAMES, protocol=_tracking(builder))
@@ -112,6 +115,7 @@ def test_the_commit_version_of_a_file_is_that_of_its_rows(builder: DeltaBuilder)
     assert [row["_metadata"]["row_commit_version"] for row in found] == [41] * 3
 
 
+@by_every_road
 @pytest.mark.req("DL-RT-08")
 def test_changes_have_no_row_ids(builder: DeltaBuilder) -> None:
     configuration = {**_NAMES, "delta.enableChangeDataFeed": "true"}

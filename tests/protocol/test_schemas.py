@@ -19,7 +19,7 @@ from deltaberg.errors import ColumnNotFoundError, CorruptDataFileError, Deltaber
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_opened import opened
 from tests.support.delta_schemas import field, struct_type
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids
 
 _APPENDIX = {
@@ -61,6 +61,7 @@ _APPENDIX = {
 }
 
 
+@by_every_road
 @pytest.mark.req("DL-SCHEMA-01", "DL-SCHEMA-03", "DL-SCHEMA-04", half="reader")
 def test_the_schema_of_the_appendix(builder: DeltaBuilder) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, schemaString=json.dumps(_APPENDIX)))

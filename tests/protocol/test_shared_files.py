@@ -10,7 +10,7 @@ import pytest
 from deltaberg import open_table
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 
 _EMPTY = b"\x01\x00\x00"
 
@@ -31,6 +31,7 @@ def test_a_change_file_that_is_also_a_data_file(builder: DeltaBuilder, road: Roa
     assert sorted(map(tuple, (row.values() for row in found.to_pylist()))) == [(2, "insert", 1), (3, "insert", 1)]
 
 
+@by_every_road
 @pytest.mark.req("BEY-25")
 @pytest.mark.parametrize("text", ["0SSi2000000", "zzzzz", "", "5"])
 def test_statistics_of_variants_are_not_compared_as_text(builder: DeltaBuilder, text: str) -> None:

@@ -17,6 +17,7 @@ from deltaberg.errors import SpecViolationError
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import field
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 from tests.support.rows import ID, ids, ids_of
 
 
@@ -32,6 +33,7 @@ def _one(builder: DeltaBuilder, rows: pa.Table, stats: Any, **add: Any) -> None:
     builder.create(rows.schema, made, protocol=builder.features("deletionVectors", "timestampNtz"))
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-01")
 def test_files_without_statistics_are_read(builder: DeltaBuilder) -> None:
     builder.create(
@@ -47,6 +49,7 @@ def test_files_without_statistics_are_read(builder: DeltaBuilder) -> None:
     assert ids_of(open_table(builder.root), filter="id > 100") == [150, 200, 300, 400, 500]
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-02", half="reader")
 @pytest.mark.parametrize("vector", [None, [0, 9]])
 def test_records_are_counted_with_deleted_ones(builder: DeltaBuilder, vector: list[int] | None) -> None:
@@ -58,6 +61,7 @@ def test_records_are_counted_with_deleted_ones(builder: DeltaBuilder, vector: li
     assert scan.to_arrow().num_rows == scan.count()
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-03", half="reader")
 def test_a_vector_needs_the_number_of_records(builder: DeltaBuilder) -> None:
     _one(builder, ids(*range(10)), "none", vector=builder.vector([0]))
@@ -74,6 +78,7 @@ def test_without_a_flag_bounds_are_exact(builder: DeltaBuilder, recorder: Record
     assert "f.parquet" not in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-05")
 @pytest.mark.parametrize("flag", [{"tightBounds": False}, {}])
 def test_wide_bounds_hold_but_need_not_occur(builder: DeltaBuilder, recorder: Recorder, flag: dict[str, bool]) -> None:
@@ -118,6 +123,7 @@ def test_extremes_come_from_rows_where_bounds_are_not_exact(builder: DeltaBuilde
     assert open_table(builder.root).scan("text = 'b'").max("p") == "y"
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-06", half="reader")
 def test_statistics_are_nested_like_the_schema(builder: DeltaBuilder) -> None:
     rows = pa.table({"a": [{"b": {"c": 1}}, {"b": {"c": 9}}]})
@@ -132,6 +138,7 @@ def test_statistics_are_nested_like_the_schema(builder: DeltaBuilder) -> None:
     assert kept == [["f"], [], [], []]
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-07", half="reader")
 @pytest.mark.parametrize("nulls", [0, 3])
 def test_a_file_without_nulls_is_skipped(builder: DeltaBuilder, nulls: int) -> None:
@@ -142,6 +149,7 @@ def test_a_file_without_nulls_is_skipped(builder: DeltaBuilder, nulls: int) -> N
     assert open_table(builder.root).scan("id IS NULL").count() == nulls
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-08")
 @pytest.mark.parametrize(("null_count", "is_null", "is_not_null"), [(10, ["f"], []), (0, [], ["f"]), (3, ["f"], ["f"])])
 def test_wide_null_counts(builder: DeltaBuilder, null_count: int, is_null: list[str], is_not_null: list[str]) -> None:
@@ -155,6 +163,7 @@ def test_wide_null_counts(builder: DeltaBuilder, null_count: int, is_null: list[
     assert table.scan("id IS NOT NULL").count() == {10: 0, 0: 10, 3: 7}[null_count]
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-09")
 @pytest.mark.parametrize("stray", [{}, {"minValues": {"id": 5}, "maxValues": {"id": 5}}])
 def test_bounds_of_nothing_mean_nothing(builder: DeltaBuilder, stray: dict[str, Any]) -> None:
@@ -166,6 +175,7 @@ def test_bounds_of_nothing_mean_nothing(builder: DeltaBuilder, stray: dict[str, 
     assert open_table(builder.root).scan("id IS NULL").count() == 2
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-10", half="reader")
 @pytest.mark.parametrize(
     ("value", "low", "high"),
@@ -187,6 +197,7 @@ def test_cut_texts_do_not_hide_rows(builder: DeltaBuilder, value: str, low: str,
     assert _files(builder, f"text > '{high}'") == []
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-11", half="reader")
 @pytest.mark.parametrize("zone", ["UTC", None])
 @pytest.mark.parametrize("checkpoint", [None, "json", "struct"])
@@ -236,6 +247,7 @@ def test_text_and_struct_say_the_same(builder: DeltaBuilder, recorder: Recorder,
     assert "f.parquet" not in recorder.read
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-13", half="reader")
 def test_statistics_have_physical_names(builder: DeltaBuilder) -> None:
     physical = "col-04ee4877-ee53-4cb9-b1fb-1a4eb74b508c"
@@ -258,6 +270,7 @@ def test_statistics_have_physical_names(builder: DeltaBuilder) -> None:
     assert (_files(builder, "quantity = 1"), _files(builder, "quantity = 7")) == (["f"], [])
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-14")
 def test_nan_is_above_every_bound(builder: DeltaBuilder) -> None:
     _one(
@@ -372,6 +385,7 @@ def test_skipping_never_drops_a_row(builder: DeltaBuilder, tmp_path: Any, seed: 
     assert skipped > 100
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-15", half="reader")
 @pytest.mark.parametrize("stats", [None, '{"numRecords":3}', "nonsense"])
 def test_statistics_of_a_remove_are_for_information(builder: DeltaBuilder, stats: str | None) -> None:
@@ -383,6 +397,7 @@ def test_statistics_of_a_remove_are_for_information(builder: DeltaBuilder, stats
     assert open_table(builder.root).tombstones.num_rows == 1
 
 
+@by_every_road
 @pytest.mark.req("DL-STAT-16")
 @pytest.mark.parametrize("checkpoint", [None, "json", "struct"])
 def test_unknown_keys_are_ignored(builder: DeltaBuilder, checkpoint: str | None) -> None:

@@ -21,10 +21,11 @@ from deltaberg.errors import (
     VersionNotFoundError,
 )
 from tests.support.delta_builder import DeltaBuilder
-from tests.support.roads import Road
+from tests.support.roads import Road, by_every_road
 from tests.support.rows import ID, ids, ids_of, live_files, numbered_commits, tombstones
 
 
+@by_every_road
 @pytest.mark.req("DL-GEN-01", half="reader")
 def test_a_hole_in_the_versions_is_corruption(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(0)))
@@ -80,6 +81,7 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
         open_table(builder.root, version=26)
 
 
+@by_every_road
 @pytest.mark.req("DL-GEN-02", half="reader")
 def test_a_snapshot_is_its_parts(builder: DeltaBuilder) -> None:
     builder.create(ID)
@@ -136,6 +138,7 @@ def test_planning_is_the_same_in_parallel(builder: DeltaBuilder, spark: Any) -> 
     assert len(here) == 1000
 
 
+@by_every_road
 @pytest.mark.req("DL-GEN-06", half="reader")
 def test_a_copied_table_is_the_same_table(builder: DeltaBuilder, tmp_path: Path) -> None:
     builder.create(ID, builder.add(ids(1, 2), path="a b/f 1.parquet"), protocol=builder.features("deletionVectors"))
@@ -147,6 +150,7 @@ def test_a_copied_table_is_the_same_table(builder: DeltaBuilder, tmp_path: Path)
     assert ids_of(copy) == [1, 2, 4]
 
 
+@by_every_road
 @pytest.mark.req("DL-GEN-07")
 def test_the_log_can_be_tailed(builder: DeltaBuilder) -> None:
     builder.create(ID)
@@ -189,6 +193,7 @@ def test_names_of_the_log_are_classified() -> None:
     assert {name: file and file.kind for name, file in found.items()} == kinds
 
 
+@by_every_road
 @pytest.mark.req("DL-FILE-05", half="reader")
 def test_each_kind_of_file_is_where_it_belongs(builder: DeltaBuilder) -> None:
     """Checkpoints, pointer and sidecars elsewhere are not seen."""
@@ -204,6 +209,7 @@ def test_each_kind_of_file_is_where_it_belongs(builder: DeltaBuilder) -> None:
         ids_of(open_table(builder.root))
 
 
+@by_every_road
 @pytest.mark.req("DL-FILE-06")
 def test_unknown_names_are_ignored(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
@@ -223,6 +229,7 @@ def test_unknown_names_are_ignored(builder: DeltaBuilder) -> None:
     assert ids_of(table) == [1, 2]
 
 
+@by_every_road
 @pytest.mark.req("DL-FILE-08", half="reader")
 def test_a_vector_file_has_an_underscore_in_its_name(builder: DeltaBuilder) -> None:
     vector = builder.vector([0])

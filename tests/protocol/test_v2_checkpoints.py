@@ -16,6 +16,7 @@ from deltaberg.errors import CorruptCheckpointError, SpecViolationError, UnsafeP
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action, rewrite, write_actions
 from tests.support.recorder import Recorder
+from tests.support.roads import by_every_road
 from tests.support.rows import CHECKPOINT_KINDS, ID, every_checkpoint, ids, ids_of, numbered_commits
 from tests.support.rows import tombstones as tombstones_of
 
@@ -45,6 +46,7 @@ def _mark(version: int, **fields: Any) -> Action:
     return {"checkpointMetadata": {"version": version, **fields}}
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-27", half="reader")
 @pytest.mark.parametrize("kind", ["uuid-json", "uuid-parquet", "classic"])
 def test_one_row_says_that_it_is_v2(builder: DeltaBuilder, kind: str) -> None:
@@ -77,6 +79,7 @@ def test_a_uuid_checkpoint_that_does_not_say_so(builder: DeltaBuilder) -> None:
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-27", half="reader")
 def test_a_checkpoint_of_another_version_is_a_violation(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 2)
@@ -86,6 +89,7 @@ def test_a_checkpoint_of_another_version_is_a_violation(builder: DeltaBuilder) -
         open_table(builder.root, validate=True)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-28", half="reader")
 @pytest.mark.parametrize("form", _FORMS)
 def test_only_the_main_file_speaks_of_the_table(builder: DeltaBuilder, form: str) -> None:
@@ -130,6 +134,7 @@ def test_a_sidecar_that_is_named_twice_is_read_once(builder: DeltaBuilder, form:
     assert ids_of(open_table(builder.root)) == [0, 1, 2]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-29", half="reader")
 @pytest.mark.parametrize("kind", ["uuid-json", "uuid-parquet", "classic"])
 @pytest.mark.parametrize("what", ["add", "remove"])
@@ -149,6 +154,7 @@ def test_files_in_both_places_are_refused(builder: DeltaBuilder, kind: str, what
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-30", half="reader")
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("sidecars", [None, 3])
@@ -162,6 +168,7 @@ def test_any_number_of_sidecars(builder: DeltaBuilder, form: str, sidecars: int 
     assert len(opened) == (sidecars or 0)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-31", half="reader")
 def test_more_columns_of_a_sidecar_are_ignored(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 3)
@@ -187,6 +194,7 @@ def test_more_columns_of_a_sidecar_are_ignored(builder: DeltaBuilder) -> None:
 _SIDECAR = "016ae953-37a9-438e-8683-9a9a4a79a395.parquet"
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-32", half="reader")
 @pytest.mark.parametrize("spelling", ["name", "encoded", "path", "file:", "file://"])
 def test_where_a_sidecar_is(builder: DeltaBuilder, recorder: Recorder, spelling: str) -> None:
@@ -236,6 +244,7 @@ def _example(builder: DeltaBuilder) -> list[Action]:
     return [_mark(364475, tags={}), metadata, builder.features("v2Checkpoint"), *_APPS]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-33", half="reader")
 def test_the_example_with_sidecars(builder: DeltaBuilder, recorder: Recorder) -> None:
     sizes = {"3a0d65cd-4056-49b8-937b-95f9e3ee90e5.parquet": 2341330, _SIDECAR: 8468120}
@@ -260,6 +269,7 @@ def test_the_example_with_sidecars(builder: DeltaBuilder, recorder: Recorder) ->
         open_table(builder.root)
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-34", half="reader")
 def test_the_example_without_sidecars(builder: DeltaBuilder) -> None:
     live = [_day(builder, "2017-12-10"), _day(builder, "2017-12-09")]
@@ -275,6 +285,7 @@ def test_the_example_without_sidecars(builder: DeltaBuilder) -> None:
     assert tombstones_of(table) == [("date=2017-12-08/part-000.parquet", None)]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-35", half="reader")
 @pytest.mark.parametrize("kind", ["classic", "uuid-json", "uuid-parquet"])
 def test_v2_without_its_feature_is_a_violation(builder: DeltaBuilder, kind: str) -> None:
@@ -287,6 +298,7 @@ def test_v2_without_its_feature_is_a_violation(builder: DeltaBuilder, kind: str)
     assert ids_of(open_table(builder.root, validate=True)) == [1]
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-36", half="reader")
 @every_checkpoint
 def test_checkpoints_of_tables_with_the_feature(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
@@ -302,6 +314,7 @@ def test_checkpoints_of_tables_with_the_feature(builder: DeltaBuilder, kind: dic
         assert open_table(builder.root, validate=True).version == 2
 
 
+@by_every_road
 @pytest.mark.req("DL-CKPT-39", half="reader")
 def test_a_classic_file_that_says_so_is_v2(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 2)

@@ -183,6 +183,7 @@ def _evolved(rng: random.Random, fields: list[dict[str, Any]], ids: Iterator[int
     return [first, *inner, last]
 
 
+@pytest.mark.req("ICE-SCAN-12")
 def test_every_road_of_iceberg(spark: Any, rng: random.Random, tmp_path: Path) -> None:
     road, native = Road("spark", spark), 0
     for number in range(3):

@@ -18,15 +18,20 @@ from tests.support.requirements import Requirement
 __all__ = ["Proof", "Proofs", "halves_of_mark", "read_proofs", "write_proofs"]
 
 _PROPERTY = "req"
+_ROAD = "road"
 
 
 class Proof(NamedTuple):
-    """A test that claims one half of a row; it proves that half where its outcome is "passed"."""
+    """A test that claims one half of a row; it proves that half where its outcome is "passed".
+
+    ``road`` is "spark" where the test is marked so, and else "local".
+    """
 
     requirement: str
     half: str
     outcome: str
     test: str
+    road: str = "local"
 
 
 def halves_of_mark(
@@ -70,6 +75,7 @@ class Proofs:
         self.known = known
         self.target = target
         self._claims: dict[str, list[tuple[str, str]]] = {}
+        self._roads: dict[str, str] = {}
         self._outcomes: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -85,6 +91,8 @@ class Proofs:
                     raise pytest.UsageError(f"{item.nodeid}: {error}") from None
             # Reports carry the claims, so that they also arrive from another process.
             item.user_properties += [(_PROPERTY, claim) for claim in claims]
+            if claims:
+                item.user_properties.append((_ROAD, "spark" if item.get_closest_marker("spark") else "local"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in one phase of a test: a test proves nothing if any phase fails, or if its failure is expected."""
@@ -96,6 +104,7 @@ class Proofs:
         if not claims:
             return
         self._claims[report.nodeid] = claims
+        self._roads[report.nodeid] = str(dict(report.user_properties).get(_ROAD, "local"))
         if report.failed:
             self._outcomes[report.nodeid] = "failed"
         elif report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
@@ -111,7 +120,7 @@ class Proofs:
     def proofs(self) -> list[Proof]:
         """Return the claims with their outcomes, in the order of the tests."""
         return [
-            Proof(requirement, half, outcome, test)
+            Proof(requirement, half, outcome, test, self._roads[test])
             for test, outcome in self._outcomes.items()
             for requirement, half in self._claims[test]
         ]

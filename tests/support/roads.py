@@ -1,5 +1,5 @@
 """The roads to rows. A test that takes the fixture ``road`` runs on this machine and through Spark, and must find the
-same rows by both.
+same rows by both. With ``@by_every_road`` a test that knows nothing of roads does so, too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,30 @@ from deltaberg.table.read.sharing import bound_scan
 if TYPE_CHECKING:
     from deltaberg.spark.native import NativePlan
 
-__all__ = ["Road", "collect", "native_plan", "road_names", "rows_of", "same_rows"]
+__all__ = [
+    "Road",
+    "by_every_road",
+    "collect",
+    "collect_in_tasks",
+    "native_plan",
+    "road_names",
+    "rows_of",
+    "same_rows",
+]
+
+#: Runs a test on this machine, and once more so that Spark, too, plans and reads its scans: files, rows and errors must
+#: be the same (``compared_reads.py``). On Spark `make test` runs those of these tests that are the first to prove a
+#: row, and `make test-all` the others.
+by_every_road = pytest.mark.usefixtures("every_road")
 
 #: Reasons for which files of the tests may go by Arrow; any other reason fails the test.
 _EXPECTED = re.compile(
     r"it is not a Parquet file|equality deletes apply to it|a file is read twice"
-    r"|the filter calls functions"
+    r"|the filter calls functions|the filter has a literal of type timestamp\[us\]"
     r"|only our reader makes the column _deleted"
     r"|only some rows of it are wanted, by their position or by keys|it is encoded by DELTA_.*"
     r"|Spark does not open a file of its name"
-    r"|the session has no file system for its location|the column .* is of type (variant|uuid)"
+    r"|the session has no file system for its location|the column .* is of type (variant|uuid|void)"
     r"|the (column|field) .* was added after the file was written.*"
     r"|the column .* is of type (long, but int(8|16|32)|integer, but int(8|16)|short, but int8|byte, but int32"
     r"|double, but (float|int\d+)|float, but int\d+"
@@ -145,13 +159,21 @@ def _through_python(frame: Any) -> pa.Table:
 
     The method ``toArrow`` fails on variants in lists, and Spark 3.5 does not have it.
     """
-    rows = frame.mapInArrow(_as_messages, "message binary").collect()
-    batches = [batch for row in rows for batch in pa.ipc.open_stream(row.message)]
+    batches = _batches(frame.mapInArrow(_as_messages, "message binary"))
     if batches:
         return pa.Table.from_batches(batches)
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return frame.toArrow() if hasattr(frame, "toArrow") else to_arrow_schema(frame.schema).empty_table()
+
+
+def collect_in_tasks(scan: Scan, spark: Any) -> pa.Table:
+    """Return the rows of a scan whose columns the JVM has no types for: they leave its tasks as Arrow messages."""
+    return pa.Table.from_batches(_batches(scan.map_in_arrow(spark, _as_messages, "message binary")), scan.schema)
+
+
+def _batches(messages: Any) -> list[pa.RecordBatch]:
+    return [batch for row in messages.collect() for batch in pa.ipc.open_stream(row.message)]
 
 
 def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
