@@ -10,7 +10,7 @@ from deltaberg.delta.log.compaction import compact_commits
 from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
 from deltaberg.errors import VersionNotFoundError
-from deltaberg.table import Instant, checked_kind, parse_instant
+from deltaberg.table import Instant, checked_number, parse_instant
 
 __all__ = ["MaintainedTable"]
 
@@ -76,8 +76,8 @@ class MaintainedTable(ChangingTable):
             If the store fails, or does not permit the writing.
         """
         check_known_writers(self._snapshot.protocol)
-        for name, version in (("first", first), ("last", last)):
-            checked_kind(name, version, int, "pass two different versions, the earlier one first")
+        hint = "pass two different versions, the earlier one first"
+        first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
         if last > self._snapshot.version:
             raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
         return compact_commits(self._log, first, last)

@@ -369,8 +369,8 @@ class IcebergTable(ChangingTable):
     def _range_of(self, start: int | None, end: int | None) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the last snapshot of a range, and all of them after its start."""
         try:
-            for name, value in (("start", start), ("end", end)):
-                checked_integer(name, value, "pass the number of a snapshot, or None")
+            start = checked_integer("start", start, "pass the number of a snapshot, or None")
+            end = checked_integer("end", end, "pass the number of a snapshot, or None")
             last = self.snapshot if end is None else self.metadata.snapshot_by_id(end)
             found = [] if last is None and start is None else self._range(start, last)
         except DeltabergError as error:

@@ -17,6 +17,7 @@ from deltaberg.table.arguments import (
     checked_properties,
     checked_text,
     checked_type,
+    integer_of,
     parse_instant,
     zone_of,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "checked_text",
     "checked_type",
     "commit_change",
+    "integer_of",
     "parse_instant",
     "processors",
     "scan_options",

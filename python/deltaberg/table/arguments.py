@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -27,6 +28,7 @@ __all__ = [
     "checked_properties",
     "checked_text",
     "checked_type",
+    "integer_of",
     "parse_instant",
     "zone_of",
 ]
@@ -69,20 +71,32 @@ def checked_limit(limit: int | None) -> int | None:
     return None if limit is None else checked_number("limit", limit, 0, "pass how many at most, or None")
 
 
+def integer_of(value: Any) -> int | None:
+    """Return an integer of any library, such as numpy, as one of Python; None for anything else, flags included."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
 def checked_number(name: str, value: Any, least: int, hint: str) -> int:
-    """Refuse what is not a 64-bit integer of at least ``least``."""
-    if type(value) is not int or not least <= value < 1 << 63:
+    """Refuse what is not a 64-bit integer of at least ``least``, and return it as an integer of Python."""
+    number = integer_of(value)
+    if number is None or not least <= number < 1 << 63:
         raise InvalidArgumentError(
             f"{name} must be a 64-bit integer of at least {least}, not {value!r:.200}", hint=hint
         )
-    return value
+    return number
 
 
 def checked_integer(name: str, value: Any, hint: str) -> int | None:
-    """Refuse what is neither an integer nor None."""
-    if value is not None and type(value) is not int:
+    """Refuse what is neither an integer nor None, and return it as an integer of Python."""
+    number = integer_of(value)
+    if number is None and value is not None:
         raise InvalidArgumentError(f"{name} must be an integer, not {value!r:.200}", hint=hint)
-    return value
+    return number
 
 
 def checked_options(options: StoreOptions | None) -> dict[str, Any]:
@@ -137,8 +151,8 @@ def checked_kind(name: str, value: Any, kind: type[_Kind], hint: str) -> _Kind:
 
     Examples
     --------
-    >>> checked_kind("version", 5, int, "pass a number")
-    5
+    >>> checked_kind("policy", "fast", str, "pass a text")
+    'fast'
     """
     if not isinstance(value, kind):
         raise InvalidArgumentError(f"{name} must be of the type {kind.__name__}, not {type(value).__name__}", hint=hint)

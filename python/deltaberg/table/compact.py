@@ -92,9 +92,12 @@ class Packing:
     group_size: int = 16 << 30
 
     def __post_init__(self) -> None:
-        checked_number("target_size", self.target_size, 1, "pass a positive number of bytes")
-        checked_number("min_files", self.min_files, 2, "a single file cannot be put together")
-        checked_number("group_size", self.group_size, 1, "pass a positive number of bytes")
+        for name, least, hint in (
+            ("target_size", 1, "pass a positive number of bytes"),
+            ("min_files", 2, "a single file cannot be put together"),
+            ("group_size", 1, "pass a positive number of bytes"),
+        ):
+            object.__setattr__(self, name, checked_number(name, getattr(self, name), least, hint))
         share = self.max_deleted
         if type(share) not in (int, float) or not 0 <= share <= 1:
             raise InvalidArgumentError(f"max_deleted must be a share of the rows, from 0 to 1, not {share!r}")
@@ -188,7 +191,8 @@ class Compaction:
 
     def __post_init__(self) -> None:
         if self.concurrency is not None:
-            checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+            number = checked_number("max_concurrent", self.concurrency, 1, "leave it out for the number of processors")
+            object.__setattr__(self, "concurrency", number)
 
 
 def write_bins(

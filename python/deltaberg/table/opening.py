@@ -67,8 +67,9 @@ class OpenOptions:
         states = [name for name in _STATES if getattr(self, name) is not None]
         if len(states) > 1:
             raise InvalidArgumentError(f"{states[0]} and {states[1]} cannot be combined", hint="leave one of them out")
-        checked_integer("version", self.version, "pass the number of a version, or None")
-        checked_integer("snapshot_id", self.snapshot_id, "pass the number of a snapshot, or None")
+        for name, what in (("version", "a version"), ("snapshot_id", "a snapshot")):
+            number = checked_integer(name, getattr(self, name), f"pass the number of {what}, or None")
+            object.__setattr__(self, name, number)
         if self.ref is not None:
             checked_text("ref", self.ref, "pass the name of a branch or a tag")
         checked_map(self.location_map)

@@ -46,7 +46,7 @@ from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, as_array, count_up, join_name
 from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import FILE_NUMBER, parse_instant
+from deltaberg.table import FILE_NUMBER, integer_of, parse_instant
 
 _ENABLED = "delta.enableChangeDataFeed"
 
@@ -70,11 +70,11 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
     InvalidArgumentError
         If it ends before it starts.
     """
-    first = start if _is_version(start) else times.first_after(parse_instant(start, timezone))
-    if end is None:
-        last = snapshot.version
-    else:
-        last = end if _is_version(end) else times.last_before(parse_instant(end, timezone))
+    first, last = integer_of(start), snapshot.version if end is None else integer_of(end)
+    if first is None:
+        first = times.first_after(parse_instant(start, timezone))
+    if last is None:
+        last = times.last_before(parse_instant(end, timezone))
     if last > snapshot.version or first > snapshot.version or first < 0:
         raise VersionNotFoundError(
             f"changes from version {first} to {last} are not in the table",
@@ -86,10 +86,6 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
             f"changes end at version {last} before they start at {first}", table=str(snapshot.log.root)
         )
     return first, last
-
-
-def _is_version(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class ChangesSource(DeltaFiles):

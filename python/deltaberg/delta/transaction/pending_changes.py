@@ -199,7 +199,7 @@ class PendingChanges(ABC):
             The application is not a text, or the version not an integer of at least 0.
         """
         checked_text("the application", application, "name it by a text of your own")
-        checked_number("the version of an application", version, 0, "pass how far it has come")
+        version = checked_number("the version of an application", version, 0, "pass how far it has come")
         self._changes.transactions[application] = version
         self._changed()
 

@@ -26,10 +26,10 @@ from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
+from deltaberg.table import checked_text
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-from deltaberg.table import checked_text
 
 __all__ = ["SqlCatalog"]
 

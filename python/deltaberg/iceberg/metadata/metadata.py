@@ -16,7 +16,7 @@ from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Sna
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import NameMapping
-from deltaberg.table.arguments import checked_kind, checked_text
+from deltaberg.table.arguments import checked_integer, checked_text
 
 __all__ = ["TableMetadata"]
 
@@ -92,8 +92,8 @@ class TableMetadata:
         VersionNotFoundError
             If the table does not have it.
         """
-        checked_kind("the id of a snapshot", number, int, "pass one that history() shows")
-        found = self.snapshots.get(number)
+        wanted = checked_integer("the id of a snapshot", number, "pass one that history() shows")
+        found = None if wanted is None else self.snapshots.get(wanted)
         if found is None:
             shown = ", ".join(map(str, sorted(self.snapshots, key=lambda key: self.snapshots[key].timestamp_ms)[-10:]))
             raise VersionNotFoundError(

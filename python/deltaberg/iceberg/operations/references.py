@@ -89,7 +89,7 @@ def new_reference(
         snapshot_id = metadata.current_snapshot_id
     if snapshot_id is None:
         raise InvalidArgumentError(f"the table has no snapshot yet, which the {kind} {name!r} would name")
-    metadata.snapshot_by_id(snapshot_id)
+    snapshot_id = metadata.snapshot_by_id(snapshot_id).snapshot_id
     ref = SnapshotRef(snapshot_id, kind) if old is None else replace(old, snapshot_id=snapshot_id)
     new = retention.of(ref, name)
     return None if new == old else SetSnapshotRef(name, new)

@@ -45,9 +45,10 @@ class ScanOptions:
     planning: str = "auto"
 
     def __post_init__(self) -> None:
-        checked_number("batch_size", self.batch_size, 1, "a batch has at least one row")
-        for name in ("threads", "memory", "split_size"):
-            checked_number(name, getattr(self, name), 0, "0 means the default")
+        least = {"batch_size": (1, "a batch has at least one row")}
+        for name in ("batch_size", "threads", "memory", "split_size"):
+            number = checked_number(name, getattr(self, name), *least.get(name, (0, "0 means the default")))
+            object.__setattr__(self, name, number)
         zone_of(self.timezone)
         checked_choice("planning", self.planning, _PLANNING, "leave it out to let the scan choose")
 

@@ -49,7 +49,8 @@ class MergeOptions:
                 hint='pass schema_mode="merge" to add columns',
             )
         if self.memory is not None:
-            checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")
+            number = checked_number("memory", self.memory, 1, "pass a number of bytes, or leave it out")
+            object.__setattr__(self, "memory", number)
 
     @property
     def evolves(self) -> bool:

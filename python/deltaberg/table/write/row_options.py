@@ -7,7 +7,7 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files.write import CODECS
-from deltaberg.table.arguments import checked_flag, zone_of
+from deltaberg.table.arguments import checked_flag, checked_number, zone_of
 
 __all__ = ["RowOptions"]
 
@@ -56,8 +56,8 @@ class RowOptions:
         checked_flag("allow_truncation", self.allow_truncation)
         if self.timezone is not None:
             zone_of(self.timezone)
-        size = self.target_file_size
-        if size is not None and (type(size) is not int or size < 1):
-            raise InvalidArgumentError(f"target_file_size must be a positive number of bytes, not {size!r}")
+        if self.target_file_size is not None:
+            size = checked_number("target_file_size", self.target_file_size, 1, "pass a number of bytes")
+            object.__setattr__(self, "target_file_size", size)
         if self.compression is not None and str(self.compression).lower() not in (*CODECS, "uncompressed"):
             raise InvalidArgumentError(f"{self.compression!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
