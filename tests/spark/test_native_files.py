@@ -44,6 +44,7 @@ _TYPES = {
 
 _CONDITIONS = [
     *("f = 1.5", "isnan(f)", "NOT isnan(f)", "d IN (3.5, 7)", "f > 1", "day < DATE '1500-01-01'", "dec > 2.5", "t"),
+    *("ntz >= TIMESTAMP_NTZ '2024-03-10 02:30:00'", "ntz IN (TIMESTAMP_NTZ '0001-01-01', TIMESTAMP_NTZ '9999-12-31')"),
     *("at >= TIMESTAMP '2024-03-10T07:30:00Z'", "s LIKE '_'", "s <=> NULL", "b = X'00ff'", "i1 NOT IN (1, 2)"),
     *("i4 < id", "i4 IS DISTINCT FROM id", "startswith(s, 'ü')", "NOT (t OR id > 1)"),
 ]

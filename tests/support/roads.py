@@ -38,7 +38,7 @@ by_every_road = pytest.mark.usefixtures("every_road")
 #: Reasons for which files of the tests may go by Arrow; any other reason fails the test.
 _EXPECTED = re.compile(
     r"it is not a Parquet file|equality deletes apply to it|a file is read twice"
-    r"|the filter calls functions|the filter has a literal of type timestamp\[us\]"
+    r"|the filter calls functions"
     r"|only our reader makes the column _deleted"
     r"|only some rows of it are wanted, by their position or by keys|it is encoded by DELTA_.*"
     r"|Spark does not open a file of its name"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import operator
 from collections.abc import Callable, Sequence
 
@@ -36,6 +37,10 @@ _BELOW = frozenset({"=", "<", "<=", "<=>", "in"})
 #: Limits for a filter: each part and each value of it becomes an object in the JVM.
 _MOST_PARTS = 200
 _MOST_VALUES = 1000
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp_ntz has no zone
+#: The timestamps that Spark's SQL text and `datetime` both write with four digits of a year.
+_FIRST_INSTANT, _LAST_INSTANT = (instant - _EPOCH for instant in (dt.datetime.min, dt.datetime.max))
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def why_not_in_spark(bound: Bound) -> str | None:
@@ -52,13 +57,16 @@ def why_not_in_spark(bound: Bound) -> str | None:
         return "the filter is long"
     if bound.operator in _LIKE and "\\" in bound.values[0].as_py():
         return "Spark treats a backslash in a LIKE pattern differently"
-    return next((why for value in bound.values if (why := _why_not_literal(value.type)) is not None), None)
+    return next((why for value in bound.values if (why := _why_not_literal(value)) is not None), None)
 
 
-def _why_not_literal(kind: pa.DataType) -> str | None:
+def _why_not_literal(value: pa.Scalar) -> str | None:
+    kind = value.type
     known = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind)
     known = known or pt.is_string(kind) or pt.is_binary(kind) or pt.is_date32(kind)
-    if known or (pt.is_timestamp(kind) and kind.unit == "us" and kind.tz is not None):
+    if known:
+        return None
+    if pt.is_timestamp(kind) and kind.unit == "us" and (kind.tz is not None or _is_in_text(value.value)):
         return None
     return f"the filter has a literal of type {kind}"
 
@@ -120,10 +128,18 @@ def _is_pushed(bound: BoundPredicate) -> bool:
     return bound.operator in _BELOW and all(value not in (None, 0) and value == value for value in values)  # noqa: PLR0124 - NaN
 
 
+def _is_in_text(micros: int | None) -> bool:
+    return micros is None or _FIRST_INSTANT <= micros * _MICROSECOND <= _LAST_INSTANT
+
+
 def _literal(value: pa.Scalar) -> Column:
     kind = value.type
     if pt.is_date32(kind):
         return sf.date_from_unix_date(sf.lit(value.value))
+    if pt.is_timestamp(kind) and kind.tz is None:
+        # Every other way to make one goes through the session's zone, which skips hours in spring.
+        written = None if value.value is None else (_EPOCH + value.value * _MICROSECOND).isoformat(" ")
+        return sf.expr("CAST(NULL AS TIMESTAMP_NTZ)" if written is None else f"TIMESTAMP_NTZ '{written}'")
     if pt.is_timestamp(kind):
         return sf.timestamp_micros(sf.lit(value.value).cast("long"))
     if pt.is_decimal(kind):
