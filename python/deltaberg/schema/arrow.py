@@ -134,8 +134,14 @@ def copied(rows: _Rows) -> _Rows:
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column of a table as one array."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    """Return a column of a table as one array.
+
+    `ChunkedArray.combine_chunks` would copy even the only chunk.
+    """
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    is_whole = column.num_chunks == 1 and column.chunk(0).offset == 0
+    return column.chunk(0) if is_whole else column.combine_chunks()
 
 
 def as_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from deltaberg import kernels
 from deltaberg.delta.schema.schema import partition_type_name
 from deltaberg.errors import InvalidPartitionValueError
-from deltaberg.schema import Field, Primitive, arrow_type
+from deltaberg.schema import Field, Primitive, arrow_type, as_array
 
 __all__ = ["partition_value_texts", "read_partition_values"]
 
@@ -37,7 +37,7 @@ def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: s
     if not columns:
         return []
     named = [(field.physical_name, partition_type_name(field)) for field in columns]
-    maps = files.column("partitionValues").combine_chunks()
+    maps = as_array(files.column("partitionValues"))
     try:
         values = kernels.parse_partition_values(maps, named)
     except InvalidPartitionValueError as error:

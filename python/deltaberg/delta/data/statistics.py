@@ -20,7 +20,7 @@ from deltaberg.delta.schema.schema import primitive_name
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning import ColumnStats, FileStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type, as_array
 from deltaberg.schema.convert import convert_leaf
 
 __all__ = ["parsed_columns", "read_statistics"]
@@ -65,19 +65,19 @@ def read_statistics(
     rest = files.filter(pc.invert(in_log))
     for number in pc.unique(rest.column("part")).to_pylist():
         rows = rest.filter(pc.equal(rest.column("part"), number))
-        tables.append(_from_part(parts[number], rows.column("index").combine_chunks(), paths, leaves))
+        tables.append(_from_part(parts[number], as_array(rows.column("index")), paths, leaves))
     if not tables:
         return FileStats.unknown(0)
     found = pa.concat_tables(tables, promote_options="default").combine_chunks()
-    return _file_stats(found, paths, pc.is_null(files.column("deletionVector").combine_chunks()))
+    return _file_stats(found, paths, pc.is_null(as_array(files.column("deletionVector"))))
 
 
 def _from_log(files: pa.Table, log: LogBytes, leaves: Sequence[_Leaf]) -> pa.Table:
     if not leaves:
         # The replay read them.
         return files.select(["numRecords"])
-    versions = files.column("version").combine_chunks()
-    places = files.column("stats").combine_chunks()
+    versions = as_array(files.column("version"))
+    places = as_array(files.column("stats"))
     runs = pc.run_end_encode(versions).values.to_pylist()
     return kernels.parse_log_stats(versions, places, log.again(runs), leaves)
 
@@ -151,7 +151,7 @@ def _parsed_column(
 
 def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: pa.BooleanArray) -> FileStats:
     def column(name: str) -> pa.Array | None:
-        return found.column(name).combine_chunks() if name in found.schema.names else None
+        return as_array(found.column(name)) if name in found.schema.names else None
 
     stats = {}
     recorded = column("tightBounds")

@@ -162,7 +162,7 @@ class _Group:
         """
         live = self._snapshot.live.table
         files = _Files(*map(pa.concat_arrays, zip(*bins, strict=True)))
-        numbers = pc.index_in(files.paths, value_set=live.column("path").combine_chunks())
+        numbers = pc.index_in(files.paths, value_set=as_array(live.column("path")))
         vectors = unique_ids(as_array(live.column("deletionVector").take(numbers)))
         same = pc.equal(pc.fill_null(vectors, ""), pc.fill_null(files.vectors, ""))
         gone = files.paths.filter(pc.invert(pc.and_(pc.is_valid(numbers), same)))

@@ -68,7 +68,7 @@ class AvroFile:
             if rows < 0 or size < 0:
                 raise CorruptAvroError("a block of the Avro file has a negative length", block=str(len(blocks)))
             offset = cursor.at
-            cursor.take(size)
+            cursor.skip(size)
             if cursor.take(_SYNC_BYTES) != self._sync:
                 raise CorruptAvroError("a block of the Avro file does not end with its marker", block=str(len(blocks)))
             if rows:
@@ -130,12 +130,14 @@ class _Header:
             shift += 7
 
     def take(self, length: int) -> bytes:
-        end = self.at + length
-        if length < 0 or end > len(self._data):
+        start = self.at
+        self.skip(length)
+        return self._data[start : self.at]
+
+    def skip(self, length: int) -> None:
+        if length < 0 or self.at + length > len(self._data):
             raise CorruptAvroError("the Avro file is cut off")
-        taken = self._data[self.at : end]
-        self.at = end
-        return taken
+        self.at += length
 
     def pairs(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}

@@ -150,8 +150,8 @@ class DeleteFiles:
         paths = table.column("file_path").take(used).to_pylist()
         places = dict(zip(used.to_pylist(), (str(self.reader.resolver.resolve(path)) for path in paths), strict=True))
         located = pa.array([places.get(number) for number in range(len(table))], pa.string())
-        is_equality = pc.equal(table.column("content"), EQUALITY_DELETES).combine_chunks()
-        ids = table.column("equality_ids").combine_chunks()
+        is_equality = as_array(pc.equal(table.column("content"), EQUALITY_DELETES))
+        ids = as_array(table.column("equality_ids"))
         files = pa.StructArray.from_arrays(
             [
                 located,

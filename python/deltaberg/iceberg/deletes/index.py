@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, POSITION_DELETES
+from deltaberg.schema import as_array
 
 __all__ = ["AppliedDeletes", "apply_deletes", "row_codes"]
 
@@ -71,10 +72,10 @@ def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:
     """
     rows = len(data)
     numbers = pa.array(range(len(deletes)), pa.int32())
-    is_vector = pc.equal(deletes.column("file_format"), "puffin").combine_chunks()
-    is_position = pc.equal(deletes.column("content"), POSITION_DELETES).combine_chunks()
+    is_vector = as_array(pc.equal(deletes.column("file_format"), "puffin"))
+    is_position = as_array(pc.equal(deletes.column("content"), POSITION_DELETES))
     deletes = deletes.append_column("named", _named(data, deletes))
-    names_file = pc.and_(is_position, deletes.column("named").combine_chunks().is_valid())
+    names_file = pc.and_(is_position, as_array(deletes.column("named")).is_valid())
     vector = _vectors(data, deletes.filter(is_vector), numbers.filter(is_vector))
     general = pc.invert(pc.or_(is_vector, names_file))
     lists = _by_partition(data, deletes.filter(general), numbers.filter(general))
@@ -90,15 +91,15 @@ def _named(data: pa.Table, deletes: pa.Table) -> pa.StringArray:
 
     A writer may have truncated the bound of the paths, unless it is the path of a data file.
     """
-    bound = deletes.column("only_path").combine_chunks()
-    is_file = pc.is_in(bound, value_set=data.column("file_path").combine_chunks(), skip_nulls=True)
+    bound = as_array(deletes.column("only_path"))
+    is_file = pc.is_in(bound, value_set=as_array(data.column("file_path")), skip_nulls=True)
     proven = pc.if_else(is_file, bound, pa.scalar(None, pa.string()))
-    return pc.coalesce(deletes.column("referenced_data_file").combine_chunks(), proven)
+    return pc.coalesce(as_array(deletes.column("referenced_data_file")), proven)
 
 
 def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.Int32Array:
     """Return the number of the deletion vector of each data file."""
-    named = vectors.column("referenced_data_file").combine_chunks()
+    named = as_array(vectors.column("referenced_data_file"))
     if named.null_count:
         raise CorruptMetadataError("a deletion vector does not name its data file (referenced_data_file)")
     if not len(vectors):
@@ -107,13 +108,13 @@ def _vectors(data: pa.Table, vectors: pa.Table, numbers: pa.Int32Array) -> pa.In
         twice = pc.value_counts(named)
         path = next(found["values"] for found in twice.to_pylist() if found["counts"] > 1)
         raise CorruptMetadataError("a data file has more than one deletion vector", file=path)
-    place = pc.index_in(data.column("file_path").combine_chunks(), value_set=named)
-    newer = pc.greater_equal(vectors.column("sequence_number").combine_chunks().take(place), _sequences(data))
+    place = pc.index_in(as_array(data.column("file_path")), value_set=named)
+    newer = pc.greater_equal(as_array(vectors.column("sequence_number")).take(place), _sequences(data))
     return pc.if_else(newer.fill_null(False), numbers.take(place), pa.scalar(None, pa.int32()))
 
 
 def _sequences(data: pa.Table) -> pa.Int64Array:
-    return data.column("sequence_number").combine_chunks()
+    return as_array(data.column("sequence_number"))
 
 
 def _by_partition(data: pa.Table, deletes: pa.Table, numbers: pa.Int32Array) -> pa.ListArray:
@@ -130,7 +131,7 @@ def _by_partition(data: pa.Table, deletes: pa.Table, numbers: pa.Int32Array) -> 
     for entries in groups.values():
         entries.sort(key=_newest_first)
     pairs = pa.table({"group": data.column("group"), "sequence": _sequences(data)})
-    codes = row_codes([pairs.column(name).combine_chunks() for name in pairs.column_names], len(pairs))
+    codes = row_codes([as_array(pairs.column(name)) for name in pairs.column_names], len(pairs))
     distinct = codes.dictionary_encode()
     first = pc.index_in(distinct.dictionary, value_set=codes)
     lists = []
@@ -162,9 +163,9 @@ def _with_named(data: pa.Table, lists: pa.ListArray, deletes: pa.Table, numbers:
         # A file with referenced_data_file applies to that data file whatever its partition is.
         group = row["group"] if row["referenced_data_file"] is None else None
         by_path.setdefault(row["named"], []).append((row["sequence_number"], group, number))
-    paths = data.column("file_path").combine_chunks()
+    paths = as_array(data.column("file_path"))
     rows = pc.indices_nonzero(pc.is_in(paths, value_set=pa.array(list(by_path)))).to_pylist()
-    sequences, groups = _sequences(data), data.column("group").combine_chunks()
+    sequences, groups = _sequences(data), as_array(data.column("group"))
     added = lists.to_pylist()
     for row in rows:
         sequence, mine = sequences[row].as_py(), groups[row].as_py()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from deltaberg.files import POSITION_DELETE_COLUMNS
 from deltaberg.files.write import ParquetOptions
-from deltaberg.schema import Field, Primitive, Struct, arrow_schema
+from deltaberg.schema import Field, Primitive, Struct, arrow_schema, as_array
 from deltaberg.storage import Storage
 from deltaberg.table.write import PartitionField, WriteSpec, write_files
 
@@ -88,7 +88,7 @@ def write_position_deletes(
     schema = arrow_schema(POSITION_DELETES_SCHEMA)
     reader = pa.RecordBatchReader.from_batches(schema, _batches(order, schema))
     files = write_files(reader, spec, store, root)
-    return files, pc.struct_field(files.column("partition").combine_chunks(), 0).to_pylist()
+    return files, pc.struct_field(as_array(files.column("partition")), 0).to_pylist()
 
 
 @dataclass(frozen=True)

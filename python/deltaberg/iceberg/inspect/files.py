@@ -13,6 +13,7 @@ from deltaberg.iceberg.manifests.fields import DATA, METRICS, POSITION_DELETES, 
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.partition.structs import union_values
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.schema import as_array
 
 __all__ = ["entries_of", "entries_table", "files_table", "partition_columns"]
 
@@ -53,7 +54,7 @@ def _file_rows(found: Entries, source: IcebergSource) -> pa.Table:
 
 def partition_columns(found: Entries, source: IcebergSource) -> dict[str, pa.Array]:
     """Return the spec of entries, and their partition values in the struct of all specs."""
-    own = found.table.column("partition").combine_chunks()
+    own = as_array(found.table.column("partition"))
     return {
         "spec_id": pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), len(own)),
         "partition": union_values(own, found.partition, source.partition),
@@ -74,7 +75,7 @@ def entries_table(source: IcebergSource) -> pa.Table:
         parts = [_file_rows(source.reader.no_entries(source.metadata.default_spec_id, part), source)]
     table = pa.concat_tables(parts).combine_chunks()
     names = [name for name in table.column_names if name not in (*_ENTRY_COLUMNS, _READABLE)]
-    arrays = [table.column(name).combine_chunks() for name in names]
+    arrays = [as_array(table.column(name)) for name in names]
     data_file = pa.StructArray.from_arrays(arrays, fields=[table.schema.field(name) for name in names])
     own = table.select(list(_ENTRY_COLUMNS)).append_column("data_file", data_file)
     return own.append_column(_READABLE, table.column(_READABLE))

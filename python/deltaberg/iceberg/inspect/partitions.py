@@ -41,7 +41,7 @@ def content_sums(source: IcebergSource) -> pa.Table:
 def partitions_table(source: IcebergSource) -> pa.Table:
     """Return sums of live files for each partition and spec."""
     files = _live_files(source)
-    partition = files.column("partition").combine_chunks() if len(files) else None
+    partition = as_array(files.column("partition")) if len(files) else None
     values = [] if partition is None else [pc.struct_field(partition, [n]) for n in range(partition.type.num_fields)]
     groups = row_codes([*values, as_array(files.column("spec_id"))], len(files))
     # Groups are numbered in the order in which they first occur.

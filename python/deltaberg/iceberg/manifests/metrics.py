@@ -72,7 +72,7 @@ class Metrics:
             kept = _metrics_of(self._reader.read(wanted, ManifestPart(metric_names(columns), ids)))
             self._ids, self._kept = ids, kept
         found = kept.take(pc.index_in(entries, value_set=kept.column("number")))
-        counts = found.column("record_count").combine_chunks()
+        counts = as_array(found.column("record_count"))
         stats: dict[StatsKey, ColumnStats] = {}
         maps = {name: as_array(found.column(name)) for name in metric_names(columns)}
         for path in columns:

@@ -12,7 +12,7 @@ from deltaberg.iceberg.metadata.type_names import iceberg_type_name
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.pruning import ColumnStats, FileStats, StatsKey, keep_rows, may_match, stats_key
-from deltaberg.schema import Struct, arrow_type
+from deltaberg.schema import Struct, arrow_type, as_array
 
 __all__ = ["prune_manifests"]
 
@@ -26,7 +26,7 @@ def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Boun
     if condition == TRUE or not len(manifests):
         return manifests
     keep = pa.repeat(True, len(manifests))
-    specs = manifests.column("partition_spec_id").combine_chunks()
+    specs = as_array(manifests.column("partition_spec_id"))
     for number in specs.unique().to_pylist():
         spec = reader.spec_of(number)
         may = project(condition, spec.fields, reader.schemas[0], strict=False)
@@ -41,7 +41,7 @@ def prune_manifests(manifests: pa.Table, reader: ManifestReader, condition: Boun
 
 def _may_be_alive(manifests: pa.Table) -> pa.BooleanArray:
     """Return for each manifest whether it can hold a live file, by its counts; unknown counts allow it."""
-    counts = [manifests.column(name).combine_chunks() for name in ("added_files_count", "existing_files_count")]
+    counts = [as_array(manifests.column(name)) for name in ("added_files_count", "existing_files_count")]
     dead = pc.and_(pc.equal(counts[0], 0), pc.equal(counts[1], 0)).fill_null(False)
     return pc.invert(dead)
 
@@ -49,7 +49,7 @@ def _may_be_alive(manifests: pa.Table) -> pa.BooleanArray:
 def _summary_stats(manifests: pa.Table, partition: Struct, condition: Bound) -> FileStats:
     """Return partition summaries in the form of statistics, one row for each manifest."""
     rows = len(manifests)
-    summaries = manifests.column("partitions").combine_chunks()
+    summaries = as_array(manifests.column("partitions"))
     wanted = {path[0].id for path in bound_paths(condition)}
     columns: dict[StatsKey, ColumnStats] = {}
     for index, child in enumerate(partition):

@@ -102,7 +102,7 @@ class ManifestReader:
         for number, ready in prepared.items():
             parts = [pair for pair, row in zip(found, manifests, strict=True) if row["partition_spec_id"] == number]
             table = pa.concat_tables([table for table, _ in parts])
-            proven = pa.chunked_array([proven for _, proven in parts], pa.bool_()).combine_chunks()
+            proven = as_array(pa.chunked_array([proven for _, proven in parts], pa.bool_()))
             entries.append(Entries(ready.spec, ready.partition, table, proven))
         return entries
 
@@ -169,4 +169,4 @@ def _partition_stats(table: pa.Table, partition: Struct) -> FileStats:
     struct = as_array(table.column("partition"))
     for index, child in enumerate(partition):
         values[(child.physical_name,)] = pc.struct_field(struct, index)
-    return FileStats(len(table), table.column("record_count").combine_chunks(), values=values)
+    return FileStats(len(table), as_array(table.column("record_count")), values=values)

@@ -192,7 +192,7 @@ class IcebergSource:
         self._metrics.keep(ids, entries)
         files = self.file_table(entries, condition)
         steps = [_counted("files", data), _counted("manifests", chosen)]
-        proven = pa.chunked_array([found.proven for found in entries], pa.bool_()).combine_chunks()
+        proven = as_array(pa.chunked_array([found.proven for found in entries], pa.bool_()))
         return FileSelection(files, [*steps, PruneStep("partition values", len(files), total_size(files))], proven)
 
     def with_all_deletes(self, files: pa.Table) -> pa.Table:
@@ -224,7 +224,7 @@ class IcebergSource:
 
     def _all_numbers(self) -> pa.Int64Array:
         """Return the numbers of all live data files."""
-        return self.select_files(TRUE).files.column(FILE_NUMBER).combine_chunks()
+        return as_array(self.select_files(TRUE).files.column(FILE_NUMBER))
 
     def locate(self, files: pa.Table) -> pa.Table:
         """Return where data files, deletion vectors and delete files are."""

@@ -37,9 +37,9 @@ _BELOW = frozenset({"=", "<", "<=", "<=>", "in"})
 #: Limits for a filter: each part and each value of it becomes an object in the JVM.
 _MOST_PARTS = 200
 _MOST_VALUES = 1000
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp_ntz has no zone
-#: The timestamps that Spark's SQL text and `datetime` both write with four digits of a year.
-_FIRST_INSTANT, _LAST_INSTANT = (instant - _EPOCH for instant in (dt.datetime.min, dt.datetime.max))
+_EPOCH = dt.datetime(1970, 1, 1)
+#: The first and the last timestamp whose year has four digits, as SQL text and `datetime` both write it.
+_FIRST_INSTANT, _LAST_INSTANT = dt.timedelta(days=-719_162), dt.timedelta(days=2_932_897, microseconds=-1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions import TRUE
-from deltaberg.schema import Struct
+from deltaberg.schema import Struct, as_array
 from deltaberg.table.read.plan import Plan, count_splits
 from deltaberg.table.read.source import PruneStep
 
@@ -105,7 +105,7 @@ def explain_plan(plan: Plan, output: Struct, constants: Struct, limit: int | Non
     source = plan.source
     constant = set(constants.names)
     deletes = _delete_files(plan)
-    vectors = plan.files.column("deletion_vector").combine_chunks()
+    vectors = as_array(plan.files.column("deletion_vector"))
     return Explanation(
         table=source.table,
         description=source.description,
@@ -142,7 +142,7 @@ class _DeleteFiles(NamedTuple):
 def _delete_files(plan: Plan) -> _DeleteFiles:
     # A file table has these columns only where the format has delete files and some of them apply.
     names = [name for name in ("delete_files", "only_in_delete_files") if name in plan.files.column_names]
-    lists = [plan.located.column(name).combine_chunks() for name in names]
+    lists = [as_array(plan.located.column(name)) for name in names]
     if not lists:
         return _DeleteFiles(0, 0, 0)
     used = pa.concat_arrays([pc.list_flatten(found) for found in lists])

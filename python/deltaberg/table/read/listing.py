@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from deltaberg.kernels.results import empty_structs
 from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import Field, Struct, arrow_type, join_name
+from deltaberg.schema import Field, Struct, arrow_type, as_array, join_name
 from deltaberg.table.read.min_max import has_order
 from deltaberg.table.read.plan import Plan, file_formats, file_numbers
 
@@ -48,7 +48,7 @@ def list_files(plan: Plan, described: Struct | None) -> pa.Table:
 
 
 def _vectors(plan: Plan) -> pa.StructArray:
-    vectors = plan.located.column("deletion_vector").combine_chunks()
+    vectors = as_array(plan.located.column("deletion_vector"))
     parts = ("location", "offset", "size", "cardinality")
     arrays = [pc.struct_field(vectors, part).cast(child.type) for part, child in zip(parts, _VECTOR, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(_VECTOR), mask=vectors.is_null())

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.files import constant_column
 from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive
+from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array
 from deltaberg.table.read.plan import Plan, file_numbers
 
 __all__ = ["MinMax", "has_order"]
@@ -71,7 +71,7 @@ class MinMax:
 
     def _constants(self, plan: Plan) -> tuple[pa.Array, pa.BooleanArray]:
         """Return the value of each file, null if it has no row, and where that is known."""
-        values = plan.files.column(constant_column(self._path[0].name)).combine_chunks()
+        values = as_array(plan.files.column(constant_column(self._path[0].name)))
         counts = plan.row_counts(self._with_deleted)
         empty = pc.fill_null(pc.equal(counts, 0), fill_value=False)
         return pc.if_else(empty, pa.scalar(None, values.type), values), counts.is_valid()

@@ -53,7 +53,7 @@ class Plan:
     def record_counts(self) -> pa.Array:
         """The number of rows in each file, including deleted ones; null if it is not known."""
         if "record_count" in self.files.column_names:
-            return self.files.column("record_count").combine_chunks()
+            return as_array(self.files.column("record_count"))
         if self._record_counts is None:
             stats = self.source.statistics(file_numbers(self.files), ())
             self._record_counts = stats.record_count
@@ -62,7 +62,7 @@ class Plan:
     @property
     def deleted_counts(self) -> pa.Array:
         """The number of deleted rows in each file; null if delete files apply, since planning does not read them."""
-        vectors = self.files.column("deletion_vector").combine_chunks()
+        vectors = as_array(self.files.column("deletion_vector"))
         if not len(vectors) or vectors.null_count == len(vectors):
             counts = pa.repeat(pa.scalar(0, pa.int64()), len(self.files))
         else:
@@ -73,7 +73,7 @@ class Plan:
         """Return the number of rows of each file, with or without deleted ones; null if it is not known."""
         deleted = pa.repeat(pa.scalar(0, pa.int64()), len(self.files)) if with_deleted else self.deleted_counts
         live = pc.subtract(self.record_counts, deleted)
-        included = self.files.column("only_in_vector").combine_chunks().is_valid()
+        included = as_array(self.files.column("only_in_vector")).is_valid()
         # Both numbers come from the log, and may be wrong.
         lies = pc.or_(pc.less(deleted, 0), pc.greater(deleted, self.record_counts))
         unknown = pc.or_(included, pc.fill_null(pc.or_(lies, pc.less(self.record_counts, 0)), fill_value=True))
@@ -84,7 +84,7 @@ class Plan:
         found = pa.repeat(False, len(self.files))
         for name in ("delete_files", "only_in_delete_files"):
             if name in self.files.column_names:
-                lengths = pc.list_value_length(self.files.column(name).combine_chunks())
+                lengths = pc.list_value_length(as_array(self.files.column(name)))
                 found = pc.or_(found, pc.greater(lengths.fill_null(0), 0))
         return found
 
@@ -156,11 +156,11 @@ def _keep(files: pa.Table, mask: pa.BooleanArray, counts: pa.Array | None = None
 
 def file_numbers(files: pa.Table) -> pa.Int64Array:
     """Return the file numbers of a file table."""
-    return files.column(FILE_NUMBER).combine_chunks()
+    return as_array(files.column(FILE_NUMBER))
 
 
 def _constant(files: pa.Table, child: Field) -> pa.Array:
-    return files.column(constant_column(child.name)).combine_chunks()
+    return as_array(files.column(constant_column(child.name)))
 
 
 def split_files(plan: Plan, split_size: int, constants: Struct, limits: pa.Array | None = None) -> pa.RecordBatch:
@@ -223,7 +223,7 @@ def count_splits(plan: Plan, split_size: int) -> int:
 
 def _split_widths(files: pa.Table, split_size: int) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the size of each file, the size of its splits, and how many splits it has."""
-    sizes = files.column("size").combine_chunks().fill_null(0)
+    sizes = as_array(files.column("size")).fill_null(0)
     before_last = pc.subtract(pc.max_element_wise(sizes, 1), 1)
     # The size comes from the log; a wrong one must not lead to a huge number of splits.
     widths = pc.max_element_wise(pc.add(pc.divide(before_last, _MOST_SPLITS), 1), split_size)
@@ -237,7 +237,7 @@ def file_formats(files: pa.Table) -> pa.Array:
     """Return the formats of files."""
     if "format" not in files.column_names:
         return pa.repeat(pa.scalar("parquet"), len(files))
-    return files.column("format").combine_chunks().fill_null("parquet")
+    return as_array(files.column("format")).fill_null("parquet")
 
 
 def _taken(column: pa.Array | pa.ChunkedArray, take: pa.Array) -> pa.Array:
