@@ -37,7 +37,7 @@ _ROOMS = {
     "table": [
         {"arguments"},
         {"commit", "deltalake_words"},
-        {"opening"},
+        {"not_found", "opening"},
         {"read"},
         {"write"},
         {"compact", "join"},

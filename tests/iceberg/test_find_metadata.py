@@ -167,8 +167,8 @@ def test_a_metadata_file_outside_of_a_metadata_directory(tmp_path: Path) -> None
 def test_no_table(tmp_path: Path, made: tuple[str, ...]) -> None:
     for name in made:
         (tmp_path / name).mkdir()
-    for root in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(TableNotFoundError, match="no metadata file") as caught:
+    for root, reason in ((tmp_path, "no metadata file"), (tmp_path / "nowhere", "the directory does not exist")):
+        with pytest.raises(TableNotFoundError, match=reason) as caught:
             find_metadata(parse_location(root), StoreSpec())
         assert caught.value.context["table"] == str(root)
         assert "load_catalog" in str(caught.value.hint)

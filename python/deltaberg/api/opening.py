@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltaberg.errors import InvalidArgumentError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
-from deltaberg.table import Instant, OpenOptions, checked_choice
+from deltaberg.table import Instant, OpenOptions, checked_choice, table_not_found
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
@@ -140,11 +140,8 @@ def _detect(location: str | os.PathLike[str], options: OpenOptions) -> str:
         return "iceberg"
     found = only_format(formats_at(root, options), root)
     if found is None:
-        raise TableNotFoundError(
-            "there is no table: the directory contains neither _delta_log nor metadata",
-            hint="check the location and its credentials",
-            table=str(root),
-        )
+        lacks = "the directory contains neither _delta_log nor metadata"
+        raise table_not_found("there is no table", lacks, root, options.store)
     return found
 
 

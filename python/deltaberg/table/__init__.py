@@ -22,6 +22,7 @@ from deltaberg.table.arguments import (
     zone_of,
 )
 from deltaberg.table.commit import Change, CommitPolicy, CommitResult, Fate, checked_policy, commit_change
+from deltaberg.table.not_found import table_not_found
 from deltaberg.table.opening import OpenOptions
 from deltaberg.table.read.options import ScanOptions, processors, scan_options
 from deltaberg.table.read.scan import Scan, ScanMetrics
@@ -60,6 +61,7 @@ __all__ = [
     "parse_instant",
     "processors",
     "scan_options",
+    "table_not_found",
     "total_size",
     "zone_of",
 ]

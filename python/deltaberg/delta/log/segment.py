@@ -13,6 +13,7 @@ from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint
 from deltaberg.delta.log.names import commit_name
 from deltaberg.errors import CorruptLogError, TableNotFoundError, VersionNotFoundError
+from deltaberg.table.not_found import table_not_found
 
 __all__ = ["Segment", "build_newer", "build_segment", "check_log_reaches", "entry_not_found"]
 
@@ -155,7 +156,7 @@ def _hole(version: int, checkpoints: Iterable[int], log: LogDirectory) -> Corrup
 
 
 def _no_table(log: LogDirectory) -> TableNotFoundError:
-    return TableNotFoundError("there is no Delta table: _delta_log is missing or holds no commit", table=str(log.root))
+    return table_not_found("there is no Delta table", "_delta_log is missing or holds no commit", log.root, log.store)
 
 
 def _preferring(hint: LastCheckpoint, listed: list[LogEntry]) -> list[LogEntry]:

@@ -17,13 +17,13 @@ from deltaberg.delta.operations.create import NewTable, define_table
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError, SchemaError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError, SchemaError
 from deltaberg.files.read.footers import Footer, read_footers
 from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
 from deltaberg.schema import DataType, Field, List, Map, Struct, arrow_type
 from deltaberg.schema.columns import join_name
 from deltaberg.storage import ObjectMeta
-from deltaberg.table import CommitResult
+from deltaberg.table import CommitResult, table_not_found
 from deltaberg.table.write.footers import footer_statistics
 
 __all__ = ["Conversion", "convert_directory"]
@@ -143,7 +143,7 @@ def _data_files(log: LogDirectory, conversion: Conversion) -> list[_Found]:
         if not _is_hidden(name) and not any(_is_hidden(one) for one in directories):
             found.append(_Found(path, meta, read(path, directories, partition)))
     if not found:
-        raise TableNotFoundError("the directory has no data files", hint="check the location", table=str(log.root))
+        raise table_not_found("there is nothing to convert", "the directory has no data files", log.root, log.store)
     return sorted(found, key=lambda file: file.path)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError, TableNotFoundError
+from deltaberg.errors import InvalidArgumentError, NamespaceNotFoundError, ObjectNotFoundError
 from deltaberg.iceberg.catalogs.base import NamedCatalog
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
-from deltaberg.iceberg.location.find_metadata import find_metadata
+from deltaberg.iceberg.location.find_metadata import has_metadata
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
 from deltaberg.storage import Location, LocationMap, StoreOptions, StoreSpec, parse_location
 
@@ -49,7 +49,7 @@ class FilesystemCatalog(NamedCatalog):
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the directory is a table."""
-        return self._is_table(self._directory(identifier_levels(identifier)))
+        return has_metadata(self._directory(identifier_levels(identifier)), self._store)
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         # The table is in this directory now, whatever location it records.
@@ -65,7 +65,7 @@ class FilesystemCatalog(NamedCatalog):
             names = self._store.open(directory).directories(directory.path)
         except ObjectNotFoundError:
             names = None
-        if names is None or (levels and self._is_table(directory)):
+        if names is None or (levels and has_metadata(directory, self._store)):
             raise NamespaceNotFoundError(
                 "there is no such namespace" if levels else "there is no such warehouse",
                 hint="list_namespaces() lists the namespaces at the top" if levels else "check the property warehouse",
@@ -73,7 +73,7 @@ class FilesystemCatalog(NamedCatalog):
                 warehouse=str(self._warehouse),
             )
         for name in names:
-            yield name, self._is_table(directory.join(name))
+            yield name, has_metadata(directory.join(name), self._store)
 
     def _directory(self, levels: Levels) -> Location:
         place = self._warehouse
@@ -82,10 +82,3 @@ class FilesystemCatalog(NamedCatalog):
                 raise InvalidArgumentError(f"{level!r} cannot be the name of a directory", catalog=self.name)
             place = place.join(level)
         return place
-
-    def _is_table(self, directory: Location) -> bool:
-        try:
-            find_metadata(directory, self._store)
-        except TableNotFoundError:
-            return False
-        return True

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
+from deltaberg.table.not_found import table_not_found
 
-__all__ = ["METADATA_DIRECTORY", "VERSION_HINT", "MetadataPlace", "find_metadata", "is_metadata_file"]
+__all__ = ["METADATA_DIRECTORY", "VERSION_HINT", "MetadataPlace", "find_metadata", "has_metadata", "is_metadata_file"]
 
 METADATA_DIRECTORY = "metadata"
 VERSION_HINT = "version-hint.text"
@@ -54,15 +55,26 @@ def find_metadata(location: Location, store: StoreSpec) -> MetadataPlace:
                 "there is no such metadata file", hint="open the table by its directory", file=str(location)
             )
         return MetadataPlace(location, root, meta)
-    directory = location.join(METADATA_DIRECTORY)
-    found = _by_hint(directory, store) or _by_listing(directory, store)
+    found = _newest(location, store)
     if found is None:
-        raise TableNotFoundError(
-            "there is no Iceberg table: the directory has no metadata file in metadata/",
+        raise table_not_found(
+            "there is no Iceberg table",
+            "the directory has no metadata file in metadata/",
+            location,
+            store,
             hint="check the location; load a table of a catalog by its name, with load_catalog",
-            table=str(location),
         )
-    return MetadataPlace(directory._replace(path=found.path), location, found)
+    return MetadataPlace(location._replace(path=found.path), location, found)
+
+
+def has_metadata(location: Location, store: StoreSpec) -> bool:
+    """Return whether a directory is that of a table."""
+    return _newest(location, store) is not None
+
+
+def _newest(location: Location, store: StoreSpec) -> ObjectMeta | None:
+    directory = location.join(METADATA_DIRECTORY)
+    return _by_hint(directory, store) or _by_listing(directory, store)
 
 
 def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:

@@ -1,0 +1,83 @@
+"""What is said where there is no table: what is there instead."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaberg import DeltaTable, IcebergTable, convert_to_delta, open_table
+from deltaberg.errors import AuthenticationError, TableNotFoundError
+from deltaberg.storage.local import LocalStorage
+from tests.support.command_line import call
+
+pytestmark = pytest.mark.one_backend
+
+_OPENED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "open_table": (open_table, "there is no table"),
+    "format=delta": (lambda place: open_table(place, "delta"), "there is no Delta table"),
+    "format=iceberg": (lambda place: open_table(place, "iceberg"), "there is no Iceberg table"),
+    "DeltaTable": (DeltaTable, "there is no Delta table"),
+    "IcebergTable": (IcebergTable, "there is no Iceberg table"),
+    "convert_to_delta": (convert_to_delta, "there is nothing to convert"),
+}
+
+
+@pytest.fixture(params=_OPENED)
+def opened(request: pytest.FixtureRequest) -> tuple[Callable[[Any], Any], str]:
+    """A way to open a table, and what its errors begin with."""
+    return _OPENED[request.param]
+
+
+def _raised(opened: tuple[Callable[[Any], Any], str], place: object) -> TableNotFoundError:
+    with pytest.raises(TableNotFoundError) as caught:
+        opened[0](place)
+    assert caught.value.context == {"table": str(place)}
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("check the location")
+    return caught.value
+
+
+def test_the_directory_does_not_exist(opened: tuple[Callable[[Any], Any], str], tmp_path: Path) -> None:
+    assert _raised(opened, tmp_path / "no" / "such").message == f"{opened[1]}: the directory does not exist"
+
+
+def test_it_is_a_file(opened: tuple[Callable[[Any], Any], str], tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"")
+    assert _raised(opened, tmp_path / "a.parquet").message == f"{opened[1]}: this is a file, not a directory"
+
+
+def test_the_directory_holds_something_else(opened: tuple[Callable[[Any], Any], str], tmp_path: Path) -> None:
+    (tmp_path / "_notes").mkdir()
+    message = _raised(opened, tmp_path).message
+    assert message.startswith(f"{opened[1]}: ")
+    assert "_delta_log" in message or "metadata/" in message or message.endswith("has no data files")
+
+
+def test_the_store_has_nothing_there(opened: tuple[Callable[[Any], Any], str]) -> None:
+    place = f"memory://{uuid.uuid4()}/t"
+    assert _raised(opened, place).message == f"{opened[1]}: the store has nothing at this location"
+
+
+def test_a_directory_that_cannot_be_looked_into(
+    opened: tuple[Callable[[Any], Any], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is still that there is no table."""
+
+    def refuse(*_: object) -> list[str]:
+        raise AuthenticationError("no")
+
+    monkeypatch.setattr(LocalStorage, "directories", refuse)
+    assert _raised(opened, tmp_path / "none").message.startswith(f"{opened[1]}: ")
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    place = tmp_path / "no" / "such"
+    for command in (["inspect"], ["head"], ["delete", "true"]):
+        ended = call(command[0], place, *command[1:])
+        assert ended.exit_code == 3
+        assert "the directory does not exist" in ended.stderr
+        assert str(place) in ended.stderr
