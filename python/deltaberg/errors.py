@@ -326,7 +326,7 @@ class KernelPanicError(DeltabergError, RuntimeError):
     """Compiled code panicked. This is a bug in deltaberg: please report it."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     r"""Return the first line of another library's error, or the name of its class if it has no text.
 
     Examples

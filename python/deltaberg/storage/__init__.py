@@ -66,6 +66,6 @@ def open_store(location: Location, options: StoreOptions | None = None) -> Stora
     if location.scheme == "file":
         return _LOCAL
     chosen = options or {}
-    named = sorted((str(name), str(value)) for name, value in chosen.items())
+    named = sorted((str(name), repr(value)) for name, value in chosen.items())
     key = fingerprint(location.scheme, location.authority, named)
     return _clients.get(key, lambda: RemoteStorage(location, chosen))

@@ -20,7 +20,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.base import PutOutcome, PutResult
 
-__all__ = ["conditional_put", "translated", "written"]
+__all__ = ["conditional_put", "lacks_credentials", "translated", "written"]
 
 _T = TypeVar("_T")
 
@@ -35,6 +35,27 @@ _AZURE_EXISTS = "<Code>BlobAlreadyExists</Code>"
 _NO_BUCKET = re.compile(
     '<Code>(NoSuchBucket|ContainerNotFound)</Code>|reason: "The specified container does not exist[.]"'
 )
+#: What obstore says where it was given no credentials: it asks the machine, which has none, or it lacks a part of them.
+_NO_CREDENTIALS = re.compile(
+    "/latest/(?:api/token|meta-data/iam/)|/computeMetadata/v1/instance/service-accounts/|/metadata/identity/oauth2/token"
+    "|Missing (?:SecretAccessKey|AccessKeyId)|Account must be specified"
+)
+#: How credentials are passed, by the scheme of a location.
+_PASSED = {
+    "s3": (
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as storage options or in the environment, or the storage option"
+        " AWS_PROFILE; AWS_SKIP_SIGNATURE=true reads a public bucket without any"
+    ),
+    "gs": (
+        "the path of a file of credentials as GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS, as a storage"
+        " option or in the environment; GOOGLE_SKIP_SIGNATURE=true reads a public bucket without any"
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, as storage options or in"
+        " the environment; AZURE_SKIP_SIGNATURE=true reads a public container without any"
+    ),
+}
+_PASSED["abfs"] = _PASSED["az"]
 #: How long to wait before a put is sent again that surely was not carried out, in seconds.
 _PAUSES = (0.1, 0.5, 2.0)
 #: Statuses below 500 after which a request may have taken effect all the same, or may be sent again by a gateway.
@@ -53,25 +74,59 @@ def _status_of(error: Exception) -> int | None:
 def translated(work: Callable[[], _T], path: str) -> _T:
     """Run a call of obstore; its exceptions become ours."""
     try:
-        from obstore import exceptions
-    except ImportError as error:  # pragma: no cover - obstore is a dependency
-        raise MissingDependencyError("object stores need obstore", hint="pip install obstore") from error
-    try:
         return work()
     except DeltabergError:
         raise
-    except (FileNotFoundError, exceptions.NotFoundError) as error:
+    except BaseException as error:
+        ours = _translation(error, path)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _translation(error: BaseException, path: str) -> DeltabergError | None:
+    """Return our exception for one of obstore; None if it is of another kind, such as an interrupt."""
+    try:
+        from obstore import exceptions
+    except ImportError:  # pragma: no cover - obstore is a dependency
+        return MissingDependencyError("object stores need obstore", hint="pip install obstore")
+    if isinstance(error, (FileNotFoundError, exceptions.NotFoundError)):
         if _NO_BUCKET.search(str(error)):
-            raise _without_bucket(path) from error
-        raise ObjectNotFoundError("there is no such object", path=path) from error
-    except exceptions.UnknownConfigurationKeyError as error:
-        raise InvalidArgumentError(f"a storage option is not known: {first_line(error)}", path=path) from error
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise AuthenticationError(
-            f"the store denies access: {first_line(error)}", hint="check the credentials", path=path
-        ) from error
-    except (exceptions.BaseError, OSError, ValueError, OverflowError) as error:
-        raise StorageError(f"the store failed: {first_line(error)}", path=path) from error
+            return _without_bucket(path)
+        return ObjectNotFoundError("there is no such object", path=path)
+    if isinstance(error, exceptions.UnknownConfigurationKeyError):
+        return InvalidArgumentError(f"a storage option is not known: {first_line(error)}", path=path)
+    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+        message = f"the store denies access: {first_line(error)}"
+        return AuthenticationError(message, hint=f"check the credentials: {_passed(path)}", path=path)
+    if isinstance(error, (exceptions.BaseError, OSError, ValueError, OverflowError)):
+        if lacks_credentials(error):
+            message = f"no credentials for the store were found: {first_line(error)}"
+            return AuthenticationError(message, hint=f"pass {_passed(path)}", path=path)
+        return StorageError(f"the store failed: {first_line(error)}", path=path)
+    return _panicked(error, path) if _is_panic(error) else None
+
+
+def lacks_credentials(error: BaseException) -> bool:
+    """Return whether an exception of obstore is about credentials that nobody gave it."""
+    return _NO_CREDENTIALS.search(str(error)) is not None
+
+
+def _passed(path: str) -> str:
+    return _PASSED.get(path.partition("://")[0], "the options of the store")
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Return whether obstore panicked. Every extension has its own class of this name, which cannot be imported."""
+    return type(error).__name__ == "PanicException"
+
+
+def _panicked(error: BaseException, path: str) -> StorageError:
+    return StorageError(
+        f"the client of the store panicked: {first_line(error)}",
+        hint="check the options of the store, and its variables in the environment",
+        path=path,
+    )
 
 
 def written(work: Callable[[], object], path: str) -> None:
@@ -128,15 +183,24 @@ def _put_once(work: Callable[[], object], path: str) -> PutResult:
     except (exceptions.InvalidPathError, ValueError) as error:
         raise StorageError(f"the store cannot hold an object of this name: {first_line(error)}", path=path) from error
     except (exceptions.BaseError, OSError) as error:
-        status = _status_of(error)
-        if status == 501:
-            raise _without_conditions(path) from error
-        if status == 429 or (status is None and _NOT_SENT.search(str(error))):
-            raise _NotNowError(error) from error
-        if status is not None and 400 <= status < 500 and status not in _UNSETTLED:
-            return translated(partial(_reraise, error), path)
-        return _unknown(error, path)
+        return _failed_put(error, path)
+    except BaseException as error:
+        if not _is_panic(error):
+            raise
+        return PutResult(PutOutcome.UNKNOWN, _panicked(error, path))
     return PutResult(PutOutcome.WRITTEN)
+
+
+def _failed_put(error: Exception, path: str) -> PutResult:
+    """Return that the outcome of a put is unknown, or raise what makes it known."""
+    status = _status_of(error)
+    if status == 501:
+        raise _without_conditions(path) from error
+    if status == 429 or (status is None and _NOT_SENT.search(str(error))):
+        raise _NotNowError(error) from error
+    if status is not None and 400 <= status < 500 and status not in _UNSETTLED:
+        return translated(partial(_reraise, error), path)
+    return _unknown(error, path)
 
 
 def _reraise(error: Exception) -> NoReturn:

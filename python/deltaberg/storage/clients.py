@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from deltaberg.errors import InvalidArgumentError, MissingDependencyError
+from deltaberg.errors import (
+    AuthenticationError,
+    DeltabergError,
+    InvalidArgumentError,
+    MissingDependencyError,
+    first_line,
+)
+from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
+from deltaberg.storage.option_values import not_taken
 from deltaberg.storage.options import StoreConfig, StoreOptions, store_config
 
 __all__ = ["memory_store", "open_client"]
@@ -30,46 +39,85 @@ def open_client(location: Location, options: StoreOptions, *, repeat: bool = Tru
     ------
     InvalidArgumentError
         If an option has a value that is not taken.
+    AuthenticationError
+        If an AWS profile gives no credentials.
     MissingDependencyError
         If a package is not installed that an option needs.
     """
-    from obstore.store import AzureStore, GCSStore, S3Store
+    if location.scheme == "memory":
+        return memory_store(location.authority)
+    from obstore.exceptions import UnknownConfigurationKeyError
 
     settings = store_config(location.scheme, options)
-    common: dict[str, Any] = {"config": settings.config}
+    try:
+        return _client(location, settings, repeat=repeat)
+    except (DeltabergError, UnknownConfigurationKeyError):
+        raise
+    except Exception as error:
+        refused = None if lacks_credentials(error) else _refused_option(location, settings)
+        if refused is None:
+            raise
+        value = {**settings.config, **settings.client}[refused]
+        raise not_taken(settings.spelled[refused], refused, value, because=first_line(error)) from error
+
+
+def _client(location: Location, settings: StoreConfig, *, repeat: bool) -> Any:
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    common: dict[str, Any] = {"config": dict(settings.config)}
     if settings.client:
         common["client_options"] = settings.client
     retries = settings.retry if repeat else {**settings.retry, "max_retries": 0}
     if retries:
         common["retry_config"] = retries
-    if location.scheme == "memory":
-        return memory_store(location.authority)
     if location.scheme == "s3":
-        return S3Store(location.authority, **common, **_profile(settings))
+        return S3Store(location.authority, **common, **_profile(settings, common["config"]))
     if location.scheme == "gs":
         return GCSStore(location.authority, **common)
     if location.scheme in ("az", "abfs"):
         container, at, host = location.authority.partition("@")
         if at:
             # Hadoop's form: container@account.host.
-            settings.config.setdefault("account_name", host.partition(".")[0])
+            common["config"].setdefault("account_name", host.partition(".")[0])
         return AzureStore(container, **common)
     raise InvalidArgumentError(f"there is no store for {location.scheme}://")
 
 
-def _profile(settings: StoreConfig) -> dict[str, Any]:
-    """Return credentials of a profile in the shared AWS files, which boto3 reads."""
+def _profile(settings: StoreConfig, config: dict[str, Any]) -> dict[str, Any]:
+    """Return credentials of a profile in the shared AWS files, which boto3 reads, and add its region."""
     if settings.profile is None:
         return {}
     try:
         import boto3
+        from botocore.exceptions import BotoCoreError, ProfileNotFound
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
         raise MissingDependencyError("an AWS profile needs boto3", hint="pip install boto3") from error
-    session = boto3.session.Session(profile_name=settings.profile)
-    if session.region_name and "region" not in settings.config:
-        settings.config["region"] = session.region_name
-    return {"credential_provider": Boto3CredentialProvider(session)}
+    try:
+        session = boto3.session.Session(profile_name=settings.profile)
+        provider = Boto3CredentialProvider(session)
+    except ProfileNotFound as error:
+        raise not_taken(settings.spelled["profile"], "profile", settings.profile) from error
+    except (BotoCoreError, ValueError) as error:
+        raise AuthenticationError(
+            f"the AWS profile {settings.profile!r} gives no credentials: {first_line(error)}",
+            hint="check the shared AWS files",
+        ) from error
+    if session.region_name:
+        config.setdefault("region", session.region_name)
+    return {"credential_provider": provider}
+
+
+def _refused_option(location: Location, settings: StoreConfig) -> str | None:
+    """Return the option without which a client can be made; None if there is no such option.
+
+    obstore does not say which option it refuses.
+    """
+    for name in (*settings.config, *settings.client):
+        with suppress(Exception):
+            _client(location, settings.without(name), repeat=True)
+            return name
+    return None
 
 
 def memory_store(name: str) -> Any:

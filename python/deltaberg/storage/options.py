@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, NamedTuple
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.storage.option_values import checked_value
 
 __all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
 
@@ -23,6 +21,8 @@ _S3 = {
     "s3.role-arn": "role_arn",
     "s3.role-session-name": "role_session_name",
     "s3.anonymous": "skip_signature",
+    "s3.connect-timeout": "connect_timeout",
+    "s3.request-timeout": "timeout",
     "s3.force-virtual-addressing": "virtual_hosted_style_request",
     "client.region": "region",
     "client.access-key-id": "access_key_id",
@@ -60,12 +60,7 @@ _AZURE = {
     "azure_storage_use_emulator": "use_emulator",
 }
 _BY_SCHEME = {"s3": (_S3, "aws_"), "gs": (_GCS, "google_"), "az": (_AZURE, "azure_"), "abfs": (_AZURE, "azure_")}
-#: Options in seconds, by the names that pyiceberg and obstore give them.
-_SECONDS = {
-    "s3.connect-timeout": "connect_timeout",
-    "s3.request-timeout": "timeout",
-    **{name: name for name in ("connect_timeout", "pool_idle_timeout", "read_timeout", "timeout")},
-}
+_TIMEOUTS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", "timeout"})
 _CLIENT = frozenset(
     {
         "allow_http",
@@ -108,11 +103,6 @@ _CREDENTIALS = frozenset(
 )
 #: The prefixes of pyiceberg's options, by scheme. Options of other stores than the one that is opened are ignored.
 _PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
-_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
-_TIME = re.compile(rf"(\d{{1,12}})\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b")
-_TIMES = re.compile(rf"(?:{_TIME.pattern}\s*)+")
-#: The largest number of seconds or of attempts.
-_LARGEST_NUMBER = 1_000_000_000
 _FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
 
 
@@ -123,6 +113,13 @@ class StoreConfig(NamedTuple):
     client: dict[str, Any]
     retry: dict[str, Any]
     profile: str | None
+    #: How the caller spells each option, by the name of it here.
+    spelled: dict[str, str]
+
+    def without(self, name: str) -> StoreConfig:
+        """Return the arguments without an option of the store or its client."""
+        config, client = ({key: value for key, value in of.items() if key != name} for of in self[:2])
+        return self._replace(config=config, client=client)
 
 
 def is_store_option(name: str) -> bool:
@@ -134,10 +131,15 @@ def is_store_option(name: str) -> bool:
 
 
 def option_name(scheme: str, name: str) -> str:
-    """Return obstore's name of an option for the stores of a scheme, however the caller spells it."""
+    """Return obstore's name of an option for the stores of a scheme, however the caller spells it.
+
+    Two options are ours: ``profile``, and ``path_style``, which is the opposite of obstore's.
+    """
     spelled = name.lower()
     if spelled in _PROFILE:
         return "profile"
+    if spelled in _PATH_STYLE:
+        return "path_style"
     names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
     return names.get(spelled, spelled.removeprefix(prefix))
 
@@ -163,68 +165,27 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     Raises
     ------
     InvalidArgumentError
-        If the value of an option is not a number or a boolean, as the option requires.
+        If an option does not take its value.
     """
-    found = StoreConfig({}, {}, {}, None)
-    profile = None
+    found = StoreConfig({}, {}, {}, None, {})
     for original, value in options.items():
-        name = original.lower()
-        if value is None or _is_foreign(scheme, name):
+        if value is None or _is_foreign(scheme, original.lower()):
             continue
-        if name in _PROFILE:
-            profile = str(value)
-        elif name in _PATH_STYLE:
-            found.config["virtual_hosted_style_request"] = not _boolean(original, value)
-        elif name in _SECONDS:
-            found.client[_SECONDS[name]] = _seconds(original, value)
+        name = option_name(scheme, original)
+        taken = checked_value(original, name, value)
+        if name == "path_style":
+            name, taken = "virtual_hosted_style_request", not taken
+        found.spelled[name] = original
+        if name == "profile":
+            found = found._replace(profile=taken)
+        elif name in _CLIENT or name in _TIMEOUTS:
+            found.client[name] = taken
+        elif name in _RETRY:
+            found.retry[name] = taken
         else:
-            _sort(found, option_name(scheme, name), original, value)
+            found.config[name] = taken
     endpoint = found.config.get("endpoint") or found.config.get("base_url")
     if isinstance(endpoint, str) and endpoint.startswith("http://"):
         # The caller wrote http:// on purpose.
         found.client.setdefault("allow_http", True)
-    return found._replace(profile=profile)
-
-
-def _sort(found: StoreConfig, name: str, original: str, value: Any) -> None:
-    if name in _CLIENT:
-        found.client[name] = _boolean(original, value) if name.startswith("allow_") else value
-    elif name in _RETRY:
-        found.retry[name] = int(_number(original, value)) if name == "max_retries" else _seconds(original, value)
-    elif name in ("skip_signature", "virtual_hosted_style_request", "use_emulator"):
-        found.config[name] = _boolean(original, value)
-    else:
-        found.config[name] = value
-
-
-def _boolean(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    text = str(value).strip().lower()
-    if text in ("true", "1", "yes", "on"):
-        return True
-    if text in ("false", "0", "no", "off", ""):
-        return False
-    raise InvalidArgumentError(f"the storage option {name!r} is neither true nor false", hint="use true or false")
-
-
-def _seconds(name: str, value: Any) -> timedelta:
-    """Return a time that is given as a number of seconds, or as text such as ``1m 30s``."""
-    if isinstance(value, timedelta):
-        return value
-    text = str(value).strip().lower()
-    if _TIMES.fullmatch(text):
-        value = sum(int(number) * _UNITS[unit] for number, unit in _TIME.findall(text))
-    return timedelta(seconds=_number(name, value))
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = -1.0
-    if not 0 <= number <= _LARGEST_NUMBER:
-        raise InvalidArgumentError(
-            f"the storage option {name!r} is not a number from 0 to {_LARGEST_NUMBER}", hint="pass a number"
-        )
-    return number
+    return found

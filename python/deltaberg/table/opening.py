@@ -40,7 +40,7 @@ class OpenOptions:
     timestamp
         The newest state not later than this; without a zone it is in ``timezone``.
     storage_options
-        What the store needs. Messages never contain its values.
+        What the store needs. Messages never contain its secrets.
     location_map
         Recorded prefixes of paths to where those files are now, or `AUTO`.
     validate
