@@ -24,6 +24,7 @@ from tests.support.recorder import Recorder
 from tests.support.requirements import load_requirements
 from tests.support.roads import Road, road_names
 from tests.support.shared import require_shared
+from tests.support.untried import UNTRIED, Untried
 
 # Spark starts the interpreter of this environment, not the system's.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -43,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if seed is None else seed
     target = config.getoption("--requirements")
     config.pluginmanager.register(Proofs(load_requirements(), Path(target) if target else None))
+    config.stash[UNTRIED] = Untried()
+    config.pluginmanager.register(config.stash[UNTRIED])
 
 
 _SEED = pytest.StashKey[int]()

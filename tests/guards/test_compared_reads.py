@@ -102,13 +102,13 @@ def test_the_executors_must_plan_the_same_files(tmp_path: Any, monkeypatch: pyte
         monkeypatch.setattr(reads, "_planned", lambda *_: list(planned))
         reads.files(scan, statistics=False)
 
-    first, second = [(path, "()", False) for path in paths]
+    first, second = [(path, "((), None)", False) for path in paths]
     compare(second, first)
     for planned in (
         [],
         [first],
         [first, second, second],
-        [first, (paths[1], "()", True)],
+        [first, (paths[1], "((), None)", True)],
         [first, (paths[1], "x", False)],
     ):
         with pytest.raises(AssertionError):

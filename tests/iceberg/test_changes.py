@@ -13,8 +13,8 @@ import pytest
 
 from deltaberg import IcebergTable, open_table
 from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
-from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
-from tests.support.roads import Road
+from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
+from tests.support.roads import Road, by_every_road
 
 
 def _table(root: Path, version: int = 2) -> tuple[IcebergBuilder, list[int]]:
@@ -101,6 +101,28 @@ def test_vectors_that_grow(tmp_path: Path) -> None:
     table = open_table(builder.root)
     assert sorted(table.changes(first, second).to_arrow().column("id").to_pylist()) == [1, 2]
     assert table.changes(second).to_arrow().column("id").to_pylist() == [4]
+
+
+@by_every_road
+@pytest.mark.parametrize("kept", [["id", "category", "name"], ["id"]])
+def test_rows_that_deletes_keep_are_read_from_the_data_file(tmp_path: Path, kept: list[str]) -> None:
+    """Delete files may keep the deleted rows, whole or in part (ICE-DEL-18): a change has all columns either way."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "category": "string", "name": "string"})
+    bears = [{"id": 2, "category": "x", "name": "Panda"}, {"id": 3, "category": None, "name": "Grizzly"}]
+    file = builder.data(bears)
+    first = builder.commit(file)
+    row = {"type": "struct", "fields": [child for child in builder.fields if child["name"] in kept]}
+    fields = [
+        {"id": PATH_ID, "name": "file_path", "required": True, "type": "string"},
+        {"id": POS_ID, "name": "pos", "required": True, "type": "long"},
+        {"id": 2147483544, "name": "row", "required": True, "type": row},
+    ]
+    deleted = {"file_path": file.path, "pos": 1, "row": {name: bears[1][name] for name in kept}}
+    deletes = builder.data([deleted], fields=fields)
+    deletes.content = 1
+    builder.commit(deletes, operation="delete")
+    found = open_table(builder.root).changes(first, columns=["_change_type", "id", "category", "name"])
+    assert found.to_arrow().to_pylist() == [{"_change_type": "DELETE", **bears[1]}]
 
 
 _TYPES = {

@@ -361,6 +361,7 @@ def test_delete_manifests_are_read_first(tmp_path: Path, recorder: Recorder) -> 
     batches.close()
 
 
+@by_every_road
 @pytest.mark.req("ICE-SCAN-21", half="reader")
 def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
     """The rows of the file are read twice, as documented. Validation reports the file."""
@@ -371,6 +372,7 @@ def test_a_file_that_is_live_twice(tmp_path: Path) -> None:
     with pytest.raises(SpecViolationError) as raised:
         open_table(builder.root, validate=True)
     assert f"the data file {file.path} is live 2 times" in raised.value.context["violations"]
+    assert open_table(builder.root).scan().to_arrow().to_pylist() == [{"id": 1}, {"id": 1}]
 
 
 @by_every_road

@@ -14,7 +14,7 @@ from deltaberg import open_table
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.deletes.index import row_codes
 from tests.iceberg.entries import added, entry, latest_list, read_entries, rewrite_avro
-from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
+from tests.support.iceberg_builder import PATH_ID, IcebergBuilder, IcebergFile
 from tests.support.roads import Road, by_every_road
 
 _COLUMNS = {"id": "long", "a": "string"}
@@ -40,6 +40,29 @@ def test_added_entries_inherit(tmp_path: Path) -> None:
     column = "row_commit_version"
     files = open_table(builder.root).scan().plan.files
     assert files.column(column).to_pylist() == [5, 3]
+
+
+@by_every_road
+@pytest.mark.req("ICE-SEQ-02", half="reader")
+def test_rows_tell_the_number_that_their_entry_inherits(tmp_path: Path) -> None:
+    builder = IcebergBuilder(tmp_path / "t", _COLUMNS, format_version=3)
+    entries = [*added(builder.data(_rows(1))), entry(builder.data(_rows(2)), 1, 3)]
+    builder.commit(manifests=[builder.manifest(entries, sequence_number=5)], sequence=20)
+    scan = open_table(builder.root).scan(columns=["id", "_last_updated_sequence_number"])
+    assert sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist()) == [(1, 5), (2, 3)]
+
+
+@by_every_road
+@pytest.mark.req("ICE-SEQ-05")
+@pytest.mark.parametrize("snapshot", [None, 1001, 44])
+def test_changes_are_those_of_the_snapshot_that_entries_inherit(tmp_path: Path, snapshot: int | None) -> None:
+    """An entry without a snapshot is of the snapshot that added its manifest, and one of another snapshot is not."""
+    builder = IcebergBuilder(tmp_path / "t", _COLUMNS)
+    first = builder.commit(builder.data(_rows(1)))
+    manifest = builder.manifest([entry(builder.data(_rows(2)), 1, 2, snapshot)], snapshot_id=1001, sequence_number=2)
+    builder.commit(manifests=[manifest])
+    found = open_table(builder.root).changes(first, columns=["id", "_commit_snapshot_id"]).to_arrow().to_pylist()
+    assert found == ([] if snapshot == 44 else [{"id": 2, "_commit_snapshot_id": 1001}])
 
 
 @pytest.mark.req("ICE-SEQ-05")
@@ -133,12 +156,37 @@ def test_position_deletes_are_for_files_as_old_or_older(
     assert road.column(open_table(builder.root).scan(), "id") == ([2] if applies else [1, 2])
 
 
+def _naming(deletes: IcebergFile, file: IcebergFile, how: str) -> IcebergFile:
+    """Have position deletes name their data file: by the bounds of the paths inside, or by its field."""
+    if how == "field":
+        deletes.more["referenced_data_file"] = file.path
+    elif how != "nothing":
+        path = (file.path if how == "bounds" else file.path[:16]).encode()
+        deletes.metrics = {"lower_bounds": {PATH_ID: path}, "upper_bounds": {PATH_ID: path}}
+    return deletes
+
+
+@by_every_road
 @pytest.mark.req("ICE-SCAN-13")
-@pytest.mark.parametrize("other", [{"a": "y"}, {"a": None}])
-def test_position_deletes_of_another_partition(tmp_path: Path, other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("sequence", "applies"), [(5, True), (6, True), (4, False)])
+@pytest.mark.parametrize("how", ["bounds", "bounds cut off", "field"])
+def test_position_deletes_that_name_a_file_as_old_or_older(
+    tmp_path: Path, how: str, sequence: int, applies: bool
+) -> None:
+    """Bounds that were cut off name no data file: the deletes are for all of their partition."""
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A])
     file = builder.data(_rows(1, 2), partition={"a": "x"})
-    deletes = builder.position_deletes([(file, 0)])
+    _with_deletes(builder, file, 5, (_naming(builder.position_deletes([(file, 0)]), file, how), sequence))
+    assert _ids(builder.root) == ([2] if applies else [1, 2])
+
+
+@pytest.mark.req("ICE-SCAN-13")
+@pytest.mark.parametrize("other", [{"a": "y"}, {"a": None}])
+@pytest.mark.parametrize("how", ["nothing", "bounds", "bounds cut off"])
+def test_position_deletes_of_another_partition(tmp_path: Path, other: dict[str, Any], how: str) -> None:
+    builder = IcebergBuilder(tmp_path / "t", _COLUMNS, specs=[_BY_A])
+    file = builder.data(_rows(1, 2), partition={"a": "x"})
+    deletes = _naming(builder.position_deletes([(file, 0)]), file, how)
     deletes.partition = other
     _with_deletes(builder, file, 5, (deletes, 6))
     assert _ids(builder.root) == [1, 2]

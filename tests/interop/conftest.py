@@ -8,16 +8,20 @@ from collections.abc import Iterator
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.support import untried
 from tests.support.judge import Judge, JudgeMissingError
+from tests.support.untried import UNTRIED
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless ``--judges`` was given."""
+    """Leave out what takes long, unless ``--judges`` was given: of the tests that the run asks for by other means."""
     if config.getoption("--judges"):
         return
     left_out = [item for item in items if item.get_closest_marker("judges")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
+        config.stash[UNTRIED].leave_out(untried.JUDGES, len(left_out))
         items[:] = [item for item in items if not item.get_closest_marker("judges")]
 
 
@@ -29,7 +33,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     except JudgeMissingError as error:
         if os.environ.get("CI"):
             pytest.fail(str(error))
-        pytest.skip(str(error))
+        untried.ENGINES.skip(str(error))
     yield started
     started.close()
 

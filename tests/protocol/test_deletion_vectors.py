@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,47 @@ def test_an_unknown_magic_number_is_refused(builder: DeltaBuilder, magic: int) -
     body = struct.pack("<I", magic) + bitmap_bytes(_SET)[4:]
     with pytest.raises(CorruptDeletionVectorError, match=f"the magic number is {magic}"):
         ids_of(_table(builder, vector=_write(builder, body)))
+
+
+@by_every_road
+@pytest.mark.req("DL-DV-18", half="reader")
+def test_positions_above_32_bits_are_of_other_rows(builder: DeltaBuilder) -> None:
+    """The second bucket deletes nothing in a file this small: its positions are not taken for small ones."""
+    vector = builder.vector([5, 4294967301, 4294967303])
+    assert ids_of(_table(builder, vector=vector)) == _others([5])
+
+
+@by_every_road
+@pytest.mark.req("DL-DV-19", half="reader")
+@pytest.mark.parametrize(("key", "is_valid"), [(0x7FFFFFFF, True), (0x80000000, False)])
+def test_a_bucket_key_of_32_bits_is_refused(builder: DeltaBuilder, key: int, is_valid: bool) -> None:
+    body = bytearray(bitmap_bytes([1 << 32]))
+    assert struct.unpack_from("<QI", body, 4) == (1, 1)
+    body[12:16] = struct.pack("<I", key)
+    table = _table(builder, vector={**_write(builder, bytes(body)), "cardinality": 1})
+    if is_valid:
+        assert ids_of(table) == _others([])
+        return
+    with pytest.raises(CorruptDeletionVectorError, match="most significant bit"):
+        ids_of(table)
+
+
+@by_every_road
+@pytest.mark.req("DL-DV-20", half="reader")
+@pytest.mark.parametrize(
+    ("deleted", "cookie"),
+    [
+        (_SET, 12346),
+        (sorted(random.Random(7).sample(range(65_536), 5_000)), 12346),
+        (range(100_000), 12347),
+    ],
+    ids=["array", "bitmap", "run"],
+)
+def test_rows_of_every_kind_of_container(builder: DeltaBuilder, deleted: Sequence[int], cookie: int) -> None:
+    body = bitmap_bytes(deleted)
+    assert struct.unpack_from("<H", body, 16)[0] == cookie
+    table = _table(builder, 100_003, vector={**_write(builder, body), "cardinality": len(deleted)})
+    assert ids_of(table) == _others(deleted, 100_003)
 
 
 @by_every_road

@@ -51,6 +51,7 @@ def _widened(name: str, kind: str, first: str, **more: Any) -> dict[str, Any]:
         (pa.array([2**62], pa.int64()), "long", "decimal(20,0)", Decimal(2**62)),
         # No list has these, but they lose nothing.
         (pa.array([-128], pa.int8()), "byte", "decimal(4,1)", Decimal("-128.0")),
+        (pa.array([-(2**15)], pa.int16()), "short", "decimal(5,0)", Decimal(-(2**15))),
         (pa.array([-(2**63)], pa.int64()), "long", "decimal(19,0)", Decimal(-(2**63))),
         (pa.array([-(2**15)], pa.int16()), "short", "float", -32768.0),
     ],
@@ -78,7 +79,10 @@ def test_types_that_were_widened(
         ("decimal(5,2)", "decimal(5,1)"),
         ("decimal(4,1)", "decimal(6,4)"),
         ("integer", "decimal(11,2)"),
+        ("integer", "decimal(9,0)"),
         ("byte", "decimal(3,1)"),
+        ("short", "decimal(4,0)"),
+        ("short", "decimal(5,1)"),
         ("long", "decimal(18,0)"),
         ("integer", "float"),
     ],

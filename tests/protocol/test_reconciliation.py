@@ -114,11 +114,8 @@ def test_removed_files_are_not_planned(builder: DeltaBuilder) -> None:
     assert ids_of(table) == [2, 3, 4]
 
 
-@pytest.mark.req("DL-REC-08")
-@pytest.mark.parametrize("run", range(4))
-def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder, seed: int, run: int) -> None:
-    """The builder replays oldest first, the reader newest first, from every kind of checkpoint on."""
-    rng = random.Random(seed + run)
+def _random_history(builder: DeltaBuilder, rng: random.Random) -> int:
+    """Commit 200 versions that add, remove and add again, with and without deletion vectors; return one of the last."""
     builder.create(ID, protocol=builder.features("deletionVectors", "v2Checkpoint"))
     vectors = builder.vectors([[number] for number in range(12)], "i")
     removed: list[dict[str, Any]] = []
@@ -134,17 +131,29 @@ def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder,
         if removed and rng.random() < 0.2:
             actions.append(removed.pop(rng.randrange(len(removed))))
         builder.commit(*actions)
-    version = rng.randrange(150, 200)
+    return rng.randrange(150, 200)
+
+
+def _expected(builder: DeltaBuilder, version: int) -> set[tuple[str, str | None]]:
+    return {
+        (add["add"]["path"], (add["add"].get("deletionVector") or {}).get("pathOrInlineDv"))
+        for add in builder.live(version).values()
+    }
+
+
+@pytest.mark.req("DL-REC-08")
+@pytest.mark.parametrize("run", range(4))
+def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder, seed: int, run: int) -> None:
+    """The builder replays oldest first, the reader newest first, from every kind of checkpoint on."""
+    rng = random.Random(seed + run)
+    version = _random_history(builder, rng)
 
     def keys(table: Any) -> set[tuple[str, str | None]]:
         found = table.live_files
         vectors = [None if one is None else one["pathOrInlineDv"] for one in found["deletionVector"].to_pylist()]
         return set(zip(found["path"].to_pylist(), vectors, strict=True))
 
-    expected = {
-        (add["add"]["path"], (add["add"].get("deletionVector") or {}).get("pathOrInlineDv"))
-        for add in builder.live(version).values()
-    }
+    expected = _expected(builder, version)
     assert keys(open_table(builder.root, version=version)) == expected
     kinds: list[dict[str, Any]] = [
         {},
@@ -157,6 +166,22 @@ def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder,
     assert keys(table) == expected
     assert len(table.live_files) == len(expected)
     assert files
+
+
+@by_every_road
+@pytest.mark.req("DL-REC-08")
+@pytest.mark.parametrize("kind", [{"kind": "multipart", "parts": 3}, {"kind": "uuid-parquet", "sidecars": 2}])
+def test_random_histories_are_planned_from_any_checkpoint(
+    builder: DeltaBuilder, rng: random.Random, kind: dict[str, Any]
+) -> None:
+    """Tasks that plan a part of a checkpoint leave out of it what later commits changed."""
+    version = _random_history(builder, rng)
+    builder.checkpoint(rng.randrange(120, version), **kind)
+    found = open_table(builder.root, version=version).scan().files()
+    names = [path.rsplit("/", 1)[-1] for path in found["file_path"].to_pylist()]
+    deleted = found["deleted_record_count"].to_pylist()
+    expected = [(path, int(vector is not None)) for path, vector in _expected(builder, version)]
+    assert sorted(zip(names, deleted, strict=True)) == sorted(expected)
 
 
 @by_every_road

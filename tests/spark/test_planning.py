@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from deltaberg import open_table
@@ -20,6 +21,7 @@ from deltaberg.table.read.sharing import BoundScan, bound_scan, file_tasks, plan
 from tests.spark.doors import needs_native
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.iceberg_builder import IcebergBuilder
+from tests.support.recorder import Recorder
 from tests.support.roads import collect
 
 pytestmark = [pytest.mark.spark, pytest.mark.both_backends]
@@ -92,6 +94,34 @@ def test_the_same_tasks(table: Any, condition: str | None) -> None:
     assert apart == _told(scan)
     assert any(deletes for _, deletes, _ in apart)
     assert {filtered for *_, filtered in apart} == {"id" in (condition or "")}
+
+
+@pytest.mark.req("ICE-SCAN-19")
+def test_delete_manifests_are_read_before_there_are_tasks(table: Any, spark: Any, recorder: Recorder) -> None:
+    """Whoever plans has read them all: the driver when Spark gets the tasks, or each task that plans a part."""
+    manifests = table.inspect("manifests").filter(pc.field("content") == 1)
+    deletes = {Path(path).name for path in manifests.column("path").to_pylist()}
+    assert len(deletes) == _FILES // 5
+    recorder.clear()
+    frame = table.scan(planning="driver").to_spark(spark, road="arrow")
+    assert deletes <= set(recorder.read)
+    assert not any(name.endswith(".parquet") for name in recorder.read)
+    assert sorted(collect(frame).column("id").to_pylist()) == _LEFT
+
+    scan = bound_scan(table.scan(planning="executors"))
+    pieces = planning_pieces(scan)
+    assert pieces is not None
+
+    def plan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            with pytest.MonkeyPatch.context() as patch:
+                here = Recorder(patch)
+                tasks = file_tasks(scan_part(scan, pieces.slice(10 * number, 10)))
+                yield pa.record_batch({"tasks": [tasks.num_rows], "read": [here.read]})
+
+    found = spark.range(_FILES // 10).mapInArrow(plan, "tasks long, read array<string>").collect()
+    assert [row.tasks for row in found] == [10] * (_FILES // 10)
+    assert all(deletes <= set(row.read) for row in found)
 
 
 def test_the_fused_road(table: Any, spark: Any) -> None:

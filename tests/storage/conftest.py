@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.storage.places import Place, opened, troubled
-from tests.support import azurite, faulty_proxy, moto_s3
+from tests.support import azurite, faulty_proxy, moto_s3, untried
 from tests.support.faulty_proxy import FaultyProxy
 
 
@@ -63,7 +63,7 @@ def azure_endpoint() -> Iterator[str]:
         reason = "azurite is not installed: python -m tests.support.azurite --install"
         if os.environ.get("CI"):
             pytest.fail(reason)
-        pytest.skip(reason)
+        untried.AZURE.skip(reason)
     with azurite.running() as endpoint:
         yield endpoint
 

@@ -30,7 +30,7 @@ __all__ = ["ComparedReads", "mark_first_proofs"]
 #: How many scans of a test are read by all roads of Spark.
 _BY_ALL_ROADS = 2
 _Result = TypeVar("_Result")
-#: A data file, the files that delete rows of it, and whether the filter remains to be applied.
+#: A data file, what deletes rows of it, and whether the filter remains to be applied.
 _Told: TypeAlias = tuple[str, str, bool]
 
 
@@ -89,7 +89,7 @@ class ComparedReads:
     def files(self, scan: Scan, statistics: bool) -> pa.Table:
         """Return the files of a scan, as `Scan.files` does.
 
-        The executors must plan the same files, with the same files of deletes and residuals. Where the metadata is
+        The executors must plan the same files, with the same deletes and residuals. Where the metadata is
         read as a whole, so that they are given the plan of the driver, they must find the same rows with it.
         """
         listed = self._files(scan, statistics=statistics)
@@ -159,7 +159,8 @@ def mark_first_proofs(items: list[pytest.Item]) -> None:
 
 
 def _told(scan: BoundScan) -> list[_Told]:
-    return [(task.location, repr(task.delete_files), task.filtered) for task in tasks_of(file_tasks(scan))]
+    tasks = tasks_of(file_tasks(scan))
+    return [(task.location, repr((task.delete_files, task.deletion_vector)), task.filtered) for task in tasks]
 
 
 def _with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -45,7 +45,7 @@ def missing() -> str | None:
     if shutil.which("java") is None:
         return "java is missing"
     if not _complete():
-        return "the REST server is not installed: python -m tests.support.rest_reference --install"
+        return "it is not installed: python -m tests.support.rest_reference --install"
     return None
 
 

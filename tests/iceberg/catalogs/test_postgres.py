@@ -14,7 +14,7 @@ import deltaberg
 from deltaberg.errors import NamespaceNotFoundError, StorageError, TableNotFoundError
 from tests.iceberg.catalogs.written import ids, peer_sql, write_orders
 from tests.races.race import Race, race_on_disk
-from tests.support import postgres
+from tests.support import postgres, untried
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ def database() -> Iterator[str]:
     """The address of an empty database."""
     programs = postgres.binaries()
     if programs is None:
-        pytest.skip("there is no PostgreSQL: apt-get install postgresql")
+        untried.POSTGRES.skip("its programs are not there")
     # The folders of pytest belong to one user, and the server may have to be another's.
     with tempfile.TemporaryDirectory() as folder, postgres.running(Path(folder), programs) as uri:
         yield uri
