@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.one_backend
 _MAPPED = {"delta.columnMapping.mode": "name"}
 
 
+@pytest.mark.req("BEY-11", half="writer")
 @pytest.mark.parametrize(
     ("name", "make", "release", "message"),
     [
@@ -84,6 +86,7 @@ def test_a_feature_without_traces(
         table.alter().drop_feature(name)
 
 
+@pytest.mark.req("BEY-11", half="writer")
 def test_the_protocol_falls_to_versions(tmp_path: Path) -> None:
     """The lists of features go if versions without them say the same; else the others stay."""
     root = tmp_path / "t"
@@ -101,6 +104,22 @@ def test_the_protocol_falls_to_versions(tmp_path: Path) -> None:
     assert (listed.min_writer_version, listed.writer_features) == (7, ("appendOnly",))
     table.append(ids(1))
     assert ids_of(DeltaTable(root, version=0)) == []
+
+
+@pytest.mark.req("BEY-11", half="writer")
+def test_only_dropping_a_feature_lowers_the_protocol(tmp_path: Path) -> None:
+    """Properties that ask for older versions, other columns and other rows leave it; so do types that were widened."""
+    table = create_table(
+        tmp_path / "t", pa.schema([("id", pa.int32())]), properties={"delta.enableTypeWidening": "true"}
+    )
+    table.alter().widen("id", pa.int64()).commit()
+    before = table.protocol
+    assert (before.min_reader_version, before.min_writer_version) == (3, 7)
+    table.alter().set({"delta.minReaderVersion": "1", "delta.minWriterVersion": "2"}).commit()
+    with pytest.raises(UnsupportedFeatureError, match="typeWidening cannot be dropped"):
+        table.alter().unset("delta.enableTypeWidening").drop_feature("typeWidening")
+    table.overwrite(ids(1), schema_mode="overwrite")
+    assert table.protocol == DeltaTable(tmp_path / "t").protocol == before
 
 
 def test_readers_of_versions_without_lists(tmp_path: Path) -> None:
