@@ -108,7 +108,10 @@ def test_vectors_that_grow(tmp_path: Path) -> None:
 def test_rows_that_deletes_keep_are_read_from_the_data_file(tmp_path: Path, kept: list[str]) -> None:
     """Delete files may keep the deleted rows, whole or in part (ICE-DEL-18): a change has all columns either way."""
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "category": "string", "name": "string"})
-    bears = [{"id": 2, "category": "x", "name": "Panda"}, {"id": 3, "category": None, "name": "Grizzly"}]
+    bears: list[dict[str, Any]] = [
+        {"id": 2, "category": "x", "name": "Panda"},
+        {"id": 3, "category": None, "name": "Grizzly"},
+    ]
     file = builder.data(bears)
     first = builder.commit(file)
     row = {"type": "struct", "fields": [child for child in builder.fields if child["name"] in kept]}
