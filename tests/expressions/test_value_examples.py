@@ -42,6 +42,7 @@ def test_functions_have_the_results_of_their_examples(text: str, expected: objec
         "CAST(3000000000 * x AS INT)",
         "CAST(99.9BD * x AS DECIMAL(2,1))",
         "CAST('maybe' AS BOOLEAN)",
+        "(array(x))[5]",
         "element_at(array(x), 5)",
         "element_at(array(x), 0)",
         "map(x, 1, x, 2)",

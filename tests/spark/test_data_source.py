@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import deltaberg
 from tests.spark.doors import needs_data_sources, own_calls, register
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.roads import collect
@@ -233,6 +235,33 @@ def test_without_a_path(spark: Any) -> None:
 
     with pytest.raises(AnalysisException, match="needs one path"):
         register(spark).read.format("delta").load()
+
+
+@pytest.mark.parametrize(("table_format", "clause"), [("delta", "LOCATION '{}'"), ("iceberg", "OPTIONS (path '{}')")])
+def test_a_table_of_the_catalog_is_refused_when_it_is_created(
+    table_format: Any, clause: str, spark: Any, tmp_path: Path
+) -> None:
+    """Spark passes the path only then, so that no query of the table could find it."""
+    from pyspark.errors import AnalysisException
+
+    deltaberg.write_table(tmp_path / "t", pa.table({"id": [1]}), format=table_format)
+    with pytest.raises(AnalysisException) as raised:
+        register(spark).sql(f"CREATE TABLE listed USING {table_format} {clause.format(tmp_path / 't')}").collect()
+    assert f'format("{table_format}") cannot hold a table of Spark\'s catalog' in str(raised.value)
+    assert f"CREATE TEMPORARY VIEW ... USING {table_format} OPTIONS (path '...')" in str(raised.value)
+    assert not spark.catalog.tableExists("listed")
+
+
+def test_queries_of_a_path_are_refused_by_spark(spark: Any, builder: DeltaBuilder) -> None:
+    """As docs/spark.md says, with what to write instead."""
+    from pyspark.errors import AnalysisException
+
+    _versions(builder)
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"):
+        register(spark).sql(f"SELECT * FROM delta.`{builder.root}`").collect()
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW seen USING delta OPTIONS (path '{builder.root}')").collect()
+    assert _names(spark.sql("SELECT * FROM seen")) == "ac"
+    spark.sql("DROP VIEW seen").collect()
 
 
 def test_a_schema_of_the_caller_must_be_that_of_the_table(spark: Any, builder: DeltaBuilder) -> None:

@@ -22,6 +22,8 @@ __all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
 _SHARED = ("path", "paths", "timezone")
 _READING = ("columns", "filter", "batchSize")
 _BOOLEANS = {"true": True, "false": False}
+#: What Spark's catalog knows of every table, and passes as an option when it creates one.
+_OF_CATALOG = "owner"
 
 
 class SourceOptions:
@@ -42,18 +44,25 @@ class SourceOptions:
 
     def _path(self) -> str:
         """Return the location of the table, once all options are known to exist."""
+        if _OF_CATALOG in (name.lower() for name in self._store):
+            # Such a table could be created, but every read of it would fail, since the path is passed only here.
+            raise InvalidArgumentError(
+                f'format("{self.format}") cannot hold a table of Spark\'s catalog',
+                hint=f"instead of CREATE TABLE, use {self._path_hint()}; Spark does not pass the LOCATION of a table "
+                "to a Python source that reads it",
+            )
         path = self._options.get("path")
         if not path:
             raise InvalidArgumentError(
                 f'format("{self.format}") needs one path',
-                hint=f"{self._path_hint()}; Spark passes neither the LOCATION of CREATE TABLE nor "
+                hint=f"use {self._path_hint()}; Spark passes neither the LOCATION of CREATE TABLE nor "
                 f"{self.format}.`/path` to a Python source",
             )
         self._check_names(path)
         return path
 
     def _path_hint(self) -> str:
-        return f"use load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...')"
+        return f"load(path), or CREATE TEMPORARY VIEW ... USING {self.format} OPTIONS (path '...')"
 
     def _exclude(self, *names: str) -> None:
         given = [name for name in names if name.lower() in self._options]
@@ -97,7 +106,7 @@ class WriteOptions(SourceOptions, ABC):
         """Plan the write of rows with these columns."""
 
     def _path_hint(self) -> str:
-        return "use save(path)"
+        return "save(path)"
 
     def _path_to_write(self) -> str:
         path = self._path()

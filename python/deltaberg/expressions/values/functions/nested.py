@@ -51,7 +51,7 @@ def _index(context: Context, node: Node, name: str) -> Node:
 
 
 def _access(name: str) -> Function:
-    """Return element access: ``x[i]`` counts from 0, element_at from 1, and only get tolerates what is not there."""
+    """Return element access: ``x[i]`` counts from 0, element_at from 1. Only get tolerates a missing element."""
 
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         value, key = nodes
@@ -73,8 +73,10 @@ def _access(name: str) -> Function:
         return CallNode(element, name, (value, _index(context, key, name)), find)
 
     summary = {
-        "[]": "x[i]: an element, counted from 0, or the value of a key; without such an element it fails",
-        "element_at": "an element, counted from 1 or, if negative, from the end, or the value of a key",
+        "[]": "x[i]: an element of an array, counted from 0, which fails if there is none; the value of a key of a map, "
+        "null if there is none; a field of a struct, by its name",
+        "element_at": "an element of an array, counted from 1 or, if negative, from the end, which fails if there is none; "
+        "the value of a key of a map, null if there is none",
         "get": "an element, counted from 0; null if there is none",
     }[name]
     return Function(name, "x, i", summary, (2, 2), bind)
