@@ -87,6 +87,25 @@ def test_results_of_every_kind_are_the_same(table: Any) -> None:
     assert pa.table(scan) == arrow
 
 
+def test_engines_push_nothing_into_a_scan(table: Any) -> None:
+    """As docs/scan.md says; if an engine begins to, the page is to be mended."""
+    import duckdb
+    import polars as pl
+
+    scan, few = table.scan(), table.scan("id < 100", ["id"])
+    relation: Any = duckdb.sql("SELECT sum(id) FROM scan WHERE id < 100")
+    everything = relation.fetchall()
+    assert (scan.metrics.rows, scan.metrics.files_planned) == (400, 4)
+    lazily = table.scan()
+    frame = pl.LazyFrame(lazily).filter(pl.col("id") < 100).select(pl.col("id").sum())
+    # The rows are in memory before the query begins.
+    assert (lazily.metrics.rows, lazily.metrics.files_planned) == (400, 4)
+    relation = duckdb.sql("SELECT sum(id) FROM few")
+    assert relation.fetchall() == everything == frame.collect().rows() == [(4950,)]
+    assert (few.metrics.rows, few.metrics.files_planned) == (100, 1)
+    assert few.metrics.bytes_read < scan.metrics.bytes_read / 4
+
+
 def test_a_scan_is_a_stream_of_batches_and_shows_its_columns(table: Any) -> None:
     scan = table.scan(col("id") < 3, ["id"])
     assert pa.Table.from_batches(scan) == scan.to_arrow()

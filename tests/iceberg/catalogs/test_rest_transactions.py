@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from deltaberg.errors import (
 from deltaberg.table import CommitPolicy
 from tests.iceberg.catalogs.rest_server import running
 from tests.iceberg.catalogs.rest_writer import WritableServer
+from tests.support.pages import run_blocks
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -209,11 +209,11 @@ def test_catalogs_without_such_transactions(server: WritableServer, tmp_path: Pa
         assert "one table after the other" in str(caught.value)
 
 
-def test_the_example_of_the_page_runs(catalog: Any) -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "catalogs.md").read_text("utf-8")
-    (example,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "transaction()" in block)
+def test_the_example_of_the_page_runs(catalog: Any, server: WritableServer) -> None:
     columns = pa.schema({"id": pa.int64(), "amount": pa.int64()})
     for name in ("orders", "stock"):
         catalog.create_table(f"sales.{name}", columns).append(pa.table({"id": [1, 2], "amount": [0, 3]}))
-    exec(example, {"catalog": catalog, "orders": pa.table({"id": [3], "amount": [4]})})
+    names = {"load_catalog": deltaberg.load_catalog, "pa": pa}
+    places = {"https://catalog.example": server.uri}
+    run_blocks("docs/catalogs.md", names, heading="## Several tables at once", places=places)
     assert [ids_of(catalog.load_table(f"sales.{name}")) for name in ("orders", "stock")] == [[1, 2, 3], [2]]

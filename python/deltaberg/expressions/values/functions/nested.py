@@ -73,10 +73,10 @@ def _access(name: str) -> Function:
         return CallNode(element, name, (value, _index(context, key, name)), find)
 
     summary = {
-        "[]": "x[i]: an element of an array, counted from 0, which fails if there is none; the value of a key of a map, "
-        "null if there is none; a field of a struct, by its name",
-        "element_at": "an element of an array, counted from 1 or, if negative, from the end, which fails if there is none; "
-        "the value of a key of a map, null if there is none",
+        "[]": "x[i]: an element of an array, counted from 0, which fails if there is none; the value of a key of a "
+        "map, null if there is none; a field of a struct, by its name",
+        "element_at": "an element of an array, counted from 1 or, if negative, from the end, which fails if there is "
+        "none; the value of a key of a map, null if there is none",
         "get": "an element, counted from 0; null if there is none",
     }[name]
     return Function(name, "x, i", summary, (2, 2), bind)
