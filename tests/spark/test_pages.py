@@ -1,9 +1,8 @@
-"""The examples of the page about Spark run as they are pasted, one after another."""
+"""The examples about Spark run as they are pasted, one after another. Only the places of tables are others."""
 
 from __future__ import annotations
 
 import datetime as dt
-import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,15 @@ import pytest
 
 from deltaberg import create_table, open_table, write_table
 from tests.spark.doors import VERSION
+from tests.support.pages import run_blocks
 
-_PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(VERSION < (4, 1), reason="the pages are about Spark 4.1"),
+]
+
+
+_DDL = "id long, region string, price decimal(18,2), day date"
 
 
 def _orders() -> pa.Table:
@@ -24,37 +30,74 @@ def _orders() -> pa.Table:
     return pa.table({"id": [1, 2, 3], "region": ["north", "south", "south"], "price": prices, "day": days})
 
 
-@pytest.mark.spark
+@pytest.mark.parametrize("table_format", ["delta", pytest.param("iceberg", marks=pytest.mark.full)])
+def test_the_first_example(table_format: Any, spark: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "region": ["north", "south"], "price": [4.0, 16.0]})
+    write_table(tmp_path / "orders", rows, format=table_format)
+    names = run_blocks("README.md", heading="# deltaberg", places={"s3://bucket": tmp_path})
+    assert names["spark"] is spark
+    assert sorted(names["orders"].scan().to_arrow()["price"].to_pylist()) == [3.0, 9.5, 16.0]
+
+
 @pytest.mark.full
-@pytest.mark.skipif(VERSION < (4, 1), reason="the page is about Spark 4.1")
-def test_the_examples_run(spark: Any, tmp_path: Path) -> None:
-    """Only the places of tables are others, and the session has its settings already."""
+def test_reading(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(2):
+        write_table(tmp_path / "orders", _orders().slice(number), mode="append")
+        write_table(tmp_path / "events", _orders().slice(number), format="iceberg", mode="append")
+    open_table(tmp_path / "events", "iceberg").alter().create_branch("audit").commit()
+    run_blocks("README.md", heading="## Reading on Spark", places={"s3://bucket": tmp_path})
+    shown = capsys.readouterr().out
+    assert "|2026-01-01|      1.50|" in shown
+    assert shown.count("| south| 3.25|2019-12-31|") == 4
+
+
+def _tables(folder: Path) -> dict[str, Path]:
+    """Make the tables that docs/spark.md takes for granted, and return where they are."""
     rows = _orders()
     bookings = rows.select(["region", "day"]).append_column("price", rows["price"].cast(pa.float64()))
     for number in range(2):
-        write_table(tmp_path / "data/orders", rows.slice(2 * number, 2), mode="append")
-    create_table(tmp_path / "data/totals", {"region": pa.string(), "price": pa.decimal128(28, 2)})
-    write_table(tmp_path / "data/events", rows, format="iceberg", partition_by="day")
-    open_table(tmp_path / "data/events", "iceberg").alter().create_branch("audit").commit()
-    write_table(tmp_path / "data/bookings", bookings)
-    write_table(tmp_path / "lake/bookings", bookings, format="iceberg")
-    (tmp_path / "data/arrivals").mkdir()
+        write_table(folder / "data/orders", rows.slice(2 * number, 2), mode="append")
+    create_table(folder / "data/totals", {"region": pa.string(), "price": pa.decimal128(28, 2)})
+    write_table(folder / "data/events", rows, format="iceberg", partition_by="day")
+    open_table(folder / "data/events", "iceberg").alter().create_branch("audit").commit()
+    write_table(folder / "data/bookings", bookings)
+    write_table(folder / "lake/bookings", bookings, format="iceberg")
+    (folder / "data/arrivals").mkdir()
     arrived = {"region": ["east"], "price": pa.array([Decimal("0.25")], pa.decimal128(28, 2))}
-    pq.write_table(pa.table(arrived), tmp_path / "data/arrivals/first.parquet")
-    examples = re.findall(r"```python\n(.*?)```", _PAGE.read_text("utf-8"), re.DOTALL)
-    names: dict[str, Any] = {}
-    for number, example in enumerate(examples):
-        code = re.sub("""(["'])/(data|lake)/""", rf"\1{tmp_path}/\2/", example)
-        exec(compile(code, f"docs/spark.md, example {number}", "exec"), names)
+    pq.write_table(pa.table(arrived), folder / "data/arrivals/first.parquet")
+    return {"/data": folder / "data", "/lake": folder / "lake"}
+
+
+def _prices(place: Path, **moment: Any) -> list[str]:
+    return sorted(map(str, open_table(place, **moment).scan().to_arrow()["price"].to_pylist()))
+
+
+def test_the_page_about_spark(spark: Any, tmp_path: Path) -> None:
+    places = _tables(tmp_path)
+    names = run_blocks("docs/spark.md", heading="# Spark", places=places)
     assert names["spark"] is spark
-    found = {}
-    for place in ("data/totals", "data/halves", "lake/halves", "data/orders", "data/events"):
-        found[place] = [str(price) for price in open_table(tmp_path / place).scan().to_arrow()["price"].to_pylist()]
-        found[place].sort()
-    assert found == {
+    run_blocks("docs/spark.md", names, heading="## Writing", places=places)
+    run_blocks("docs/spark.md", names, heading="### Merge and upsert", places=places)
+    run_blocks("docs/spark.md", names, heading="### One pipeline for both formats", places=places)
+    run_blocks("docs/spark.md", names, heading="## DeltaTable of delta-spark", places=places)
+    names["frame"] = spark.createDataFrame([(1, "north", Decimal("1.5"), dt.date(2026, 1, 1))], _DDL)
+    run_blocks("docs/spark.md", names, heading="## Partition transforms as columns", places=places)
+    assert {place: _prices(tmp_path / place) for place in ("data/totals", "data/halves", "lake/halves")} == {
         "data/totals": ["0.25", "1.50", "1.50", "2.00", "2.00"],
         "data/halves": ["0.75", "2.0"],
         "lake/halves": ["0.75", "2.0"],
-        "data/orders": ["3.00", "4.00"],
-        "data/events": ["2.00", "3.00"],
     }
+    assert _prices(tmp_path / "data/orders") == ["3.00", "4.00"]
+    assert _prices(tmp_path / "data/events") == ["2.00", "3.00"]
+
+
+@pytest.mark.full
+def test_the_data_sources(spark: Any, tmp_path: Path) -> None:
+    """Each use of a source starts Python processes, which takes most of the time of the page."""
+    names = run_blocks("docs/spark.md", {"spark": spark}, heading="## The Data Sources", places=_tables(tmp_path))
+    assert names["frame"].columns == ["id", "region", "price", "day"]
+    # A row is appended, and then both rows of its day are overwritten by one.
+    assert open_table(tmp_path / "data/orders", "delta").version == 3
+    assert _prices(tmp_path / "data/orders") == ["1.50", "2.00", "3.25"]
+    assert _prices(tmp_path / "data/events", ref="audit") == ["1.50", "1.50", "2.00", "3.25"]
+    assert _prices(tmp_path / "data/events") == ["1.50", "2.00", "3.25"]

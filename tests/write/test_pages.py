@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, open_table, write_table
+from deltaberg import DeltaTable, load_catalog, open_table, write_table
 from tests.crash.operations import BEFORE, Operation
 from tests.support.pages import blocks, run_blocks
 from tests.support.rows import ids_of
@@ -38,6 +38,20 @@ def test_the_quickstart(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     orders = DeltaTable(folder / "orders")
     assert (orders.version, orders.schema.names, ids_of(orders)) == (3, ["id", "region", "price"], [1, 3, 4])
     assert capsys.readouterr().out.endswith("\n2\n1\n")
+
+
+def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pa.table({"id": [1, 2], "region": ["north"] * 2, "day": [dt.date(2026, 1, 1)] * 2, "price": [1.5, 2.5]})
+    write_table(folder / "orders", rows)
+    for _ in range(2):
+        write_table(folder / "events", rows, format="iceberg", mode="append")
+    open_table(folder / "events").alter().create_branch("audit").commit()
+    catalog = load_catalog("shop", type="sql", uri="sqlite:///catalog.db", warehouse=str(folder / "shop"))
+    catalog.create_namespace("sales")
+    write_table("sales.orders", rows, catalog=catalog)
+    names = run_blocks("README.md", heading="## Reading", places={"s3://bucket": folder})
+    assert names["events"].changes(start=names["events"].history()[-1].snapshot_id).count() == 2
+    assert capsys.readouterr().out.endswith("\n[(4.0,)]\n2\n")
 
 
 def test_writing_delta_tables(folder: Path) -> None:
