@@ -22,7 +22,7 @@ _PAGE = (ROOT / "docs" / "scan.md").read_text("utf-8")
 _WAYS = ["SQL text", "`col`", "Tuples", "Expressions of pyiceberg"]
 _NAMES: dict[str, Any] = {**vars(pyiceberg.expressions), "col": col}
 _CELLS = re.compile(r"(?<!\\)\|")
-_VALUES = {"null": None, "true": True, "false": False, "NaN": math.nan}
+_VALUES: dict[str, Any] = {"null": None, "true": True, "false": False, "NaN": math.nan}
 
 
 def _rows(section: str) -> list[list[str]]:

@@ -41,7 +41,9 @@ def pages() -> list[str]:
 
 def blocks(page: str, language: str | None = None, heading: str | None = None) -> list[Block]:
     """Return the blocks of a page, or those of a language, or those between a heading and the next one."""
-    found, above, opened, lines = [], "", None, []
+    found: list[Block] = []
+    lines: list[str] = []
+    above, opened = "", None
     for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
         fence = _FENCE.match(line)
         if opened is None:
