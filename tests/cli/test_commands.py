@@ -223,6 +223,23 @@ def test_head_prints_ten_rows_unless_told(builder: DeltaBuilder) -> None:
     assert len(printed("head", builder.root, "-n", 15).splitlines()) == 16
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_changes_beyond_the_first_are_mentioned(builder: DeltaBuilder, form: list[str]) -> None:
+    builder.create(ID, builder.add(ids(*range(10))))
+    names = 0 if form else 1
+    whole = call("changes", builder.root, "--derived", *form)
+    assert (len(whole.stdout.splitlines()), whole.stderr) == (10 + names, "")
+    builder.commit(builder.add(ids(10)))
+    cut = call("changes", builder.root, "--derived", *form)
+    assert cut.exit_code == 0
+    assert len(cut.stdout.splitlines()) == 10 + names
+    assert cut.stderr == "These are the first 10 rows, and there are more; --limit N prints N of them.\n"
+    # Who says how many rows are wanted is not told that there are others.
+    for limit in (4, 11, 20):
+        asked = call("changes", builder.root, "--derived", "--limit", limit, *form)
+        assert (len(asked.stdout.splitlines()), asked.stderr) == (min(limit, 11) + names, "")
+
+
 @pytest.mark.one_backend
 def test_columns_are_separated_by_commas_outside_of_backticks(builder: DeltaBuilder) -> None:
     rows = pa.table({"a,b": [1], "c.d": [2], "e`f": [3], "g": [4]})

@@ -66,7 +66,7 @@ def test_a_table_that_was_moved(table: IcebergBuilder, tmp_path: Path) -> None:
     moved = table.root.rename(tmp_path / "moved")
     failed = call("head", str(moved))
     assert failed.exit_code != 0
-    assert "location_map" in failed.stderr
+    assert "(see --location-map)" in failed.stderr
     assert len(call("head", str(moved), "--location-map", "auto", "--json").stdout.splitlines()) == 2
     assert "recorded at" in call("inspect", str(moved), "--location-map", "auto").stdout
 
@@ -74,7 +74,7 @@ def test_a_table_that_was_moved(table: IcebergBuilder, tmp_path: Path) -> None:
 def test_options_of_the_other_format(table: IcebergBuilder) -> None:
     failed = call("head", str(table.root), "--version", "1")
     assert failed.exit_code != 0
-    assert "version applies only to Delta tables; this is an Iceberg table (use snapshot_id)" in failed.stderr
+    assert "version applies only to Delta tables; this is an Iceberg table; hint: use --snapshot-id" in failed.stderr
 
 
 def test_uuids_are_written_in_groups(tmp_path: Path) -> None:

@@ -254,6 +254,37 @@ def test_a_terminal_gets_a_table_or_where_it_is_too_narrow_a_block_for_each_row(
 
 @_terminal
 @pytest.mark.slow
+def test_columns_without_values_make_room_on_a_narrow_terminal_and_are_named(builder: DeltaBuilder) -> None:
+    names = ["id", "a_long_name_of_a_column", "another_long_name_of_a_column"]
+    values = {"id": [7, 8], **{name: pa.array([None, None], pa.int64()) for name in names[1:]}}
+    builder.create(pa.schema([(name, pa.int64()) for name in names]), builder.add(_rows(**values)))
+    wide = _STYLES.sub("", terminal_text("head", builder.root, columns=100))
+    assert wide.replace("\u2500", "").split()[-6:] == ["7", "null", "null", "8", "null", "null"]
+    narrow = _STYLES.sub("", terminal_text("head", builder.root, columns=40))
+    assert narrow.replace("\u2500", "").split()[-9:-6] == ["id", "7", "8"]
+    assert narrow.splitlines()[-1] == f"null in all rows: {', '.join(names[1:])}"
+    # Where that does not make enough room, each row is a block of all columns.
+    blocks = _STYLES.sub("", terminal_text("head", builder.root, columns=4))
+    assert blocks.split()[-16:] == [
+        part
+        for number, value in enumerate("78")
+        for part in ("row", str(number), names[0], value, names[1], "null", names[2], "null")
+    ]
+
+
+@_terminal
+@pytest.mark.slow
+def test_columns_are_named_where_there_are_no_rows(builder: DeltaBuilder) -> None:
+    names = ["a_long_name_of_a_column", "another_long_name_of_a_column"]
+    builder.create(pa.schema([(name, pa.int64()) for name in names]))
+    for columns in (100, 40):
+        shown = _STYLES.sub("", terminal_text("head", builder.root, columns=columns))
+        assert all(name in shown for name in names)
+    assert shown.splitlines()[-1] == f"no rows of {', '.join(names)}"
+
+
+@_terminal
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal_alone(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
     assert f"opening {builder.root}"[:60] in terminal_text("head", builder.root, columns=300)

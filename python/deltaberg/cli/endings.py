@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 
 from deltaberg import errors
+from deltaberg.cli.hints import in_command_line
 from deltaberg.cli.text import clean
 
 __all__ = ["ENDINGS", "TRACEBACK", "Ending", "endings", "exit_code"]
@@ -72,7 +73,7 @@ def endings(ctx: click.Context | None = None) -> Iterator[None]:
         _abandon_output()
         raise click.exceptions.Exit(_INTERRUPTED) from None
     except errors.DeltabergError as error:
-        hint = f"; hint: {error.hint}" if error.hint else ""
+        hint = f"; hint: {in_command_line(error.hint)}" if error.hint else ""
         raise _stop(error, f"{error.statement}{hint}", exit_code(error), ctx) from None
     except OSError as error:
         _abandon_output()

@@ -88,7 +88,8 @@ def print_facts(facts: Iterable[tuple[str, Any]], title: str | None = None) -> N
 def print_table(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Print rows: as a table on a terminal, otherwise as lines of complete values separated by tabs.
 
-    A table that is wider than the terminal becomes a block of lines per row.
+    Of a table that is wider than the terminal, columns without any value are listed below it. If it is still too wide,
+    it becomes a block of lines per row.
     """
     if sys.stdout.isatty():
         _print_rich(names, list(rows))
@@ -116,24 +117,42 @@ def _console() -> Console:
 
 
 def _print_rich(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
     console = _console()
-    table = Table(box=SIMPLE_HEAD)
-    for name in names:
-        table.add_column(Text(clean(name)), no_wrap=True)
-    for row in rows:
-        table.add_row(*(_cell(row[name]) for name in names))
-    if table.__rich_measure__(console, console.options.update(max_width=1 << 20)).maximum <= console.width:
-        console.print(table)
+    if _print_if_it_fits(console, names, rows):
+        return
+    empty = [name for name in names if all(row[name] is None for row in rows)]
+    if not rows:
+        # All columns are empty, and there is no block to show their names.
+        console.print(Text.assemble(("no rows of ", "bold"), ", ".join(map(clean, names))), soft_wrap=True)
+        return
+    filled = [name for name in names if name not in empty]
+    if empty and filled and _print_if_it_fits(console, filled, rows):
+        console.print(Text.assemble(("null in all rows: ", "bold"), ", ".join(map(clean, empty))), soft_wrap=True)
         return
     width = max(len(clean(name)) for name in names)
     for number, row in enumerate(rows):
         console.print(Text(f"row {number}", "bold"))
         for name in names:
             console.print(Text.assemble((f"  {clean(name):{width}}  ", "bold"), _cell(row[name])), soft_wrap=True)
+
+
+def _print_if_it_fits(console: Console, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Print rows as a table, unless the terminal is too narrow for it, and return whether that was done."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD)
+    for name in names:
+        table.add_column(Text(clean(name)), no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(row[name]) for name in names))
+    if table.__rich_measure__(console, console.options.update(max_width=1 << 20)).maximum > console.width:
+        return False
+    console.print(table)
+    return True
 
 
 def _cell(value: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -96,14 +98,19 @@ def count(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None) -
         click.echo(rows)
 
 
-_limited = click.option(
-    "--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to print."
-)
+#: How many rows are printed if the caller does not say it.
+_FIRST_ROWS = 10
+
+
+def _limited(default: int | None, note: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--limit", "-n", type=click.IntRange(min=0), default=default, help=f"The most rows to print.  [default: {note}]"
+    )
 
 
 @table_command
 @scan_options
-@_limited
+@_limited(None, f"{_FIRST_ROWS}, with a note if there are more")
 @click.option(
     "--from", "start", metavar="START", help="The first version or time (Delta), or the snapshot before (Iceberg)."
 )
@@ -114,7 +121,7 @@ def changes(
     as_json: bool,
     filter: str | None,
     columns: str | None,
-    limit: int,
+    limit: int | None,
     start: str | None,
     end: str | None,
     derived: bool,
@@ -122,15 +129,17 @@ def changes(
     """Print the rows that changed between two versions or snapshots."""
     from deltaberg import IcebergTable as Iceberg
 
+    # One row more than is printed tells whether there are more.
+    read = _FIRST_ROWS + 1 if limit is None else limit
     if isinstance(table, Iceberg):
         if derived:
             raise click.BadParameter("it applies only to Delta tables", param_hint="--derived")
-        scan = table.changes(_snapshot(start, "--from"), _snapshot(end, "--to"), filter, _names(columns), limit)
+        scan = table.changes(_snapshot(start, "--from"), _snapshot(end, "--to"), filter, _names(columns), read)
     else:
         first = 0 if start is None else _moment(start)
         last = None if end is None else _moment(end)
-        scan = table.changes(first, last, filter, _names(columns), limit, derived=derived)
-    _print_rows(scan, as_json)
+        scan = table.changes(first, last, filter, _names(columns), read, derived=derived)
+    _print_rows(scan, as_json, _FIRST_ROWS if limit is None else None)
 
 
 def _snapshot(text: str | None, option: str) -> int | None:
@@ -145,13 +154,14 @@ def _moment(text: str) -> int | str:
 
 @table_command
 @scan_options
-@_limited
+@_limited(_FIRST_ROWS, str(_FIRST_ROWS))
 def head(table: DeltaTable | IcebergTable, as_json: bool, filter: str | None, columns: str | None, limit: int) -> None:
     """Print the first rows."""
     _print_rows(_scan(table, filter, columns, limit), as_json)
 
 
-def _print_rows(scan: Scan, as_json: bool) -> None:
+def _print_rows(scan: Scan, as_json: bool, most: int | None = None) -> None:
+    """Print the rows of a scan: all of them, or the first ones, and then a note if there are more."""
     from deltaberg.cli.values import json_rows
 
     batches = scan.to_batches()
@@ -159,11 +169,15 @@ def _print_rows(scan: Scan, as_json: bool) -> None:
         first = next(batches, None)
     rest = (row for batch in batches for row in json_rows(batch, scan.output))
     rows = (row for some in ([] if first is None else json_rows(first, scan.output), rest) for row in some)
-    if not as_json:
-        print_table(scan.schema.names, rows)
-        return
-    for row in rows:
-        print_json(row)
+    printed = islice(rows, most)
+    if as_json:
+        for row in printed:
+            print_json(row)
+    else:
+        print_table(scan.schema.names, printed)
+    if next(rows, None) is not None:
+        sys.stdout.flush()
+        click.echo(f"These are the first {most} rows, and there are more; --limit N prints N of them.", err=True)
 
 
 @table_command

@@ -116,7 +116,9 @@ class DeltaTable(MaintainedTable):
         self._open(location, OpenOptions.of(locals()))
 
     def _open(self, location: str | os.PathLike[str], options: OpenOptions) -> None:
-        options.refuse(("snapshot_id", "ref"), "{} applies only to Iceberg tables; this is a Delta table (use version)")
+        options.refuse(
+            ("snapshot_id", "ref"), "{} applies only to Iceberg tables; this is a Delta table", "use version"
+        )
         self._options = options
         root = parse_location(location)
         mapped = options.location_map

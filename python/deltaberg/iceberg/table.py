@@ -105,7 +105,7 @@ class IcebergTable(ChangingTable):
         self._open(location, OpenOptions.of(locals()))
 
     def _open(self, location: str | os.PathLike[str] | TablePointer, options: OpenOptions) -> None:
-        options.refuse(("version",), "{} applies only to Delta tables; this is an Iceberg table (use snapshot_id)")
+        options.refuse(("version",), "{} applies only to Delta tables; this is an Iceberg table", "use snapshot_id")
         self._options = options
         if not isinstance(location, TablePointer):
             location = FilePointer(parse_location(location), options.store)

@@ -83,11 +83,11 @@ class OpenOptions:
         names = {option.name for option in fields(cls)}
         return cls(**{name: value for name, value in arguments.items() if name in names})
 
-    def refuse(self, names: Sequence[str], message: str) -> None:
+    def refuse(self, names: Sequence[str], message: str, hint: str) -> None:
         """Refuse arguments that have no meaning for tables of one format."""
         for name in names:
             if getattr(self, name) is not None:
-                raise InvalidArgumentError(message.format(name))
+                raise InvalidArgumentError(message.format(name), hint=hint)
 
     @cached_property
     def zone(self) -> dt.tzinfo:

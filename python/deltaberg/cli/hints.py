@@ -1,0 +1,77 @@
+"""Hints in the words of the command line: the library says what to call, and who types commands needs the option."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["in_command_line"]
+
+#: What the library says, and how the command line says it. Longer phrases come first.
+_PHRASES = tuple(
+    (re.compile(phrase), words)
+    for phrase, words in (
+        # The table and its versions
+        (
+            'pass format="delta" or format="iceberg"',
+            "open the Iceberg table by its metadata file, the Delta table in Python",
+        ),
+        (r"\buse snapshot_id\b", "use --snapshot-id"),
+        (r"\buse version\b", "use --version"),
+        (r"\bderived=True\b", "--derived"),
+        (r"pass location_map=\{'([^']+)': '([^']+)'\}", r"pass --location-map \1=\2"),
+        (r"\(see location_map\)", "(see --location-map)"),
+        (r"\bwith location_map\b", "with --location-map FROM=TO"),
+        (r"\bwithout location_map\b", "without --location-map"),
+        (r"\bin storage_options\b", "by --storage-option"),
+        # Catalogs
+        (r"\bwith load_catalog\b", "with --catalog NAME"),
+        (r"\bby its location with open_table\b", "by its location, without --catalog"),
+        (r"pass it by keyword: load_catalog\('any name', uri=\.\.\.\)", "pass --catalog NAME and -o uri=URI"),
+        (r"pass it as uri, with type='(\w+)'", r"pass it as -o uri=URI, with -o type=\1"),
+        (r"\bpass type='(\w+)'", r"pass -o type=\1"),
+        (r"\b(list_\w+\(\)) lists", r"in Python, \1 lists"),
+        # Rows
+        (r'\bschema_mode="merge"', "--merge-schema"),
+        (r'\bschema_mode="overwrite"', "--replace-schema"),
+        (r'\bif_exists="(\w+)"', r"--if-exists \1"),
+        (r"\btimezone=", "--timezone NAME"),
+        (r'\btxn=\("[^"]*", (\d+)\)', r"--txn NAME=\1"),
+        (r"\bpartition_by with the types of all of them, such as .*", "--partition-by 'NAME TYPE' for each of them"),
+        (r"\bpartition_by\b(?!\()", "--partition-by"),
+        (r"\bcluster_by\b", "--cluster-by"),
+        (r"\bexcept_cols or ", ""),
+        ('by when_matched="ignore"', "by --no-update"),
+        ("leave out when_matched or when_not_matched", "leave out --no-update or --no-insert"),
+        (r", or call overwrite\(\) of the table with check=False", ""),
+        (r", or build conditions with col\(\)", ""),
+        ("pass unsafe_single_writer=True", "use Python, and pass unsafe_single_writer=True"),
+        (r"ask deltaberg\.find_commit", "in Python, ask deltaberg.find_commit"),
+        # Changes of the table itself
+        (r'alter\(\)\.set\(\{"([^"]+)": "([^"]+)"\}\)(?:\.commit\(\))?', r"deltaberg alter TABLE set \1=\2"),
+        (r"alter\(\)\.set\(…\)", "deltaberg alter TABLE set KEY=VALUE"),
+        (r"unset\('([^']+)'\) first, in the same alteration", r"deltaberg alter TABLE unset \1, first"),
+        (r"alter\(\)\.create_branch\(name\)", "deltaberg alter TABLE create-branch NAME"),
+        (r"alter\(\)\.partition_by\(\)", "deltaberg alter TABLE partition-by"),
+        (r"change the partitioning with alter\(\)", "change it with deltaberg alter TABLE partition-by"),
+        (r"identifier fields by alter\(\)", "identifier fields by deltaberg alter TABLE identify-by NAME"),
+        (r"drop it first: alter", "drop it first, in Python: alter"),
+        (r"cherrypick_snapshot\(snapshot_id\)", "deltaberg cherry-pick TABLE SNAPSHOT_ID"),
+        (
+            r"one of history\(\), or use set_current_snapshot",
+            "one of deltaberg history TABLE, or use set-current-snapshot",
+        ),
+    )
+)
+
+
+def in_command_line(hint: str) -> str:
+    """Return a hint in the words of the command line.
+
+    Examples
+    --------
+    >>> in_command_line('append with schema_mode="merge", or overwrite the table')
+    'append with --merge-schema, or overwrite the table'
+    """
+    for phrase, words in _PHRASES:
+        hint = phrase.sub(words, hint)
+    return hint
