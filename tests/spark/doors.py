@@ -42,7 +42,9 @@ VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _SPARK_4 = VERSION >= (4, 0)
 needs_connect = pytest.mark.skipif(not _SPARK_4, reason="PySpark 3.5 comes without the server of Spark Connect")
 needs_native = pytest.mark.skipif(not _SPARK_4, reason="the native road needs Spark 4.0")
-needs_native_writes = pytest.mark.skipif(VERSION not in ((4, 0), (4, 1)), reason="native writes need Spark 4.0 or 4.1")
+needs_native_writes = pytest.mark.skipif(
+    VERSION not in ((4, 0), (4, 1), (4, 3)), reason="native writes need Spark 4.0, 4.1 or 4.3"
+)
 needs_variants = pytest.mark.skipif(not _SPARK_4, reason="variants came with Spark 4.0")
 needs_data_sources = pytest.mark.skipif(not _SPARK_4, reason="Python Data Sources came with Spark 4.0")
 DOORS = ["to_spark", "map_in_arrow", pytest.param("format", marks=needs_data_sources)]

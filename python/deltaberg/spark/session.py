@@ -119,6 +119,11 @@ class SessionFacts:
         return type(self.session).__module__.startswith("pyspark.sql.connect.")
 
     @cached_property
+    def release(self) -> tuple[int, ...]:
+        """The first two numbers of the version of Spark."""
+        return tuple(int(part) for part in self.version.split(".")[:2] if part.isdigit())
+
+    @cached_property
     def parallelism(self) -> int:
         """How many tasks the session can run at a time, as far as its settings tell."""
         for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
@@ -137,8 +142,8 @@ class SessionFacts:
     @cached_property
     def takes_arrow_tables(self) -> bool:
         """Whether the session makes DataFrames of Arrow tables; PySpark fails to where Arrow batches have no limit."""
-        minor = tuple(int(part) for part in self.version.split(".")[:2] if part.isdigit())
-        return minor >= _FIRST_WITH_ARROW_TABLES and not re.fullmatch(r"-\d+|0+", self.setting(_BATCH_ROWS) or "")
+        is_limited = not re.fullmatch(r"-\d+|0+", self.setting(_BATCH_ROWS) or "")
+        return is_limited and self.release >= _FIRST_WITH_ARROW_TABLES
 
     def setting(self, name: str) -> str | None:
         """Ask for a setting; None if the session has none of this name, or does not tell."""

@@ -39,8 +39,8 @@ _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _CODECS = {"snappy": "snappy", "zstd": "zstd", "gzip": "gzip", "lz4": "lz4_raw", "none": "uncompressed"}
 #: Options of files that Spark's writer knows, too.
 _HONOURED = ("compression", "row_group_size", "data_page_size", "dictionary_page_size")
-#: The versions of Spark whose writer is known here. Others may build its plan in another way.
-_VERSIONS = ((4, 0), (4, 1))
+#: The releases of Spark whose writer is known here. Others may build its plan in another way.
+_RELEASES = ((4, 0), (4, 1), (4, 3))
 _ODD_TEXT = "its texts have a collation or a length"
 #: Types without parameters that Spark writes as we do.
 _PLAIN = frozenset(
@@ -74,7 +74,7 @@ def why_not_native(
     """
     if facts.is_remote:
         return "the session is one of Spark Connect"
-    if tuple(int(part) for part in facts.version.split(".")[:2] if part.isdigit()) not in _VERSIONS:
+    if facts.release not in _RELEASES:
         return f"the writer of Spark {facts.version} is not known"
     if root.scheme != "file":
         return f"whether Hadoop finds {root.scheme}:// in the same place is not known"
