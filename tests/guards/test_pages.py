@@ -70,6 +70,31 @@ def test_other_blocks_are_of_known_kinds() -> None:
                 compile(block.text, str(block), "exec")
 
 
+def _prose(page: str) -> str:
+    """Return a page without its blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _anchors(page: str) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere() -> None:
+    lost, count = [], 0
+    for page in pages():
+        text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda code: "" if "](" in code[0] else code[0], _prose(page))
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            count += 1
+            name, _, anchor = target.partition("#")
+            place = ((ROOT / page).parent / name).resolve() if name else ROOT / page
+            found = place.is_file() and (not anchor or anchor in _anchors(place.relative_to(ROOT).as_posix()))
+            lost += [] if found or target.startswith("https://") else [f"{page}: {target}"]
+    assert count > 100
+    assert not lost
+
+
 def _check_shell(block: Block) -> None:
     """Check that what is to be made or installed exists."""
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)

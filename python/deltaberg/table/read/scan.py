@@ -218,7 +218,10 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the rows through the Arrow PyCapsule interface: DuckDB, Polars and others take a scan as it is."""
+        """Return the rows through the Arrow PyCapsule interface: DuckDB, Polars and others take a scan as it is.
+
+        They push neither columns nor filters into a stream: what is passed to ``scan`` decides what is read.
+        """
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
