@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.instants import parse_timestamp
+from deltaberg.expressions.scalars import python_value
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
 
@@ -69,8 +70,7 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     ExpressionError
         If the literal cannot be compared with the type.
     """
-    if isinstance(literal, pa.Scalar):
-        literal = _of_arrow(literal)
+    literal = python_value(literal)
     if isinstance(column_type, Decimal):
         most = 10**column_type.precision - 1
         return _on_grid(_rational(literal, column_type), 10**column_type.scale, -most, most, column_type)
@@ -89,14 +89,6 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     if name in _GRAINS:
         return _timestamp(literal, column_type, zone)
     return _plain(literal, column_type)
-
-
-def _of_arrow(literal: pa.Scalar) -> Any:
-    """Return the Python value of a scalar, or text if Python's own type has too few digits."""
-    if isinstance(literal, pa.TimestampScalar) and literal.type.unit == "ns":
-        text = str(literal.cast(pa.timestamp("ns")).cast(pa.string()))
-        return text if literal.type.tz is None else f"{text}Z"
-    return literal.as_py()
 
 
 def _plain(literal: Any, column_type: Primitive) -> Placed:

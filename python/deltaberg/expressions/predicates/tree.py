@@ -32,6 +32,7 @@ __all__ = [
     "all_of",
     "any_of",
     "col",
+    "is_list",
     "quoted",
 ]
 
@@ -243,14 +244,24 @@ class Column:
         """Keep the rows in which the column is NaN."""
         return Predicate("is nan", self)
 
-    def is_in(self, values: Iterable[Any]) -> Expression:
-        """Keep the rows in which the column equals one of the values."""
-        return Predicate("in", self, tuple(values))
+    def is_in(self, *values: Any) -> Expression:
+        """Keep the rows in which the column equals one of the values.
+
+        Parameters
+        ----------
+        *values
+            The values, or one list or other iterable of them. A text is one value.
+
+        Examples
+        --------
+        >>> print(col("x").is_in([1, 2]) | col("y").is_in("ab", "c"))
+        (x IN (1, 2) OR y IN ('ab', 'c'))
+        """
+        return Predicate("in", self, tuple(values[0] if len(values) == 1 and is_list(values[0]) else values))
 
     def isin(self, *values: Any) -> Expression:
         """Keep the rows in which the column equals one of the values, as in PySpark. See `is_in`."""
-        given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple, set, frozenset)) else values
-        return self.is_in(given)
+        return self.is_in(*values)
 
     def between(self, low: Any, high: Any) -> Expression:
         """Keep the rows in which the column is at least ``low``, and at most ``high``."""
@@ -267,6 +278,13 @@ class Column:
     def like(self, pattern: str) -> Expression:
         """Keep the rows in which a string column matches a SQL pattern of ``%`` and ``_``, escaped by a backslash."""
         return Predicate("like", self, (pattern,))
+
+
+def is_list(value: object) -> bool:
+    """Return whether a value stands for several: text, bytes and scalars are one."""
+    if isinstance(value, (str, bytes, bytearray, memoryview)) or getattr(value, "shape", None) == ():
+        return False
+    return isinstance(value, Iterable)
 
 
 def col(name: ColumnName) -> Column:

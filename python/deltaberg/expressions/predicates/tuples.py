@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.predicates.tree import Column, Expression, Predicate, all_of, any_of, col
+from deltaberg.expressions.predicates.tree import Column, Expression, Predicate, all_of, any_of, col, is_list
 
 __all__ = ["from_tuples"]
 
@@ -49,7 +49,7 @@ def _predicate(item: Any) -> Expression:
         raise ExpressionError(f"{operator!r} is not an operator", hint=f"use one of {', '.join(_OPERATORS)}")
     column: Column = col(name)
     if known in ("in", "not in"):
-        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        if not is_list(value):
             raise ExpressionError(f"{known} takes a list of values, not {value!r}")
         return Predicate(known, column, tuple(value))
     if value is None and known in ("=", "!="):

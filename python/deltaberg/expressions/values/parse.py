@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.predicates.tree import And, Column, Constant, Expression, Not, Or, Predicate
+from deltaberg.expressions.scalars import arrow_scalar
 from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.expressions.values.intervals import interval_of
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, Literal, Value
@@ -98,6 +99,7 @@ def literal_of(given: Any) -> Value:
     """Return a Python object as a literal with the type that Spark gives it."""
     if isinstance(given, (list, tuple)):
         return Call("array", tuple(literal_of(part) for part in given))
+    given = arrow_scalar(given)
     if hasattr(given, "as_py"):
         given = given.as_py()
     if isinstance(given, bool) or given is None:

@@ -1,0 +1,37 @@
+"""Scalars of other libraries as values of Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["arrow_scalar", "python_value"]
+
+
+def arrow_scalar(value: Any) -> Any:
+    """Return a scalar of numpy as one of Arrow, and anything else as it is."""
+    if not hasattr(value, "dtype") or getattr(value, "shape", None) != ():
+        return value
+    try:
+        # Arrow takes days only from arrays.
+        return pa.array(value.reshape(1))[0]
+    except (pa.ArrowException, AttributeError, TypeError, ValueError):
+        return value
+
+
+def python_value(value: Any) -> Any:
+    """Return a scalar of Arrow or numpy as a value of Python, and anything else as it is.
+
+    Timestamps in nanoseconds become text, because Python's own type has too few digits.
+
+    Examples
+    --------
+    >>> python_value(pa.scalar(1.5)), python_value([1])
+    (1.5, [1])
+    """
+    value = arrow_scalar(value)
+    if isinstance(value, pa.TimestampScalar) and value.type.unit == "ns":
+        text = str(value.cast(pa.timestamp("ns")).cast(pa.string()))
+        return text if value.type.tz is None else f"{text}Z"
+    return value.as_py() if isinstance(value, pa.Scalar) else value
