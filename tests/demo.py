@@ -216,7 +216,7 @@ def _read_customers(spark: Any, location: str, written: list[Row]) -> None:
 
 
 def _read_events(spark: Any, location: str, written: list[Row]) -> None:
-    table = deltaberg.open_table(location)
+    table = deltaberg.open_table(location, "iceberg")
     print(f"\nan Iceberg table of version {table.format_version}: {[found.operation for found in table.snapshots]}")
     check("all events, on this machine", table.scan().to_arrow().to_pylist(), written)
     scan = table.scan(filter="at >= TIMESTAMP '2026-01-02 03:00:00' AND category = 'kind-3'")

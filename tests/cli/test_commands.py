@@ -45,7 +45,7 @@ def orders(builder: DeltaBuilder) -> str:
 
 def test_inspect(orders: str) -> None:
     (facts,) = json_lines("inspect", orders)
-    table = open_table(orders)
+    table = open_table(orders, "delta")
     assert table.base_checkpoint is not None
     assert facts == {
         "location": orders,

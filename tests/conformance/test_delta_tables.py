@@ -78,7 +78,7 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
     if "variant" in name and road.is_spark_3:
         _COUNTS[road.name] += 1
         pytest.skip("Spark 3.5 has no variants")
-    table = open_table(conformance / entry["dir"])
+    table = open_table(conformance / entry["dir"], "delta")
     reason = EXCEPTIONS.get((name, road.name))
     if reason is not None:
         with pytest.raises(DeltabergError):
@@ -97,7 +97,7 @@ def test_newest_version(name: str, conformance: Path, road: Road) -> None:
 def test_older_versions(name: str, conformance: Path) -> None:
     entry = _index()[name]
     for version, expected in entry["versions"].items():
-        table = open_table(conformance / entry["dir"], version=int(version))
+        table = open_table(conformance / entry["dir"], "delta", version=int(version))
         assert _state(table) == (expected["files"], expected["paths_sha256"]), version
         if "sha256" in expected:
             # These hashes were made over the bytes of variants, not over their JSON.
@@ -107,7 +107,7 @@ def test_older_versions(name: str, conformance: Path) -> None:
 @pytest.mark.parametrize("name", _names("log"))
 def test_log_without_files(name: str, conformance: Path) -> None:
     entry = _index()[name]
-    table = open_table(conformance / entry["dir"])
+    table = open_table(conformance / entry["dir"], "delta")
     state = entry["state"]
     assert table.version == state["version"]
     assert _state(table) == (state["files"], state["paths_sha256"])

@@ -64,7 +64,7 @@ def test_newest_snapshot(name: str, conformance: Path, road: Road) -> None:
     entry = _index()[name]
     if "variant" in name and road.is_spark_3:
         pytest.skip("Spark 3.5 has no variants")
-    table = open_table(conformance / entry["dir"], location_map="auto")
+    table = open_table(conformance / entry["dir"], "iceberg", location_map="auto")
     assert table.metadata_location.endswith(entry["metadata"])
     assert table.format_version == entry["format_version"]
     if (name, road.name) in EXCEPTIONS:

@@ -84,7 +84,7 @@ def metadata_files(made: DeltaBuilder) -> list[Path]:
 
 def read_everything(folder: Path) -> list[int]:
     """Open a table and use all that its metadata says; give the ids of its rows, sorted."""
-    table = open_table(folder)
+    table = open_table(folder, "delta")
     scan = table.scan(filter="id >= 0 and (part = 'y' or part is null or part <> 'none')")
     scan.explain()
     scan.files()

@@ -60,7 +60,7 @@ def _adds_up(table: IcebergTable, made: list[int]) -> None:
 
 def test_all_changes(tmp_path: Path, road: Road) -> None:
     builder, made = _table(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     rows = road.rows(table.changes(None))
     assert _pairs(rows) == _ALL
     assert {row["_change_ordinal"]: row["_commit_snapshot_id"] for row in rows} == dict(enumerate(made))
@@ -72,12 +72,12 @@ def test_all_changes(tmp_path: Path, road: Road) -> None:
 def test_changes_replayed_give_every_snapshot(tmp_path: Path) -> None:
     """Adding up the changes, snapshot by snapshot, gives the rows of each snapshot."""
     builder, made = _table(tmp_path / "t")
-    _adds_up(open_table(builder.root), made)
+    _adds_up(open_table(builder.root, "iceberg"), made)
 
 
 def test_a_part_of_the_range(tmp_path: Path) -> None:
     builder, made = _table(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert _pairs(table.changes(made[0], made[2]).to_arrow().to_pylist()) == [
         (0, "DELETE", 1),
         (0, "DELETE", 3),
@@ -161,7 +161,7 @@ def _written_anew(root: Path) -> tuple[IcebergBuilder, list[int]]:
 def test_rows_that_were_carried_over_are_no_changes(tmp_path: Path, road: Road) -> None:
     """The rules, and the examples, are those of ``create_changelog_view`` of iceberg-spark."""
     builder, made = _written_anew(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     rows = road.rows(table.changes(made[0], columns=["id", "x", "_change_type", "_change_ordinal"]))
     assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
         (0, "DELETE", 2, 0.5),
@@ -186,7 +186,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_net_changes(tmp_path: Path) -> None:
     builder, made = _written_anew(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert _pairs(table.changes(made[0], net_changes=True).to_arrow().to_pylist()) == [
         (1, "DELETE", 4),
         (2, "INSERT", 5),
@@ -198,8 +198,11 @@ def test_net_changes(tmp_path: Path) -> None:
 
 def test_images_of_updates(tmp_path: Path, road: Road) -> None:
     builder, made = _written_anew(tmp_path / "t")
-    table = open_table(builder.root)
-    wanted = {"columns": ["id", "x", "_change_type", "_change_ordinal"], "identifier_columns": ["id"]}
+    table = open_table(builder.root, "iceberg")
+    wanted: dict[str, Any] = {
+        "columns": ["id", "x", "_change_type", "_change_ordinal"],
+        "identifier_columns": ["id"],
+    }
     rows = road.rows(table.changes(made[0], made[2], **wanted))
     assert [(row["_change_ordinal"], row["_change_type"], row["id"], row["x"]) for row in sorted(rows, key=_key)] == [
         (0, "UPDATE_AFTER", 2, 7.0),
@@ -214,7 +217,7 @@ def test_images_of_updates(tmp_path: Path, road: Road) -> None:
     start = builder.commit(old)
     builder.commit(twice, removed=[old], operation="overwrite")
     with pytest.raises(InvalidArgumentError, match="several rows with the same id"):
-        open_table(builder.root).changes(start, identifier_columns=["id"]).to_arrow()
+        open_table(builder.root, "iceberg").changes(start, identifier_columns=["id"]).to_arrow()
     for wrong, message in (
         ({"compute_updates": True}, "no identifier fields"),
         (
@@ -249,7 +252,7 @@ def test_random_changelogs(tmp_path: Path, rng: random.Random) -> None:
         )
         live = [pair for pair in live if pair not in gone] + news
         states.append(Counter(row for _, rows in live for row in rows))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     for number, (old, new) in enumerate(pairwise(states)):
         expected += [(number, "DELETE", *row) for row in (old - new).elements()]
         expected += [(number, "INSERT", *row) for row in (new - old).elements()]
@@ -273,30 +276,30 @@ def test_rewrites_change_nothing(tmp_path: Path) -> None:
 
 def test_appends(tmp_path: Path, road: Road) -> None:
     builder, made = _table(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert road.column(table.appends(None), "id") == [0, 1, 2, 3, 4, 5, 6, 100]
     assert table.appends(made[0]).to_arrow().to_pylist() == [{"id": 100, "s": "w"}]
 
 
 def test_ranges_that_are_none(tmp_path: Path) -> None:
     builder, made = _table(tmp_path / "t")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     with pytest.raises(VersionNotFoundError, match="77 is not an ancestor"):
         table.changes(77)
     with pytest.raises(VersionNotFoundError, match="is not an ancestor of"):
         table.changes(made[3], made[1])
     with pytest.raises(InvalidArgumentError, match="start must be an integer, not '1'"):
-        table.changes("1")
+        table.changes("1")  # type: ignore[arg-type]
     builder.snapshots.pop(0)
     builder.write()
     with pytest.raises(VersionNotFoundError, match="were expired"):
-        open_table(builder.root).changes(None)
+        open_table(builder.root, "iceberg").changes(None)
 
 
 def test_columns_of_the_changelog_must_be_free(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"_change_type": "long"})
     builder.commit(builder.data([{"_change_type": 1}]))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     with pytest.raises(InvalidArgumentError, match="_change_type"):
         table.changes(None)
     assert table.appends(None).to_arrow().to_pylist() == [{"_change_type": 1}]
@@ -319,7 +322,7 @@ def test_rows_come_back_with_the_deletes_that_go(tmp_path: Path, road: Road, ver
         made.append(builder.commit(*vectors, operation="delete"))
         made.append(builder.commit(*builder.deletion_vectors({f.path: [2, 3]}), removed=vectors, operation="overwrite"))
         deleted, back = {1, 2}, {1}
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     expected = [*((0, "DELETE", number) for number in deleted), *((1, "INSERT", number) for number in back)]
     if version == 3:
         expected.append((1, "DELETE", 3))

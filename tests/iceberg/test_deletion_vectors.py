@@ -28,8 +28,8 @@ def _builder(tmp_path: Path, **options: Any) -> IcebergBuilder:
     return IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3, **options)
 
 
-def _ids(builder: IcebergBuilder, condition: str | None = None, **options: int) -> list[int]:
-    scan = open_table(builder.root).scan(condition, ["id"], **options)
+def _ids(builder: IcebergBuilder, condition: str | None = None, **options: Any) -> list[int]:
+    scan = open_table(builder.root, "iceberg").scan(condition, ["id"], **options)
     return sorted(scan.to_arrow().column("id").to_pylist())
 
 

@@ -124,7 +124,7 @@ def test_versions(tmp_path: Path, version: int, codec: str) -> None:
     assert (table.root / "metadata" / "version-hint.text").read_text() == "3"
     assert [one.retries for one in found] == [0, 0, 0]
     assert [one.loaded.file.path.rpartition("/")[2] for one in found] == table.files
-    opened = open_table(str(table.root))
+    opened = open_table(str(table.root), "iceberg")
     assert opened.format_version == version
     assert opened.snapshot_id == 7
     metadata = table.metadata

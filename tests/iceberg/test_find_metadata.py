@@ -123,9 +123,9 @@ def test_names_of_compressed_metadata(tmp_path: Path, name: str, hint: str | Non
     if hint is not None:
         _hint(tmp_path, hint)
         _write(tmp_path, "v9.metadata.json")
-    table = open_table(tmp_path)
+    table = open_table(tmp_path, "iceberg")
     assert (table.metadata_location, table.properties) == (str(target), {"a": "b"})
-    assert open_table(target).properties == {"a": "b"}
+    assert open_table(target, "iceberg").properties == {"a": "b"}
 
 
 @pytest.mark.req("BEY-49")
@@ -145,7 +145,7 @@ def test_a_metadata_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
     place = find_metadata(parse_location(target), StoreSpec())
     assert is_metadata_file(place.file)
     assert (str(place.file), str(place.root)) == (str(target), str(tmp_path))
-    assert open_table(target).metadata_location == str(target)
+    assert open_table(target, "iceberg").metadata_location == str(target)
 
 
 @pytest.mark.parametrize("name", ["v1.metadata.json", "v1.gz.metadata.json"])

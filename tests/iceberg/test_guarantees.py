@@ -141,7 +141,7 @@ def test_reading_takes_nothing_but_reads(tmp_path: Path, monkeypatch: pytest.Mon
     for name in ("put", "delete"):
         monkeypatch.setattr(LocalStorage, name, refuse)
     before = {name: name.stat().st_mtime_ns for name in builder.root.rglob("*")}
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert table.metadata_location.endswith("/v14.metadata.json")
     assert _ids(table) == [0, 2, *range(4, 10), *range(100, 112)]
     assert table.refresh() is table

@@ -32,7 +32,7 @@ def _rows(table: Any, name: str) -> list[dict[str, Any]]:
 
 
 def test_snapshots_and_history(tmp_path: Path) -> None:
-    table = open_table(_builder(tmp_path / "t").root)
+    table = open_table(_builder(tmp_path / "t").root, "iceberg")
     snapshots = _rows(table, "snapshots")
     assert [(row["snapshot_id"], row["parent_id"], row["operation"]) for row in snapshots] == [
         (1000, None, "append"),
@@ -90,14 +90,14 @@ def test_partitions(tmp_path: Path) -> None:
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.write()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     sizes = {name: table.inspect(name).num_rows for name in METADATA_TABLES}
     assert sizes == {**dict.fromkeys(METADATA_TABLES, 0), "metadata_log_entries": 1}
 
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="there is no metadata table 'file'"):
-        open_table(_builder(tmp_path / "t").root).inspect("file")
+        open_table(_builder(tmp_path / "t").root, "iceberg").inspect("file")
 
 
 def test_foreign_tables_have_all_of_them(conformance: Path) -> None:
@@ -105,7 +105,7 @@ def test_foreign_tables_have_all_of_them(conformance: Path) -> None:
     for entry in index.values():
         if entry["format"] != "iceberg":
             continue
-        table = open_table(conformance / entry["dir"], location_map="auto")
+        table = open_table(conformance / entry["dir"], "iceberg", location_map="auto")
         for name in METADATA_TABLES:
             table.inspect(name).validate(full=True)
         assert table.inspect("files").num_rows == sum(entry["live_files"].values())

@@ -6,13 +6,14 @@ import random
 import struct
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import open_table
 from deltaberg.iceberg.inspect.partitions import content_sums
+from deltaberg.iceberg.scan.source import IcebergSource
 from tests.support.iceberg_builder import IcebergBuilder, iceberg_fields
 
 _LONG, _DOUBLE = struct.Struct("<q").pack, struct.Struct("<d").pack
@@ -55,7 +56,7 @@ def test_metrics_have_the_types_of_their_columns(tmp_path: Path, name: str) -> N
         },
     }
     builder.commit(builder.data([{"id": 1}, {"id": 2}], metrics=metrics), builder.data([{"id": 3}]))
-    found = open_table(builder.root).inspect(name)["readable_metrics"]
+    found = open_table(builder.root, "iceberg").inspect(name)["readable_metrics"]
     columns = {child.name: child.type for child in found.type}
     assert list(columns) == ["id", "at", "n", "st.d", "st.u", "tags.element", "m.key", "m.value"]
     counts = ["column_size", "value_count", "null_value_count", "nan_value_count"]
@@ -83,7 +84,7 @@ def test_formats_are_spelled_as_others_spell_them(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
     files = [builder.data([{"id": 1}], format=kind) for kind in ("parquet", "avro", "orc")]
     builder.commit(*files, *builder.deletion_vectors({files[0].path: [0]}))
-    found = open_table(builder.root).inspect("files")["file_format"].to_pylist()
+    found = open_table(builder.root, "iceberg").inspect("files")["file_format"].to_pylist()
     assert sorted(found) == ["AVRO", "ORC", "PARQUET", "PUFFIN"]
 
 
@@ -102,7 +103,7 @@ def test_bounds_of_summaries_are_text(tmp_path: Path) -> None:
     file = builder.data([{"s": "x"}], partition={"a": None, "b": "x", "c": None})
     entry = {"status": 1, "snapshot_id": None, "sequence_number": None, "file": file}
     builder.commit(manifests=[builder.manifest([entry], partitions=summaries), builder.manifest([entry])])
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     shown, none = table.inspect("manifests")["partition_summaries"].to_pylist()
     assert none is None
     assert [(row["lower_bound"], row["upper_bound"]) for row in shown] == [
@@ -123,9 +124,9 @@ def test_bounds_of_summaries_are_text(tmp_path: Path) -> None:
 def test_the_newest_metadata_file_is_named_as_it_is_recorded(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
     builder.commit(builder.data([{"id": 1}]))
-    recorded = open_table(builder.root).inspect("metadata_log_entries")["file"].to_pylist()
+    recorded = open_table(builder.root, "iceberg").inspect("metadata_log_entries")["file"].to_pylist()
     moved = builder.root.rename(tmp_path / "moved")
-    table = open_table(moved, location_map="auto")
+    table = open_table(moved, "iceberg", location_map="auto")
     assert table.metadata_location.startswith(str(moved))
     assert table.inspect("metadata_log_entries")["file"].to_pylist() == recorded
     assert all(file.startswith(str(tmp_path / "t")) for file in recorded)
@@ -163,7 +164,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
             sums["total_data_file_size_in_bytes"] += file.size if kind == "data" else 0
             sums["last_updated_snapshot_id"] = 1000 + len(builder.snapshots)
         builder.commit(*files)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     found = {(row["spec_id"], repr(row["partition"]["d"]), row["partition"]["s"]): row for row in _rows(table)}
     assert found.keys() == wanted.keys()
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots}
@@ -171,7 +172,7 @@ def test_partitions_are_the_sums_of_their_files(tmp_path: Path, rng: random.Rand
         sums = {name: value for name, value in row.items() if name not in ("partition", "spec_id", "last_updated_at")}
         assert sums == {name: wanted[key][name] for name in sums}
         assert row["last_updated_at"].timestamp() * 1000 == times[row["last_updated_snapshot_id"]]
-    sums = {row["content"]: row for row in content_sums(table.scan().source).to_pylist()}
+    sums = {row["content"]: row for row in content_sums(cast(IcebergSource, table.scan().source)).to_pylist()}
     for content, prefix in enumerate(("", "position_delete_", "equality_delete_")):
         for name, total in (("files", "file_count"), ("rows", "record_count")):
             expected = sum(one[f"{prefix}{total}"] for one in wanted.values())

@@ -74,7 +74,7 @@ def test_types_of_members(name: str, wrong: Any) -> None:
 @pytest.mark.req("ICE-META-02", half="reader")
 def test_another_table_behind_the_pointer(tmp_path: Path) -> None:
     write_metadata(tmp_path, "v1.metadata.json")
-    table = open_table(tmp_path)
+    table = open_table(tmp_path, "iceberg")
     same = document(properties={"a": "b"})
     write_metadata(tmp_path, "v2.metadata.json", same)
     assert table.refresh().properties == {"a": "b"}
@@ -171,7 +171,7 @@ def test_last_partition_id(last: int) -> None:
 @pytest.mark.parametrize("members", [{}, {"current_snapshot_id": None}, {"current_snapshot_id": -1}])
 def test_tables_without_a_snapshot(tmp_path: Path, version: int, members: dict[str, Any]) -> None:
     write_metadata(tmp_path, "v1.metadata.json", document(version, **members))
-    table = open_table(tmp_path)
+    table = open_table(tmp_path, "iceberg")
     assert table.snapshot is None
     found = table.scan().to_arrow()
     assert (found.num_rows, found.column_names) == (0, ["id"])
@@ -204,7 +204,7 @@ def test_members_that_are_not_known(tmp_path: Path) -> None:
     found["schemas"][0]["foo"] = found["schemas"][0]["fields"][0]["foo"] = 1
     found["partition-specs"][0]["foo"] = found["sort-orders"][0]["foo"] = 1
     write_metadata(tmp_path, "v1.metadata.json", found)
-    table = open_table(tmp_path)
+    table = open_table(tmp_path, "iceberg")
     assert table.metadata.raw["foo"] == 1
     assert table.schema.names == ["id"]
 

@@ -32,7 +32,7 @@ def _table(tmp_path: Path, format: str = "parquet") -> tuple[IcebergBuilder, lis
 @pytest.mark.req("BEY-46")
 def test_reserved_ids(tmp_path: Path) -> None:
     builder, _ = _table(tmp_path)
-    source = open_table(builder.root).scan().source
+    source = open_table(builder.root, "iceberg").scan().source
     assert {child.name: child.id for child in source.hidden} == {
         "_file": 2147483646,
         "_pos": 2147483645,
@@ -40,7 +40,7 @@ def test_reserved_ids(tmp_path: Path) -> None:
         "_spec_id": 2147483643,
         "_partition": 2147483642,
     }
-    changes = open_table(builder.root).changes(None).output
+    changes = open_table(builder.root, "iceberg").changes(None).output
     assert {child.name: child.id for child in changes if child.name.startswith("_c") and child.id is not None} == {
         "_change_type": 2147483543,
         "_change_ordinal": 2147483542,
@@ -121,10 +121,11 @@ def test_positions_stay_physical(tmp_path: Path) -> None:
     builder = IcebergBuilder(tmp_path / "t", _COLUMNS)
     file = builder.data([{"id": n, "a": "x"} for n in range(20)], row_group_size=4)
     builder.commit(file, builder.position_deletes([(file, 0)]))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     first = next(table.scan(columns=["_pos"], batch_size=3).to_batches())
     assert first.column("_pos")[0].as_py() == 1
-    for options in ({}, {"split_size": 1}, {"batch_size": 1}):
+    choices: list[dict[str, Any]] = [{}, {"split_size": 1}, {"batch_size": 1}]
+    for options in choices:
         found = table.scan("id > 9", ["_pos", "id"], **options).to_arrow().to_pylist()
         assert sorted((row["_pos"], row["id"]) for row in found) == [(n, n) for n in range(10, 20)]
 

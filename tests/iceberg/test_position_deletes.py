@@ -34,8 +34,8 @@ def _rows(*ids: int) -> list[dict[str, Any]]:
     return [{"id": number, "s": str(number)} for number in ids]
 
 
-def _ids(builder: IcebergBuilder, condition: str | None = None, **options: int) -> list[int]:
-    scan = open_table(builder.root).scan(condition, ["id"], **options)
+def _ids(builder: IcebergBuilder, condition: str | None = None, **options: Any) -> list[int]:
+    scan = open_table(builder.root, "iceberg").scan(condition, ["id"], **options)
     return sorted(scan.to_arrow().column("id").to_pylist())
 
 

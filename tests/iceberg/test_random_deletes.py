@@ -189,7 +189,7 @@ def test_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
         for _ in range(rng.randrange(3, 7)):
             model.commit()
         for snapshot in model.builder.snapshots:
-            table = open_table(model.builder.root, snapshot_id=snapshot["snapshot-id"])
+            table = open_table(model.builder.root, "iceberg", snapshot_id=snapshot["snapshot-id"])
             expected = model.rows(snapshot["sequence-number"])
             assert table.scan().count() == len(expected)
             for _ in range(6):
@@ -203,7 +203,11 @@ def test_scans_of_random_tables(tmp_path: Path, rng: random.Random) -> None:
                         (f"a != '{a}' and id < {low}", [row for row in expected if row[1] != a and row[0] < low]),
                     ]
                 )
-                sizes = {"batch_size": rng.choice([2, 1000]), "split_size": rng.choice([150, 1 << 30]), "threads": 1}
+                sizes: dict[str, Any] = {
+                    "batch_size": rng.choice([2, 1000]),
+                    "split_size": rng.choice([150, 1 << 30]),
+                    "threads": 1,
+                }
                 found = table.scan(condition, ["a", "id"], **sizes).to_arrow().to_pylist()
                 assert sorted((row["id"], row["a"]) for row in found) == wanted, condition
                 cases += 1

@@ -50,7 +50,7 @@ def test_ids_come_from_manifests(tmp_path: Path) -> None:
     assert [row["first_row_id"] for row in list_rows(builder)] == [1000, 1125, 1225]
     firsts = [[row["first_row_id"] for row in read_entries(builder, n, rest=("first_row_id",))] for n in range(3)]
     assert firsts == [[1000, 1050, 1100], [1125], [1225, 1350]]
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert table.metadata.raw["next-row-id"] == 1375
     found = _lineage(builder)
     assert [found[number][0] for number in range(375)] == list(range(1000, 1375))

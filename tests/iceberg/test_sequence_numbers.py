@@ -119,7 +119,7 @@ def test_an_upgraded_table(tmp_path: Path, rewritten: bool) -> None:
     builder.commit(builder.data(_rows(2, 3)))
     builder.version = 2
     builder.write()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "iceberg")
     assert table.format_version == 2
     assert table.scan().plan.files.column("row_commit_version").to_pylist() == [0, 0]
     assert _ids(builder.root) == [1, 2, 2, 3]

@@ -92,22 +92,22 @@ def test_members_of_version_3() -> None:
 @pytest.mark.req("ICE-SNAP-08")
 def test_travel_in_time(tmp_path: Path) -> None:
     write_metadata(tmp_path, "v1.metadata.json", document(**_history_members()))
-    assert open_table(tmp_path).snapshot_id == 20
-    assert open_table(tmp_path, snapshot_id=10).snapshot_id == 10
+    assert open_table(tmp_path, "iceberg").snapshot_id == 20
+    assert open_table(tmp_path, "iceberg", snapshot_id=10).snapshot_id == 10
     for millis, expected in ((100, 10), (150, 10), (199, 10), (200, 20)):
         moment = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
-        assert open_table(tmp_path, timestamp=moment).snapshot_id == expected
+        assert open_table(tmp_path, "iceberg", timestamp=moment).snapshot_id == expected
         assert _history().snapshot_as_of(millis).snapshot_id == expected
     early = dt.datetime(1970, 1, 1, 0, 0, 0, 50_000, tzinfo=dt.timezone.utc)
     with pytest.raises(VersionNotFoundError, match=r"at 1970-01-01 00:00:00\.050\+00:00") as caught:
-        open_table(tmp_path, timestamp=early)
+        open_table(tmp_path, "iceberg", timestamp=early)
     known = "the snapshot log covers 1970-01-01 00:00:00.100+00:00 to 1970-01-01 00:00:00.200+00:00"
     assert caught.value.hint == known
     with pytest.raises(VersionNotFoundError, match=r"00:00:00\.201\+00:00 is after the last snapshot") as caught:
-        open_table(tmp_path, timestamp="1970-01-01T00:00:00.201Z")
+        open_table(tmp_path, "iceberg", timestamp="1970-01-01T00:00:00.201Z")
     assert caught.value.hint == known
     with pytest.raises(VersionNotFoundError, match="no snapshot 11"):
-        open_table(tmp_path, snapshot_id=11)
+        open_table(tmp_path, "iceberg", snapshot_id=11)
 
 
 def test_time_travel_follows_rollbacks() -> None:
@@ -135,10 +135,10 @@ def _refs(**members: Any) -> dict[str, Any]:
 @pytest.mark.req("BEY-26", half="reader")
 def test_branches_and_tags(tmp_path: Path) -> None:
     write_metadata(tmp_path, "v1.metadata.json", document(**_history_members(), refs=_refs()))
-    table = open_table(tmp_path, ref="test")
-    assert (table.snapshot_id, open_table(tmp_path).snapshot_id) == (10, 20)
-    assert open_table(tmp_path, ref="main").snapshot_id == 20
-    assert open_table(tmp_path, ref="end of year").snapshot_id == 10
+    table = open_table(tmp_path, "iceberg", ref="test")
+    assert (table.snapshot_id, open_table(tmp_path, "iceberg").snapshot_id) == (10, 20)
+    assert open_table(tmp_path, "iceberg", ref="main").snapshot_id == 20
+    assert open_table(tmp_path, "iceberg", ref="end of year").snapshot_id == 10
     kept = table.refs["test"]
     assert (kept.type, kept.min_snapshots_to_keep, kept.max_snapshot_age_ms, kept.max_ref_age_ms) == (
         "branch",
@@ -148,7 +148,7 @@ def test_branches_and_tags(tmp_path: Path) -> None:
     )
     assert (table.refs["end of year"].type, table.refs["end of year"].max_ref_age_ms) == ("tag", 9)
     with pytest.raises(VersionNotFoundError, match="end of year, main, test"):
-        open_table(tmp_path, ref="other")
+        open_table(tmp_path, "iceberg", ref="other")
 
 
 @pytest.mark.req("BEY-26", half="reader")

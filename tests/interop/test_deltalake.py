@@ -41,7 +41,7 @@ def _rows(first: int, count: int) -> pa.Table:
 def _same(path: Path, road: Road) -> None:
     """Compare all rows, and a few filters, with what deltalake reads."""
     peer = pa.table(deltalake.DeltaTable(path).to_pyarrow_table())
-    table = open_table(path)
+    table = open_table(path, "delta")
     assert table.version == deltalake.DeltaTable(path).version()
     wanted = sorted(map(repr, peer.select(table.schema.names).to_pylist()))
     found = road.table(table.scan()).cast(peer.select(table.schema.names).schema)

@@ -105,7 +105,7 @@ def test_the_tables_hold_what_they_are_for(written: Written) -> None:
     files: set[tuple[int, str]] = set()
     deletes: set[tuple[int, str]] = set()
     for name, table in TABLES.items():
-        opened = open_table(_location(written, name))
+        opened = open_table(_location(written, name), "iceberg")
         assert opened.format_version == (3 if name == "upgraded" else table.version)
         for content, found in (("data_files", files), ("delete_files", deletes)):
             found |= {

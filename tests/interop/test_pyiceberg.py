@@ -184,13 +184,13 @@ def _same(peer: pa.Table, found: pa.Table) -> None:
 
 def _same_snapshots(table: Any) -> None:
     """Compare every snapshot, and what the newest metadata says of them."""
-    ours = open_table(table.location())
+    ours = open_table(table.location(), "iceberg")
     assert ours.metadata_location.endswith(table.metadata_location.rpartition("/")[2])
     assert [one.snapshot_id for one in ours.snapshots] == [one.snapshot_id for one in table.snapshots()]
     _same(table.scan().to_arrow(), ours.scan().to_arrow())
     for snapshot in table.snapshots():
         peer = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
-        past = open_table(table.location(), snapshot_id=snapshot.snapshot_id)
+        past = open_table(table.location(), "iceberg", snapshot_id=snapshot.snapshot_id)
         _same(peer, past.scan().to_arrow())
         assert past.scan().count() == peer.num_rows
     assert {name: (ref.snapshot_id, ref.type) for name, ref in ours.refs.items()} == {
@@ -203,7 +203,7 @@ def test_types(catalog: SqlCatalog, request: Any, rng: random.Random, road: Road
     table = _create(catalog, request, _schema(), **{"format-version": version})
     for first in (0, 20, 40):
         table.append(_rows(rng, table, first, 20))
-    ours = open_table(table.location(), validate=True)
+    ours = open_table(table.location(), "iceberg", validate=True)
     assert ours.format_version == int(version)
     if road.name == "local":
         _same(table.scan().to_arrow(), ours.scan().to_arrow())
@@ -234,7 +234,7 @@ def test_transforms(catalog: SqlCatalog, request: Any, rng: random.Random, sourc
             odd = pc.or_(pc.is_nan(rows[source]), pc.equal(rows[source], 0))
             rows = rows.filter(pc.invert(odd.fill_null(False)))
         table.append(rows)
-    ours = open_table(table.location())
+    ours = open_table(table.location(), "iceberg")
     _same(table.scan().to_arrow(), ours.scan().to_arrow())
     assert str(ours.spec.fields[0].transform) == transform
     assert check_filters(ours, rng) > 0
@@ -314,7 +314,7 @@ def test_spec_evolution(catalog: SqlCatalog, request: Any, rng: random.Random, v
         if number == 3:
             table.delete("i = 7 or s = 'abcd'")
     _same_snapshots(table)
-    ours = open_table(table.location())
+    ours = open_table(table.location(), "iceberg")
     assert len(ours.metadata.specs) == len(table.specs()) > 4
     assert check_filters(ours, rng) > 0
 
@@ -361,23 +361,23 @@ def test_snapshots_branches_and_tags(catalog: SqlCatalog, request: Any, rng: ran
     table.delete("id = 12")
     _same_snapshots(table)
     for ref in ("begin", "side", "main"):
-        ours = open_table(table.location(), ref=ref)
+        ours = open_table(table.location(), "iceberg", ref=ref)
         assert ours.snapshot_id == table.snapshot_by_name(ref).snapshot_id
         peer = table.scan().use_ref(ref).to_arrow()
         assert ours.scan(columns=["id", "i"]).count() == peer.num_rows
         found = ours.scan(columns=["id", "i"]).to_arrow()
         assert canonical_lines(found) == canonical_lines(_plain(peer).select(["id", "i"]))
     # A branch is read with the schema of the table, a tag with that of its snapshot.
-    assert open_table(table.location(), ref="side").schema.names == ["id", "i", "text", "later"]
-    assert open_table(table.location(), ref="begin").schema.names == ["id", "i", "s"]
+    assert open_table(table.location(), "iceberg", ref="side").schema.names == ["id", "i", "text", "later"]
+    assert open_table(table.location(), "iceberg", ref="begin").schema.names == ["id", "i", "s"]
     for entry in table.history():
         at = entry.timestamp_ms
         moment = dt.datetime.fromtimestamp(at // 1000, _UTC) + dt.timedelta(milliseconds=at % 1000)
         peer_snapshot = table.snapshot_as_of_timestamp(at)
-        assert open_table(table.location(), timestamp=moment).snapshot_id == peer_snapshot.snapshot_id
+        assert open_table(table.location(), "iceberg", timestamp=moment).snapshot_id == peer_snapshot.snapshot_id
     before = table.history()[0].timestamp_ms / 1000 - 1
     with pytest.raises(VersionNotFoundError):
-        open_table(table.location(), timestamp=dt.datetime.fromtimestamp(before, _UTC))
+        open_table(table.location(), "iceberg", timestamp=dt.datetime.fromtimestamp(before, _UTC))
 
 
 def test_rollback_and_expiry(catalog: SqlCatalog, request: Any, rng: random.Random) -> None:
@@ -387,12 +387,12 @@ def test_rollback_and_expiry(catalog: SqlCatalog, request: Any, rng: random.Rand
     oldest, middle, _ = (snapshot.snapshot_id for snapshot in table.snapshots())
     table.manage_snapshots().rollback_to_snapshot(middle).commit()
     _same_snapshots(table)
-    assert open_table(table.location()).snapshot_id == middle
+    assert open_table(table.location(), "iceberg").snapshot_id == middle
     table.append(_rows(rng, table, 20, 5))
     table.maintenance.expire_snapshots().by_id(oldest).commit()
     _same_snapshots(table)
     with pytest.raises(VersionNotFoundError):
-        open_table(table.location(), snapshot_id=oldest)
+        open_table(table.location(), "iceberg", snapshot_id=oldest)
 
 
 def test_files_without_ids(catalog: SqlCatalog, request: Any, tmp_path: Path, rng: random.Random, road: Road) -> None:
@@ -426,7 +426,7 @@ def _bare(kind: pa.DataType) -> pa.DataType:
 def test_empty_tables(catalog: SqlCatalog, request: Any) -> None:
     # pyarrow makes no empty arrays of UUIDs.
     table = _create(catalog, request, _schema(*[name for name in _KINDS if name != "u"]))
-    ours = open_table(table.location())
+    ours = open_table(table.location(), "iceberg")
     assert ours.snapshot is None
     _same(table.scan().to_arrow(), ours.scan().to_arrow())
     table.append(table.schema().as_arrow().empty_table())

@@ -76,14 +76,14 @@ def test_delta_spark(judge: Judge, builder: DeltaBuilder, layout: CheckpointLayo
         "day is null",
         "at is null",
     ):
-        rows = open_table(path).scan(filter=condition).to_arrow()
+        rows = open_table(path, "delta").scan(filter=condition).to_arrow()
         same(rows, judge.sql(f"SELECT * FROM delta.`{path}` WHERE {condition}"))
         assert len(rows)
     judge.sql(f"INSERT INTO delta.`{path}` VALUES (999, 'new', NULL, DATE '2024-02-01')")
     judge.sql(f"DELETE FROM delta.`{path}` WHERE id = 3")
     wanted = sorted({*range(1, 12), *range(101, 112), 999} - {3})
-    assert ids_of(open_table(path)) == wanted
-    assert open_table(path).version == 3
+    assert ids_of(open_table(path, "delta")) == wanted
+    assert open_table(path, "delta").version == 3
 
 
 @_every_layout

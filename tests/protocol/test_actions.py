@@ -32,7 +32,7 @@ def test_metadata_has_eight_fields(builder: DeltaBuilder) -> None:
         "configuration": {"k": "v"},
     }
     builder.commit(builder.protocol(), builder.metadata(ID, **everything))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     found = table.metadata
     assert (found.id, found.name, found.description) == (everything["id"], "orders", "all of them")
     assert (found.format.provider, dict(found.format.options)) == ("parquet", {"a": "b"})
@@ -44,7 +44,7 @@ def test_metadata_has_eight_fields(builder: DeltaBuilder) -> None:
 @pytest.mark.req("DL-ACT-01", half="reader")
 def test_metadata_without_its_optional_fields(builder: DeltaBuilder) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, name=None, description=None, createdTime=None))
-    found = open_table(builder.root).metadata
+    found = open_table(builder.root, "delta").metadata
     assert (found.name, found.description, found.created_time) == (None, None, None)
 
 
@@ -81,7 +81,7 @@ def test_metadata_without_what_no_row_needs_is_a_violation(builder: DeltaBuilder
 @pytest.mark.req("DL-ACT-02", half="reader")
 def test_the_format_of_a_new_table(builder: DeltaBuilder) -> None:
     builder.create(ID)
-    found = open_table(builder.root).metadata.format
+    found = open_table(builder.root, "delta").metadata.format
     assert (found.provider, dict(found.options)) == ("parquet", {})
 
 
@@ -103,7 +103,7 @@ def test_the_schema_is_json_inside_json(builder: DeltaBuilder) -> None:
 def test_metadata_is_replaced_not_merged(builder: DeltaBuilder) -> None:
     builder.commit(builder.protocol(), builder.metadata(ID, configuration={"a": "1"}, name="first"))
     builder.commit(builder.metadata(ID))
-    old, new = open_table(builder.root, version=0), open_table(builder.root)
+    old, new = open_table(builder.root, "delta", version=0), open_table(builder.root, "delta")
     assert (old.properties, old.metadata.name) == ({"a": "1"}, "first")
     assert (new.properties, new.metadata.name) == ({}, None)
 
@@ -112,10 +112,10 @@ def test_metadata_is_replaced_not_merged(builder: DeltaBuilder) -> None:
 def test_only_the_property_with_its_prefix_makes_append_only(builder: DeltaBuilder) -> None:
     identity = "af23c9d7-fff1-4a5a-a2c8-55c59bd782aa"
     builder.commit(builder.protocol(), builder.metadata(ID, configuration={"appendOnly": "true"}, id=identity))
-    plain = open_table(builder.root)
+    plain = open_table(builder.root, "delta")
     assert (plain.metadata.id, plain.is_append_only) == (identity, False)
     builder.commit(builder.metadata(ID, configuration={"delta.appendOnly": "true"}))
-    assert open_table(builder.root).is_append_only
+    assert open_table(builder.root, "delta").is_append_only
 
 
 def _add_line(**changes: Any) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_optional_fields_of_an_add_are_null(builder: DeltaBuilder, absent: Any) 
     names = ["stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"]
     builder.create(ID)
     builder.commit(_add_line(**dict.fromkeys(names, absent)))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     files = table.scan().files().to_pylist()
     assert [(file["record_count"], file["deleted_record_count"]) for file in files] == [(None, 0)]
     (live,) = table.live_files.to_pylist()
@@ -221,7 +221,7 @@ def test_statistics_that_are_no_text_are_refused(builder: DeltaBuilder) -> None:
 def test_tags_are_kept(builder: DeltaBuilder) -> None:
     tags = {"INSERTION_TIME": "1677811178336000"}
     builder.create(ID, builder.add(ids(1), tags=tags))
-    (live,) = open_table(builder.root).live_files.to_pylist()
+    (live,) = open_table(builder.root, "delta").live_files.to_pylist()
     assert dict(live["tags"]) == tags
 
 
@@ -259,7 +259,7 @@ def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     }
     tracking = builder.protocol(1, 7, None, ["rowTracking", "domainMetadata"])
     builder.create(schema, {"add": example}, partition_by=["date"], configuration=configuration, protocol=tracking)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     (live,) = table.live_files.to_pylist()
     assert {name: live[name] for name in ("path", "size", "baseRowId", "defaultRowCommitVersion")} == {
         name: example[name] for name in ("path", "size", "baseRowId", "defaultRowCommitVersion")
@@ -270,7 +270,7 @@ def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
     # The example's size is not that of the file made here, which is read with its own.
     real = {"add": {**example, "size": made["add"]["size"]}}
     builder.commit(real)
-    rows = open_table(builder.root).scan(columns=["id", "_metadata.row_id"]).to_arrow().to_pylist()
+    rows = open_table(builder.root, "delta").scan(columns=["id", "_metadata.row_id"]).to_arrow().to_pylist()
     assert [row["_metadata"]["row_id"] for row in rows if row["id"] == 9] == [4073]
 
 
@@ -279,7 +279,7 @@ def test_the_example_of_a_partitioned_add(builder: DeltaBuilder) -> None:
 def test_the_example_of_a_clustered_add(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1), path=_EXAMPLE_PATH, clusteringProvider="liquid")
     builder.create(ID, add, protocol=builder.protocol(1, 7, None, ["clustering", "domainMetadata"]))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     (live,) = table.live_files.to_pylist()
     assert live["clusteringProvider"] == "liquid"
     assert not live["partitionValues"]
@@ -297,7 +297,7 @@ def test_the_example_of_a_remove(builder: DeltaBuilder) -> None:
         "dataChange": True,
     }
     builder.create(ID, {"remove": example})
-    (found,) = open_table(builder.root).tombstones.to_pylist()
+    (found,) = open_table(builder.root, "delta").tombstones.to_pylist()
     assert found["path"] == path
     assert found["deletionTimestamp"] == 1515488792485
     assert (found["baseRowId"], found["defaultRowCommitVersion"]) == (4071, 41)
@@ -305,7 +305,7 @@ def test_the_example_of_a_remove(builder: DeltaBuilder) -> None:
     for missing in ("path", "dataChange"):
         builder.commit({"remove": {key: value for key, value in example.items() if key != missing}}, version=1)
         with pytest.raises(CorruptLogError, match=missing):
-            open_table(builder.root)
+            open_table(builder.root, "delta")
 
 
 @pytest.mark.req("DL-ACT-19", half="reader")
@@ -315,7 +315,7 @@ def test_extended_metadata_of_a_remove_is_not_required(builder: DeltaBuilder, fl
     builder.create(ID, add)
     extra = {"extendedFileMetadata": True, "partitionValues": {}, "size": 3, "tags": {"a": "b"}} if flag else {}
     builder.commit(builder.remove(add, extended=False, **(extra or {"extendedFileMetadata": flag})))
-    (found,) = open_table(builder.root).tombstones.to_pylist()
+    (found,) = open_table(builder.root, "delta").tombstones.to_pylist()
     assert found["size"] == (3 if flag else None)
     assert (dict(found["tags"] or ()) or None) == ({"a": "b"} if flag else None)
 
@@ -325,7 +325,7 @@ def test_tombstones_expire(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1), path="f.parquet")
     builder.create(ID, add, configuration={_PROPERTY: "interval 7 days"})
     builder.commit(builder.remove(add, deletionTimestamp=1515488792485))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
 
     def at(millis: int) -> dt.datetime:
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=millis)
@@ -333,7 +333,7 @@ def test_tombstones_expire(builder: DeltaBuilder) -> None:
     assert table.expired_tombstones(at(1516093592485)).num_rows == 0
     assert table.expired_tombstones(at(1516093592486))["path"].to_pylist() == ["f.parquet"]
     builder.commit({"remove": {"path": "g.parquet", "dataChange": True}})
-    assert open_table(builder.root).expired_tombstones(at(1515488792485))["path"].to_pylist() == ["g.parquet"]
+    assert open_table(builder.root, "delta").expired_tombstones(at(1515488792485))["path"].to_pylist() == ["g.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_tombstones_expire(builder: DeltaBuilder) -> None:
 )
 def test_odd_intervals_are_refused_or_read(builder: DeltaBuilder, text: str) -> None:
     builder.create(ID, configuration={_PROPERTY: text})
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     if text == "7 days":
         assert table.expired_tombstones().num_rows == 0
     else:
@@ -379,14 +379,14 @@ def test_a_path_twice_in_one_commit_is_refused(builder: DeltaBuilder, action: st
 def test_the_example_of_a_transaction(builder: DeltaBuilder) -> None:
     application = "3ba13872-2d47-4e17-86a0-21afd2a22395"
     builder.create(ID, {"txn": {"appId": application, "version": 364475}})
-    found = open_table(builder.root).transactions[application]
+    found = open_table(builder.root, "delta").transactions[application]
     assert (found.version, found.last_updated) == (364475, None)
     for missing in ("appId", "version"):
         body = {"appId": "a", "version": 1, "lastUpdated": 3}
         del body[missing]
         builder.commit({"txn": body}, version=1)
         with pytest.raises(CorruptLogError, match=missing):
-            open_table(builder.root)
+            open_table(builder.root, "delta")
 
 
 @pytest.mark.req("DL-ACT-26", half="reader")
@@ -394,7 +394,7 @@ def test_the_version_of_an_application_may_decrease(builder: DeltaBuilder) -> No
     builder.create(ID)
     for version in (10, 7):
         builder.commit({"txn": {"appId": "s1", "version": version, "lastUpdated": version}})
-    found = open_table(builder.root).transactions["s1"]
+    found = open_table(builder.root, "delta").transactions["s1"]
     assert (found.version, found.last_updated) == (7, 7)
 
 
@@ -415,7 +415,7 @@ def test_commit_info_has_any_shape(builder: DeltaBuilder) -> None:
     builder.commit(info={"a": [1, {"b": None}]})
     for odd in ("[]", '"text"', "null", "3", "{}"):
         builder.commit_text(f'{{"commitInfo":{odd}}}\n')
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert ids_of(table) == [1]
     history = {commit.version: commit.info for commit in table.history()}
     assert history[1] == example

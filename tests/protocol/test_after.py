@@ -41,7 +41,7 @@ def test_it_is_what_a_new_table_is(builder: DeltaBuilder, kind: dict[str, Any], 
     builder.create(ID, *adds, {"txn": {"appId": "a", "version": 1}}, protocol=protocol)
     builder.commit(builder.remove(adds[0]))
     builder.checkpoint(1, **kind)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert isinstance(table, DeltaTable)
     with_vector = {"add": {**adds[1]["add"], "deletionVector": builder.vector([0])}}
     domain = {"domain": "d", "configuration": "x", "removed": False}
@@ -59,8 +59,8 @@ def test_it_is_what_a_new_table_is(builder: DeltaBuilder, kind: dict[str, Any], 
     for step in steps:
         _committed(builder, table, *step)
         if looks:
-            assert _state(table) == _state(open_table(builder.root))
-    assert _state(table) == _state(open_table(builder.root))
+            assert _state(table) == _state(open_table(builder.root, "delta"))
+    assert _state(table) == _state(open_table(builder.root, "delta"))
 
 
 def test_nothing_is_listed_or_read(builder: DeltaBuilder, recorder: Recorder) -> None:

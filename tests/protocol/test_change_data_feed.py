@@ -102,7 +102,7 @@ def test_what_was_not_recorded_has_to_be_asked_for(
         configuration = properties[number]
         metadata = [] if configuration is None else [builder.metadata(ID, configuration=configuration)]
         builder.commit(builder.add(ids(number)), *metadata)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     for first, last in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2)):
         versions = range(first, last + 1)
         if all(str(version) in kept for version in versions):
@@ -199,9 +199,9 @@ def test_partitions_and_mapping_hold_for_change_files(builder: DeltaBuilder, roa
 @pytest.mark.req("DL-CDF-12", half="reader")
 def test_change_files_are_not_in_the_snapshot(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1), path="f.parquet"), configuration=_ON)
-    before = live_files(open_table(builder.root))
+    before = live_files(open_table(builder.root, "delta"))
     builder.commit(_cdc(builder, _changes((1, "delete"))))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert live_files(table) == before == [("f.parquet", 0)]
     assert ids_of(table) == [1]
     assert table.tombstones.num_rows == 0

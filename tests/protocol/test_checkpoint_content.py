@@ -29,7 +29,7 @@ def test_missing_columns_are_null(builder: DeltaBuilder) -> None:
     names = pq.read_schema(path).names
     assert {"txn", "domainMetadata", "remove", "sidecar", "checkpointMetadata"}.isdisjoint(names)
     (builder.log / f"{0:020d}.json").unlink()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.live_files["baseRowId"].to_pylist() == [None]
     assert (table.transactions, table.domain_metadata) == ({}, {})
     assert len(table.tombstones) == 0
@@ -46,7 +46,7 @@ def test_a_missing_field_of_adds_is_null(builder: DeltaBuilder, name: str) -> No
     builder.create(ID, builder.add(ids(1)), builder.add(ids(2)))
     (path,) = builder.checkpoint()
     rewrite(path, lambda table: without_column(table, "add", name))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     if name != "stats":
         assert table.live_files[name].to_pylist() == [None, None]
     assert ids_of(table) == [1, 2]
@@ -60,7 +60,7 @@ def test_a_row_is_one_action(builder: DeltaBuilder, kind: dict[str, Any]) -> Non
     builder.create(ID, builder.add(ids(1)), builder.add(ids(2)), protocol=builder.features("v2Checkpoint"))
     paths = builder.checkpoint(0, **kind)
     if kind["kind"] != "multipart":
-        assert open_table(builder.root, validate=True).version == 0
+        assert open_table(builder.root, "delta", validate=True).version == 0
     path = paths[-1]
     if path.suffix == ".json":
         lines = path.read_text().splitlines()
@@ -70,11 +70,11 @@ def test_a_row_is_one_action(builder: DeltaBuilder, kind: dict[str, Any]) -> Non
         last = {"appId": "app", "version": 1}
         rewrite(path, lambda table: table.append_column("txn", pa.array([None] * (len(table) - 1) + [last])))
     (builder.log / f"{0:020d}.json").unlink()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.transactions["app"].version == 1
     assert ids_of(table) == [1, 2]
     with pytest.raises(SpecViolationError, match="1 rows with more than one action"):
-        open_table(builder.root, validate=True)
+        open_table(builder.root, "delta", validate=True)
 
 
 @by_every_road
@@ -105,7 +105,7 @@ def test_unknown_columns_are_ignored(builder: DeltaBuilder) -> None:
 
     rewrite(path, change)
     (builder.log / f"{0:020d}.json").unlink()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert len(table.live_files) == 1
     assert ids_of(table) == [1]
 
@@ -207,7 +207,7 @@ def test_the_example_of_a_checkpoint_schema(builder: DeltaBuilder, spelling: str
     assert [one.name for one in parsed] == ["numRecords", "minValues", "maxValues", spelling]
     assert [one.name for one in parsed.field("minValues").type] == ["asset", "quantity"]
     assert inside["checkpointMetadata"] == ["version", "tags"]
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.transactions["app"].version == 1
     assert tombstones(table) == [("gone.parquet", None)]
     rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["date"])
@@ -305,9 +305,9 @@ def test_a_checkpoint_of_incomplete_actions_is_damaged(builder: DeltaBuilder, br
     name = next(iter(broken))
     kept = [one for one in builder.table_actions(2) if name not in one]
     builder.checkpoint(2, actions=[{"checkpointMetadata": {"version": 2}}, *kept, broken])
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert ids_of(table) == [0, 1, 2]
     assert (table.transactions, table.domain_metadata) == ({}, {})
     (builder.log / f"{0:020d}.json").unlink()
     with pytest.raises(CorruptCheckpointError, match=name):
-        open_table(builder.root)
+        open_table(builder.root, "delta")

@@ -74,10 +74,10 @@ def test_a_table_needs_no_checkpoint(builder: DeltaBuilder) -> None:
     add = builder.add(ids(0))
     for version in range(1, 250):
         builder.commit({"add": {**add["add"], "path": f"part-{version}.parquet"}})
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.version == 249
     assert len(table.live_files) == 250
-    assert open_table(builder.root, version=123).version == 123
+    assert open_table(builder.root, "delta", version=123).version == 123
 
 
 @pytest.mark.req("DL-CKPT-07", half="reader")
@@ -208,7 +208,7 @@ def test_any_checkpoint_of_a_version_will_do(builder: DeltaBuilder, recorder: Re
             path.unlink()
         chosen = builder.checkpoint(10, **kind)
         recorder.clear()
-        table = open_table(builder.root)
+        table = open_table(builder.root, "delta")
         seen.append((live_files(table), tombstones(table), table.transactions, table.metadata, ids_of(table)))
         assert _checkpoints_read(recorder) == {path.name for path in chosen}
         assert recorder.commits == [11]

@@ -12,6 +12,7 @@ import pytest
 
 from deltaberg import open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
+from deltaberg.schema import List, Struct
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_schemas import delta_type, field, struct_type
 from tests.support.roads import Road, by_every_road
@@ -70,10 +71,12 @@ def test_every_column_has_an_id_and_a_physical_name(builder: DeltaBuilder, road:
     values = pa.array([[{"col-a7f4159c-53be-4cb0-b81a-f7e5240cfc49": 7}], None, []], pa.list_(stored))
     rows = pa.table({"col-5f422f40-de70-45b2-88ab-1d5c90e94db1": values})
     builder.create(columns, builder.add(rows), configuration={_MODE: "name"}, protocol=builder.protocol(2, 5))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert road.rows(table.scan()) == sorted([{"e": [{"d": 7}]}, {"e": None}, {"e": []}], key=repr)
     (e,) = table.schema
     assert (e.id, e.physical_name) == (4, "col-5f422f40-de70-45b2-88ab-1d5c90e94db1")
+    assert isinstance(e.type, List)
+    assert isinstance(e.type.element.type, Struct)
     (d,) = e.type.element.type
     assert (d.id, d.physical_name) == (5, "col-a7f4159c-53be-4cb0-b81a-f7e5240cfc49")
 
@@ -115,7 +118,7 @@ def test_partition_values_and_statistics_have_physical_names(builder: DeltaBuild
         configuration={_MODE: mode},
         protocol=builder.protocol(2, 5),
     )
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.partition_columns == ["region"]
     scan = table.scan("region = 'EU'")
     assert scan.files()["partition"].to_pylist() == [{"region": "EU"}] * 2
@@ -219,7 +222,7 @@ def test_ids_of_elements_keys_and_values(builder: DeltaBuilder, mode: str, key: 
     properties = {_MODE: mode, "delta.enableIcebergCompatV2": "true"}
     builder.create(columns, file, configuration=properties, protocol=protocol)
     assert pq.read_schema(builder.root / file["add"]["path"]).field("col3").type.item_field.metadata == {_ID: b"106"}
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.scan().to_arrow().to_pylist() == rows
     assert json.loads(table.metadata.schema_string or "")["fields"] == columns
 

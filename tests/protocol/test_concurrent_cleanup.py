@@ -61,14 +61,14 @@ def test_cleaned_up_while_it_is_opened(
     (first, *_) = builder.checkpoint(4, pointer=True, **kind)
     name = {"checkpoint": first.name, "first commit": f"{5:020d}.json", "last commit": f"{8:020d}.json"}[moment]
     _once_before(monkeypatch, name, lambda: _write_on(builder, 12, 10, **kind))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.version == 12
     assert ids_of(table) == list(range(13))
 
 
 def test_cleaned_up_while_it_is_refreshed(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     numbered_commits(builder, 3)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     builder.commit(builder.add(ids(4)))
     builder.commit(builder.add(ids(5)))
     _once_before(monkeypatch, f"{4:020d}.json", lambda: _write_on(builder, 9, 8))
@@ -82,7 +82,7 @@ def test_cleaned_up_while_the_log_is_listed(
 ) -> None:
     """What the directory held when it was read is gone when its files are described: all, or all but the first."""
     numbered_commits(builder, 3)
-    table = open_table(builder.root) if is_open else None
+    table = open_table(builder.root, "delta") if is_open else None
     stat = os.stat
     described_files: list[Any] = []
 
@@ -94,7 +94,7 @@ def test_cleaned_up_while_the_log_is_listed(
         return stat(path, **options)
 
     monkeypatch.setattr("deltaberg.storage.local.os.stat", late)
-    found = open_table(builder.root) if table is None else table.refresh()
+    found = open_table(builder.root, "delta") if table is None else table.refresh()
     assert found.version == 12
     assert ids_of(found) == list(range(13))
 
@@ -113,8 +113,8 @@ def test_cleaned_up_before_the_files_are_asked_for(builder: DeltaBuilder, kind: 
     """The columns of files are read late: the table is open, and its version is lost."""
     numbered_commits(builder, 5)
     builder.checkpoint(4, kind=kind, sidecars=2)
-    table = open_table(builder.root)
-    unread = open_table(builder.root)
+    table = open_table(builder.root, "delta")
+    unread = open_table(builder.root, "delta")
     assert len(table.live_files) == 6
     _write_on(builder, 9, 8)
     for sidecar in (builder.log / "_sidecars").iterdir():
@@ -232,7 +232,7 @@ def test_readers_beside_a_writer(builder: DeltaBuilder) -> None:
         for reader in readers:
             reader.join()
     assert [reader.wrong for reader in readers] == [[], []]
-    assert open_table(builder.root).live_files.num_rows == 121
+    assert open_table(builder.root, "delta").live_files.num_rows == 121
 
 
 def _publish_commit(builder: DeltaBuilder, version: int, action: Action) -> None:

@@ -378,7 +378,7 @@ def test_the_examples_parse(builder: DeltaBuilder) -> None:
     ]
     adds = [builder.add(ids(*range(30)), path=f"{number}.parquet", vector=one) for number, one in enumerate(examples)]
     builder.create(ID, *adds, protocol=builder.features("deletionVectors"))
-    live = {row["path"]: row["deletionVector"] for row in open_table(builder.root).live_files.to_pylist()}
+    live = {row["path"]: row["deletionVector"] for row in open_table(builder.root, "delta").live_files.to_pylist()}
     assert [live[f"{number}.parquet"] for number in range(3)] == [{"offset": None, **one} for one in examples]
 
 

@@ -26,7 +26,7 @@ def test_a_configuration_is_opaque_text(builder: DeltaBuilder, configuration: st
     if kind is not None:
         builder.checkpoint(kind=kind)
         (builder.log / f"{0:020d}.json").unlink()
-    assert open_table(builder.root).domain_metadata == {"delta.deltaTableFeatureX": configuration}
+    assert open_table(builder.root, "delta").domain_metadata == {"delta.deltaTableFeatureX": configuration}
 
 
 @pytest.mark.req("DL-DOM-01", half="reader")
@@ -54,7 +54,7 @@ def test_unknown_domains_are_returned(builder: DeltaBuilder, kind: str | None) -
     if kind is not None:
         builder.checkpoint(kind=kind)
     builder.commit(_domain("org.apache.z", "z", removed=True))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.domain_metadata == {"org.apache.x": '{"a":1}', "org.apache.y": "new"}
     assert ids_of(table) == [1]
     builder.commit(_domain("org.apache.z", "back"), _domain("org.apache.x", "", removed=True))
@@ -68,4 +68,4 @@ def test_a_removed_domain_of_a_checkpoint_is_not_returned(builder: DeltaBuilder,
     gone, kept = _domain("gone", "x", removed=True), _domain("kept", "y")
     builder.checkpoint(0, kind=kind, actions=[*builder.table_actions(0), gone, kept])
     (builder.log / f"{0:020d}.json").unlink()
-    assert open_table(builder.root).domain_metadata == {"kept": "y"}
+    assert open_table(builder.root, "delta").domain_metadata == {"kept": "y"}

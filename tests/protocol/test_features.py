@@ -27,7 +27,7 @@ def test_the_fields_of_the_protocol(builder: DeltaBuilder, checkpoint: bool) -> 
         for version in (0, 1):
             builder.checkpoint(version)
             (builder.log / f"{version:020d}.json").unlink()
-    first, second = open_table(builder.root, version=0).protocol, open_table(builder.root).protocol
+    first, second = open_table(builder.root, "delta", version=0).protocol, open_table(builder.root, "delta").protocol
     assert (first.min_reader_version, first.min_writer_version) == (1, 2)
     assert (first.reader_features, first.writer_features) == (None, None)
     assert (second.min_reader_version, second.min_writer_version) == (3, 7)
@@ -128,11 +128,11 @@ def test_a_feature_is_listed_with_those_that_it_depends_on(
     builder: DeltaBuilder, names: list[str], needed: list[str]
 ) -> None:
     builder.create(ID, builder.add(ids(1)), protocol=builder.protocol(2, 7, None, names))
-    assert ids_of(open_table(builder.root)) == [1]
+    assert ids_of(open_table(builder.root, "delta")) == [1]
     with pytest.raises(SpecViolationError, match=f"lists {names[0]} without {needed[0]}"):
-        open_table(builder.root, validate=True)
+        open_table(builder.root, "delta", validate=True)
     builder.commit(builder.protocol(2, 7, None, [*names, *needed]))
-    assert open_table(builder.root, validate=True).version == 1
+    assert open_table(builder.root, "delta", validate=True).version == 1
 
 
 @pytest.mark.req("DL-FEAT-07", half="reader")
@@ -140,9 +140,9 @@ def test_features_in_the_right_lists_are_no_violation(builder: DeltaBuilder) -> 
     both = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "v2Checkpoint", "variantType"]
     protocol = builder.protocol(3, 7, both, [*both, "appendOnly", "someoneElsesWriterFeature"])
     builder.create(ID, builder.add(ids(1)), protocol=protocol)
-    assert open_table(builder.root, validate=True).version == 0
+    assert open_table(builder.root, "delta", validate=True).version == 0
     builder.commit(builder.protocol(2, 7, None, ["columnMapping"]), version=1)
-    assert open_table(builder.root, validate=True).version == 1
+    assert open_table(builder.root, "delta", validate=True).version == 1
 
 
 @pytest.mark.req("DL-FEAT-08")
@@ -171,9 +171,9 @@ def test_an_unknown_reader_version_is_refused(builder: DeltaBuilder) -> None:
 @pytest.mark.req("DL-FEAT-08")
 def test_a_version_before_the_unknown_feature_is_read(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     builder.commit(builder.features("fooFeature"))
-    assert ids_of(open_table(builder.root, version=0)) == [1]
+    assert ids_of(open_table(builder.root, "delta", version=0)) == [1]
     with pytest.raises(UnsupportedFeatureError, match="fooFeature"):
         table.refresh()
     assert (table.version, ids_of(table)) == (0, [1])
@@ -236,7 +236,7 @@ def test_two_spellings_of_one_protocol(builder: DeltaBuilder, road: Road) -> Non
     names = ["columnMapping", "identityColumns"]
     _mapped_table(builder, builder.protocol(2, 7, None, names))
     builder.commit(builder.protocol(3, 7, ["columnMapping"], names))
-    older, newer = (open_table(builder.root, version=version) for version in (0, 1))
+    older, newer = (open_table(builder.root, "delta", version=version) for version in (0, 1))
     assert older.features == newer.features == frozenset(names)
     assert older.active_features == newer.active_features == frozenset(names)
     assert road.rows(older.scan()) == road.rows(newer.scan()) == [_MAPPED_ROW]
@@ -266,7 +266,7 @@ def test_a_feature_is_active_where_its_property_is_set(
     if value is not None:
         configuration[_PAIRS[name]] = value
     builder.create(ID, configuration=configuration, protocol=protocol)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.features == frozenset([name] if supported else [])
     is_set = value in ("true", "True")
     assert table.active_features == frozenset([name] if supported and is_set else [])
@@ -275,7 +275,7 @@ def test_a_feature_is_active_where_its_property_is_set(
 @pytest.mark.req("DL-FEAT-17", half="reader")
 def test_versions_support_features_without_a_list(builder: DeltaBuilder) -> None:
     builder.create(ID, configuration={"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"})
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.features == {"appendOnly", "invariants"}
     assert "appendOnly" in table.active_features
     assert "changeDataFeed" not in table.active_features
@@ -304,10 +304,10 @@ def test_the_names_of_features(builder: DeltaBuilder) -> None:
     assert all(name == feature.name for name, feature in features.FEATURES.items())
     assert len(for_writers | for_both) == 16
     builder.create(ID, protocol=builder.features(*for_both, writer_only=sorted(for_writers)))
-    assert open_table(builder.root).features == for_writers | for_both
+    assert open_table(builder.root, "delta").features == for_writers | for_both
     builder.commit(builder.features(*for_both, "AppendOnly"))
     with pytest.raises(UnsupportedFeatureError, match="AppendOnly"):
-        open_table(builder.root)
+        open_table(builder.root, "delta")
 
 
 _IMPLIED = {
@@ -323,7 +323,7 @@ _IMPLIED = {
 def test_what_versions_imply(builder: DeltaBuilder, writer: int) -> None:
     builder.create(ID, protocol=builder.protocol(1, writer, None, [] if writer == 7 else None))
     implied = {name for version, names in _IMPLIED.items() if version <= writer for name in names}
-    assert open_table(builder.root).features == (set() if writer == 7 else implied)
+    assert open_table(builder.root, "delta").features == (set() if writer == 7 else implied)
 
 
 @pytest.mark.parametrize("mode", [None, "none", "name", "id"])
@@ -332,7 +332,7 @@ def test_column_mapping_is_active_by_its_mode(builder: DeltaBuilder, mode: str |
     configuration = {} if mode is None else {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "2"}
     builder.create(_MAPPED, configuration=configuration, protocol=builder.protocol(reader, 5))
     is_active = reader == 2 and mode in ("name", "id")
-    assert ("columnMapping" in open_table(builder.root).active_features) == is_active
+    assert ("columnMapping" in open_table(builder.root, "delta").active_features) == is_active
 
 
 def _documented(feature: features.Feature) -> list[str]:

@@ -80,7 +80,7 @@ def test_statistics_belong_to_the_live_files(builder: DeltaBuilder, kind: dict[s
 def test_tombstones_first(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
     """Nothing is read any more of a checkpoint that is known to be damaged."""
     _table(builder, kind)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.base_checkpoint is not None
     assert table.base_checkpoint.version == 2
     assert len(tombstones(table)) == 2
@@ -93,7 +93,7 @@ def test_tombstones_first(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
 def test_later_versions_after_damage(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
     """A refreshed table stands on the checkpoint that proved sound, and so does one refreshed before that was known."""
     _table(builder, kind)
-    early, late = open_table(builder.root), open_table(builder.root)
+    early, late = open_table(builder.root, "delta"), open_table(builder.root, "delta")
     assert ids_of(early) == ids_of(late) == list(range(6))
     assert len(tombstones(late)) == 2
     builder.commit(builder.add(ids(6), path="f6.parquet", stats="full"))
@@ -126,7 +126,7 @@ def test_threads_find_the_damage_together(builder: DeltaBuilder, kind: dict[str,
 
 def test_a_pickled_scan_of_changes_after_damage(builder: DeltaBuilder) -> None:
     _table(builder, _KINDS[0])
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert len(tombstones(table)) == 2
     changes = pickle.loads(pickle.dumps(table.changes(1, derived=True, columns=["id", "_change_type"])))
     assert sorted(row["id"] for row in changes.to_arrow().to_pylist()) == [90, 91]

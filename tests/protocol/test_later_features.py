@@ -182,12 +182,12 @@ def test_times_in_commits(builder: DeltaBuilder) -> None:
     )
     # The clock of the writer ran back by 10 s: it recorded one more than before.
     builder.commit(builder.add(ids(3)), info={"inCommitTimestamp": _MILLIS + 2001}, millis=late - 10_000)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     times = [commit.timestamp for commit in table.history()]
     assert times == [_at(_MILLIS + millis) for millis in (2001, 2000, 1000, 0)]
     assert table.timestamp == _at(_MILLIS + 2001)
     for millis, version in ((0, 0), (1999, 1), (2000, 2), (2001, 3)):
-        assert open_table(builder.root, timestamp=_at(_MILLIS + millis)).version == version
+        assert open_table(builder.root, "delta", timestamp=_at(_MILLIS + millis)).version == version
     changes = table.changes(3).to_arrow()
     assert changes["_commit_timestamp"].to_pylist() == [_at(_MILLIS + 2001)]
 
@@ -241,7 +241,7 @@ def test_staged_commits_are_not_part_of_a_table(builder: DeltaBuilder) -> None:
     name = f"{1:020d}.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json"
     for folder in (staged, builder.log):
         (folder / name).write_text(json.dumps(builder.add(ids(2))))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert (table.version, ids_of(table)) == (0, [1])
 
 
@@ -249,16 +249,16 @@ def test_staged_commits_are_not_part_of_a_table(builder: DeltaBuilder) -> None:
 def test_the_version_checksum_is_compared(builder: DeltaBuilder) -> None:
     adds = [builder.add(size=100, path="a.parquet"), builder.add(size=50, path="b.parquet")]
     builder.create(ID, *adds)
-    open_table(builder.root, validate=True)
+    open_table(builder.root, "delta", validate=True)
     recorded = {"tableSizeBytes": 150, "numFiles": 2, "numMetadata": 1, "numProtocol": 1}
     checksum = builder.log / f"{0:020d}.crc"
     checksum.write_text(json.dumps(recorded))
-    open_table(builder.root, validate=True)
+    open_table(builder.root, "delta", validate=True)
     for text in (json.dumps({**recorded, "tableSizeBytes": 151}), json.dumps({**recorded, "numFiles": 3}), "{", "[]"):
         checksum.write_text(text)
-        assert open_table(builder.root).version == 0
+        assert open_table(builder.root, "delta").version == 0
         with pytest.raises(SpecViolationError, match=r"\.crc"):
-            open_table(builder.root, validate=True)
+            open_table(builder.root, "delta", validate=True)
 
 
 @by_every_road
@@ -269,10 +269,10 @@ def test_the_protocol_may_fall(builder: DeltaBuilder, checkpoint: bool) -> None:
     if checkpoint:
         builder.checkpoint()
     builder.commit(builder.protocol(1, 2))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert (table.protocol.min_reader_version, ids_of(table)) == (1, [1])
     with pytest.raises(UnsupportedFeatureError, match="fooFeature"):
-        open_table(builder.root, version=0)
+        open_table(builder.root, "delta", version=0)
 
 
 @pytest.mark.req("BEY-14")
@@ -378,12 +378,12 @@ def test_a_cleaned_table_is_the_same_table(builder: DeltaBuilder) -> None:
     for number in range(1, 8):
         builder.commit(builder.add(ids(number)), {"txn": {"appId": "a", "version": number}})
     builder.checkpoint(5)
-    before = open_table(builder.root)
+    before = open_table(builder.root, "delta")
     seen = [ids_of(before), live_files(before), before.transactions, before.version]
     for version in range(5):
         (builder.log / f"{version:020d}.json").unlink()
-    after = open_table(builder.root)
+    after = open_table(builder.root, "delta")
     assert [ids_of(after), live_files(after), after.transactions, after.version] == seen
-    assert ids_of(open_table(builder.root, version=5)) == list(range(6))
+    assert ids_of(open_table(builder.root, "delta", version=5)) == list(range(6))
     with pytest.raises(VersionNotFoundError, match="no longer available"):
-        open_table(builder.root, version=4)
+        open_table(builder.root, "delta", version=4)

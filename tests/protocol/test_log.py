@@ -29,7 +29,7 @@ def test_commits_have_names_of_twenty_digits(builder: DeltaBuilder) -> None:
     assert classify("00000000012345678901.json") == LogFile("commit", 12345678901, "00000000012345678901.json")
     builder.create(ID, builder.add(ids(0)))
     (builder.log / "1.json").write_text(json.dumps(builder.add(ids(1))))
-    assert open_table(builder.root).version == 0
+    assert open_table(builder.root, "delta").version == 0
 
 
 @by_every_road
@@ -64,7 +64,7 @@ def test_the_order_of_lines_does_not_matter(builder: DeltaBuilder) -> None:
     actions = [builder.remove(first), with_vector, {"txn": {"appId": "app", "version": 1}}]
     for order in itertools.permutations(actions):
         builder.commit(*order, version=1)
-        table = open_table(builder.root)
+        table = open_table(builder.root, "delta")
         assert live_files(table) == [("a.parquet", 1)]
         assert tombstones(table) == [("a.parquet", None)]
         assert table.transactions["app"].version == 1
@@ -193,12 +193,12 @@ def _with_compaction(builder: DeltaBuilder) -> None:
 @pytest.mark.req("DL-LOG-16", half="reader")
 def test_a_compaction_stands_for_its_commits(builder: DeltaBuilder, recorder: Recorder) -> None:
     _with_compaction(builder)
-    with_file = open_table(builder.root)
+    with_file = open_table(builder.root, "delta")
     assert not {4, 5, 6} & set(recorder.commits)
     assert "00000000000000000004.00000000000000000006.compacted.json" in recorder.read
     seen = [live_files(with_file), tombstones(with_file), with_file.transactions, ids_of(with_file)]
     (builder.log / "00000000000000000004.00000000000000000006.compacted.json").unlink()
-    without = open_table(builder.root)
+    without = open_table(builder.root, "delta")
     assert seen == [live_files(without), tombstones(without), without.transactions, ids_of(without)]
     assert seen[0] == [("f2.parquet", 0), ("f4.parquet", 0)]
     assert seen[1] == [("f1.parquet", None), ("f3.parquet", None)]
@@ -208,7 +208,7 @@ def test_a_compaction_stands_for_its_commits(builder: DeltaBuilder, recorder: Re
 @pytest.mark.req("DL-LOG-17")
 def test_a_compaction_is_used_whole_or_not_at_all(builder: DeltaBuilder, recorder: Recorder) -> None:
     _with_compaction(builder)
-    table = open_table(builder.root, version=5)
+    table = open_table(builder.root, "delta", version=5)
     assert {4, 5} <= set(recorder.commits)
     assert not [name for name in recorder.read if "compacted" in name]
     assert table.transactions["app"].version == 4389
@@ -243,7 +243,7 @@ def test_compactions_that_overlap_or_reach_past_the_end(
     names = {(first, last): _compact(builder, first, last) for first, last in ranges}
     for version in (10, 11, 12):
         (builder.log / commit_name(version)).unlink()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert (table.version, ids_of(table)) == (9, list(range(10)))
     assert sorted(recorder.commits) == [0, *commits]
     assert {name for name in recorder.read if "compacted" in name} == {names[one] for one in used}
@@ -276,9 +276,9 @@ def test_a_store_may_list_in_any_order(
 
     monkeypatch.setattr(LocalStorage, "list_from", list_from)
     for version in (12, 9, 8, 6, 3):
-        table = open_table(builder.root, version=version)
+        table = open_table(builder.root, "delta", version=version)
         assert (table.version, ids_of(table)) == (version, list(range(version + 1)))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert [commit.version for commit in table.history()] == list(range(12, -1, -1))
     builder.commit(builder.add(ids(13)))
     assert ids_of(table.refresh()) == list(range(14))
@@ -288,7 +288,7 @@ def test_a_store_may_list_in_any_order(
 @pytest.mark.req("DL-LOG-18")
 def test_changes_are_read_from_commits(builder: DeltaBuilder) -> None:
     _with_compaction(builder)
-    found = open_table(builder.root).changes(4, 6, derived=True).to_arrow().to_pylist()
+    found = open_table(builder.root, "delta").changes(4, 6, derived=True).to_arrow().to_pylist()
     seen = sorted((row["_commit_version"], row["_change_type"], row["id"]) for row in found)
     assert seen == [
         (4, "delete", 1),
@@ -312,16 +312,16 @@ def test_time_travel_by_timestamp_is_monotonic(builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(0)), millis=_millis(_at(10, 0)))
     builder.commit(builder.add(ids(1)), millis=_millis(_at(10, 5)))
     builder.commit(builder.add(ids(2)), millis=_millis(_at(10, 3)))
-    times = [commit.timestamp for commit in open_table(builder.root).history()]
+    times = [commit.timestamp for commit in open_table(builder.root, "delta").history()]
     assert times == [_at(10, 5, 0, 1000), _at(10, 5), _at(10, 0)]
-    assert open_table(builder.root, timestamp=_at(10, 4)).version == 0
-    assert open_table(builder.root, timestamp=_at(10, 5)).version == 1
-    assert open_table(builder.root, timestamp=_at(10, 5, 0, 1000)).version == 2
-    assert open_table(builder.root, timestamp="2026-03-01 10:04:59.999").version == 0
-    assert open_table(builder.root, timestamp="2026-03-01T11:04:59+01:00").version == 0
+    assert open_table(builder.root, "delta", timestamp=_at(10, 4)).version == 0
+    assert open_table(builder.root, "delta", timestamp=_at(10, 5)).version == 1
+    assert open_table(builder.root, "delta", timestamp=_at(10, 5, 0, 1000)).version == 2
+    assert open_table(builder.root, "delta", timestamp="2026-03-01 10:04:59.999").version == 0
+    assert open_table(builder.root, "delta", timestamp="2026-03-01T11:04:59+01:00").version == 0
     for outside in (_at(9, 59), _at(10, 6)):
         with pytest.raises(VersionNotFoundError, match="2026-03-01 10:0"):
-            open_table(builder.root, timestamp=outside)
+            open_table(builder.root, "delta", timestamp=outside)
 
 
 def test_an_odd_time_of_the_log_is_refused(builder: DeltaBuilder) -> None:

@@ -325,7 +325,7 @@ def test_null_properties_and_options_are_kept(builder: DeltaBuilder, kind: str) 
     if kind != "log":
         builder.checkpoint(kind=kind, parts=2)
         (builder.log / f"{0:020d}.json").unlink()
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert ids_of(table) == [1, 2]
     assert table.properties == table.metadata.format.options == {"a": "1"}
     _same(table.metadata.action.to_json(), json.dumps(metadata))

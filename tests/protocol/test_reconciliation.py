@@ -23,10 +23,13 @@ def test_the_latest_protocol_and_metadata_count(builder: DeltaBuilder) -> None:
     builder.commit(builder.metadata(ID, name="second"))
     builder.commit()
     builder.commit(builder.protocol(1, 4))
-    versions = [open_table(builder.root, version=version).protocol.min_writer_version for version in range(4)]
+    versions = [open_table(builder.root, "delta", version=version).protocol.min_writer_version for version in range(4)]
     assert versions == [2, 2, 2, 4]
-    assert [open_table(builder.root, version=version).metadata.name for version in range(2)] == [None, "second"]
-    assert open_table(builder.root).metadata.name == "second"
+    assert [open_table(builder.root, "delta", version=version).metadata.name for version in range(2)] == [
+        None,
+        "second",
+    ]
+    assert open_table(builder.root, "delta").metadata.name == "second"
 
 
 @pytest.mark.req("DL-REC-02", half="reader")
@@ -34,7 +37,7 @@ def test_the_latest_version_of_each_application_counts(builder: DeltaBuilder) ->
     builder.create(ID)
     builder.commit({"txn": {"appId": "s1", "version": 1}}, {"txn": {"appId": "s2", "version": 5}})
     builder.commit({"txn": {"appId": "s1", "version": 2}})
-    found = open_table(builder.root).transactions
+    found = open_table(builder.root, "delta").transactions
     assert {name: one.version for name, one in found.items()} == {"s1": 2, "s2": 5}
 
 
@@ -51,7 +54,7 @@ def test_a_removed_domain_is_gone_until_it_comes_back(builder: DeltaBuilder, che
     builder.commit(_domain("d1", "B"))
     if checkpoint is not None:
         builder.checkpoint(checkpoint)
-    found = [open_table(builder.root, version=version).domain_metadata for version in (1, 2, 3)]
+    found = [open_table(builder.root, "delta", version=version).domain_metadata for version in (1, 2, 3)]
     assert found == [{"d1": "A"}, {}, {"d1": "B"}]
 
 
@@ -108,7 +111,7 @@ def test_removed_files_are_not_planned(builder: DeltaBuilder) -> None:
     adds = [builder.add(ids(number)) for number in range(5)]
     builder.create(ID, *adds)
     builder.commit(*map(builder.remove, adds[:2]))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.scan().files().num_rows == 3
     assert table.tombstones.num_rows == 2
     assert ids_of(table) == [2, 3, 4]
@@ -154,7 +157,7 @@ def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder,
         return set(zip(found["path"].to_pylist(), vectors, strict=True))
 
     expected = _expected(builder, version)
-    assert keys(open_table(builder.root, version=version)) == expected
+    assert keys(open_table(builder.root, "delta", version=version)) == expected
     kinds: list[dict[str, Any]] = [
         {},
         {"kind": "multipart", "parts": 3},
@@ -162,7 +165,7 @@ def test_random_histories_replay_alike_in_both_directions(builder: DeltaBuilder,
         {"kind": "uuid-json"},
     ]
     files = builder.checkpoint(rng.randrange(1, version), **kinds[run])
-    table = open_table(builder.root, version=version)
+    table = open_table(builder.root, "delta", version=version)
     assert keys(table) == expected
     assert len(table.live_files) == len(expected)
     assert files

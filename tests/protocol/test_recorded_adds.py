@@ -73,7 +73,7 @@ def test_from_commits(builder: DeltaBuilder) -> None:
     assert _recorded(builder, version=1) == _expected([older, *adds[1:]])
     line = json.dumps(adds[0]).replace('"weight": 2.5', '"weight": 2.50').encode()
     builder.commit_text(line.replace(b'"later"', rb'"l\u0061ter"').replace(b'"add"', rb'"\u0061dd"') + b"\n")
-    files = open_table(builder.root)._snapshot.live
+    files = open_table(builder.root, "delta")._snapshot.live
     place = files.table.column("path").to_pylist().index("same.parquet")
     (action,) = recorded_adds(files, pa.array([place], pa.int64()))
     assert action.members == read_json(line.decode())["add"]
@@ -123,7 +123,7 @@ def test_a_file_of_the_log_that_was_changed(
     path = builder.log / commit_name(0)
     if from_checkpoint:
         (path,) = builder.checkpoint(kind="uuid-json")
-    files = open_table(builder.root)._snapshot.live
+    files = open_table(builder.root, "delta")._snapshot.live
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(CorruptLogError, match="open the table again"):
         recorded_adds(files, pa.array([0], pa.int64()))
@@ -133,7 +133,7 @@ def test_a_file_of_the_log_that_was_changed(
 def test_a_checkpoint_that_is_gone(builder: DeltaBuilder, kind: dict[str, Any]) -> None:
     _create(builder, *_adds(builder))
     builder.checkpoint(**kind)
-    files = open_table(builder.root)._snapshot.live
+    files = open_table(builder.root, "delta")._snapshot.live
     for path in [*builder.log.glob("*checkpoint*"), *(builder.log / "_sidecars").glob("*")]:
         path.unlink()
     with pytest.raises(CorruptCheckpointError, match="open the table again"):
@@ -143,7 +143,7 @@ def test_a_checkpoint_that_is_gone(builder: DeltaBuilder, kind: dict[str, Any]) 
 def test_a_commit_that_is_gone(builder: DeltaBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deltaberg.delta.log.entries._KEPT_BYTES", 0)
     _create(builder, *_adds(builder))
-    files = open_table(builder.root)._snapshot.live
+    files = open_table(builder.root, "delta")._snapshot.live
     (builder.log / commit_name(0)).unlink()
     with pytest.raises(CorruptLogError, match="changed or deleted") as caught:
         recorded_adds(files, pa.array([0], pa.int64()))

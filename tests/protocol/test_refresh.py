@@ -24,7 +24,7 @@ def _log_reads(recorder: Recorder) -> list[str]:
 def test_only_what_is_new_is_read(builder: DeltaBuilder, recorder: Recorder, kind: dict[str, Any]) -> None:
     numbered_commits(builder, 10)
     builder.checkpoint(8, pointer=True, **kind)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert ids_of(table) == list(range(11))
     builder.commit(builder.add(ids(11)))
     builder.commit(builder.add(ids(12)))
@@ -54,7 +54,7 @@ def test_a_new_checkpoint_is_not_read(builder: DeltaBuilder, recorder: Recorder)
 def test_a_checkpoint_leads_over_cleaned_commits(builder: DeltaBuilder, last: int | None) -> None:
     """Also where the checkpoint is all that is left of what came after."""
     numbered_commits(builder, 3)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     for version in range(4, 11):
         builder.commit(builder.add(ids(version)))
     builder.checkpoint(10)
@@ -68,7 +68,7 @@ def test_a_checkpoint_leads_over_cleaned_commits(builder: DeltaBuilder, last: in
 
 def test_a_hole_after_the_snapshot_is_corruption(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 2)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     builder.commit(builder.add(ids(4)), version=4)
     with pytest.raises(CorruptLogError, match="version 3 is missing"):
         table.refresh()
@@ -84,7 +84,7 @@ def test_a_refreshed_table_is_what_a_new_one_is(builder: DeltaBuilder, kind: dic
     builder.create(ID, *adds, {"txn": {"appId": "a", "version": 1}}, protocol=protocol)
     builder.commit(builder.remove(adds[0]))
     builder.checkpoint(1, **kind)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     vector = builder.vector([0])
     with_vector = {"add": {**adds[1]["add"], "deletionVector": vector}}
     steps: list[list[Any]] = [
@@ -98,7 +98,7 @@ def test_a_refreshed_table_is_what_a_new_one_is(builder: DeltaBuilder, kind: dic
         if number % 2:
             ids_of(table)
         table.refresh()
-    fresh = open_table(builder.root)
+    fresh = open_table(builder.root, "delta")
     assert (live_files(table), tombstones(table)) == (live_files(fresh), tombstones(fresh))
     assert ids_of(table) == ids_of(fresh)
     assert ids_of(table, filter="id > 100") == ids_of(fresh, filter="id > 100") == [102, 103, 104, 105]
@@ -124,7 +124,7 @@ def test_many_refreshes(builder: DeltaBuilder, every: int) -> None:
     """A table that is looked at after each refresh, now and then, or at last: no recursion, no past that is kept."""
     add = builder.add(ids(0), path="f.parquet")
     builder.create(ID, add)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     past = []
     for version in range(1, 500):
         builder.commit({"add": {**add["add"], "modificationTime": version}})
@@ -155,7 +155,7 @@ def test_few_refreshes_wait_to_be_worked_out(builder: DeltaBuilder, monkeypatch:
     monkeypatch.setattr(kernels, "replay", replay)
     add = builder.add(ids(0), path="f.parquet")
     builder.create(ID, add)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     for version in range(1, 301):
         builder.commit({"add": {**add["add"], "modificationTime": version}})
         table.refresh()
@@ -167,7 +167,7 @@ def test_few_refreshes_wait_to_be_worked_out(builder: DeltaBuilder, monkeypatch:
 
 def test_threads_may_share_a_table(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 20, 10)
-    table = open_table(builder.root, version=5)
+    table = open_table(builder.root, "delta", version=5)
     start = threading.Barrier(4)
     found: list[Any] = []
 

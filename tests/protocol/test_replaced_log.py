@@ -117,7 +117,7 @@ def test_a_commit_that_was_copied_is_the_same_where_nobody_read_it(builder: Delt
     """A checkpoint or a compaction was read in its place. What the log holds now tells."""
     numbered_commits(builder, 2)
     _cover(builder, cover)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     os.utime(builder.log / commit_name(2), (1, 1))
     assert table.refresh().version == 2
     builder.commit(builder.add(ids(3)))

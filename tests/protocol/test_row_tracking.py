@@ -37,13 +37,13 @@ def _rows(found: list[dict[str, Any]]) -> list[tuple[int, int | None, int | None
 def test_row_ids_are_there_where_tracking_is_enabled(builder: DeltaBuilder) -> None:
     add = builder.add(ids(1, 2), baseRowId=0, defaultRowCommitVersion=0)
     builder.create(ID, add, protocol=_tracking(builder))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.live_files["baseRowId"].to_pylist() == [0]
     for column in ("_metadata.row_id", "_metadata.row_commit_version"):
         with pytest.raises(DeltabergError, match="not enabled"):
             table.scan(columns=["id", column]).to_arrow()
     builder.commit(builder.metadata(ID, configuration=_NAMES))
-    found = open_table(builder.root).scan(columns=_COLUMNS).to_arrow().to_pylist()
+    found = open_table(builder.root, "delta").scan(columns=_COLUMNS).to_arrow().to_pylist()
     assert _rows(found) == [(1, 0, 0), (2, 1, 0)]
 
 
@@ -145,7 +145,7 @@ def test_changes_have_no_row_ids(builder: DeltaBuilder) -> None:
 def test_the_high_water_mark(builder: DeltaBuilder, configuration: str) -> None:
     domain = {"domain": "delta.rowTracking", "configuration": configuration, "removed": False}
     builder.create(ID, {"domainMetadata": domain}, configuration=_NAMES, protocol=_tracking(builder))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.row_id_high_water_mark == 115
     assert table.domain_metadata["delta.rowTracking"] == configuration
 
@@ -153,8 +153,8 @@ def test_the_high_water_mark(builder: DeltaBuilder, configuration: str) -> None:
 @pytest.mark.req("DL-RT-11", half="reader")
 def test_a_high_water_mark_that_is_none_is_refused(builder: DeltaBuilder) -> None:
     builder.create(ID, configuration=_NAMES, protocol=_tracking(builder))
-    assert open_table(builder.root).row_id_high_water_mark is None
+    assert open_table(builder.root, "delta").row_id_high_water_mark is None
     for text in ("{}", "[]", "nonsense", '{"rowIdHighWaterMark":"115"}', '{"rowIdHighWaterMark":true}'):
         builder.commit({"domainMetadata": {"domain": "delta.rowTracking", "configuration": text, "removed": False}})
         with pytest.raises(DeltabergError, match=r"delta\.rowTracking"):
-            _ = open_table(builder.root).row_id_high_water_mark
+            _ = open_table(builder.root, "delta").row_id_high_water_mark

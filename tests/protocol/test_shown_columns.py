@@ -64,7 +64,7 @@ def test_identity_columns_are_shown(builder: DeltaBuilder) -> None:
     more = {"delta.identity.highWaterMark": 2**53 + 1, "delta.identity.allowExplicitInsert": True}
     column["metadata"] = {**identity, **more}
     builder.commit(builder.metadata([column]))
-    found = open_table(builder.root).identity_columns["id"]
+    found = open_table(builder.root, "delta").identity_columns["id"]
     assert (found.high_water_mark, found.allow_explicit_insert) == (2**53 + 1, True)
 
 
@@ -104,4 +104,4 @@ def test_a_clustering_domain_that_is_none_is_refused(builder: DeltaBuilder) -> N
     ):
         builder.commit({"domainMetadata": {"domain": "delta.clustering", "configuration": text, "removed": False}})
         with pytest.raises(DeltabergError, match=r"delta\.clustering"):
-            _ = open_table(builder.root).clustering_columns
+            _ = open_table(builder.root, "delta").clustering_columns

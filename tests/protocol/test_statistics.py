@@ -393,8 +393,8 @@ def test_statistics_of_a_remove_are_for_information(builder: DeltaBuilder, stats
     builder.create(ID, add, builder.add(ids(2)))
     removed: dict[str, Any] = {} if stats is None else {"stats": stats}
     builder.commit(builder.remove(add, **removed))
-    assert ids_of(open_table(builder.root)) == [2]
-    assert open_table(builder.root).tombstones.num_rows == 1
+    assert ids_of(open_table(builder.root, "delta")) == [2]
+    assert open_table(builder.root, "delta").tombstones.num_rows == 1
 
 
 @by_every_road

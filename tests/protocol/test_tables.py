@@ -45,12 +45,12 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
     numbered_commits(builder, 20)
     if checkpoint:
         builder.checkpoint(checkpoint)
-    older = open_table(builder.root)
+    older = open_table(builder.root, "delta")
     for version in range(22, 26):
         builder.commit(builder.add(ids(version)), version=version)
     roads: list[Callable[[], Any]] = [
-        lambda: open_table(builder.root),
-        *(lambda number=number: open_table(builder.root, version=number) for number in (21, 22, 25)),
+        lambda: open_table(builder.root, "delta"),
+        *(lambda number=number: open_table(builder.root, "delta", version=number) for number in (21, 22, 25)),
         older.refresh,
         lambda: older.append(ids(30)),
         lambda: older.delete("id = 1"),
@@ -61,14 +61,14 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
         assert caught.value.context["version"] == 21
     assert ids_of(older) == list(range(21))
     builder.checkpoint(25)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     roads = [
         table.history,
         lambda: table.changes(20, 25, derived=True).to_arrow(),
         lambda: table.changes(21, derived=True).to_arrow(),
         lambda: table.compact_log(20, 22),
-        lambda: open_table(builder.root, version=22),
-        lambda: open_table(builder.root, version=21),
+        lambda: open_table(builder.root, "delta", version=22),
+        lambda: open_table(builder.root, "delta", version=21),
     ]
     for road in roads:
         with pytest.raises(CorruptLogError, match=r"(?s)version 21 is missing.*or version 25 or a later one"):
@@ -78,7 +78,7 @@ def test_every_road_says_that_a_version_is_missing(builder: DeltaBuilder, checkp
     with pytest.raises(CommitConflictError, match="open the table again"):
         older.append(ids(30))
     with pytest.raises(VersionNotFoundError, match="the newest version is 25"):
-        open_table(builder.root, version=26)
+        open_table(builder.root, "delta", version=26)
 
 
 @by_every_road
@@ -88,7 +88,7 @@ def test_a_snapshot_is_its_parts(builder: DeltaBuilder) -> None:
     first, second = builder.add(ids(1), path="f1.parquet"), builder.add(ids(2), path="f2.parquet")
     builder.commit(first, second)
     builder.commit(builder.remove(first), {"txn": {"appId": "app", "version": 7}})
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 2)
     assert table.metadata.id == "5fba94ed-9794-4965-ba6e-6ee3c0d22af9"
     assert live_files(table) == [("f2.parquet", 0)]
@@ -145,7 +145,7 @@ def test_a_copied_table_is_the_same_table(builder: DeltaBuilder, tmp_path: Path)
     builder.commit(builder.add(ids(3, 4), vector=builder.vector([0])))
     shutil.copytree(builder.root, tmp_path / "elsewhere")
     shutil.rmtree(builder.root)
-    copy = open_table(tmp_path / "elsewhere")
+    copy = open_table(tmp_path / "elsewhere", "delta")
     assert copy.version == 1
     assert ids_of(copy) == [1, 2, 4]
 
@@ -161,7 +161,7 @@ def test_the_log_can_be_tailed(builder: DeltaBuilder) -> None:
     rearranged = builder.add(ids(1, 2), dataChange=False)
     builder.commit(*(builder.remove(one, dataChange=False) for one in small), rearranged)
     builder.commit(builder.add(ids(30)))
-    found = open_table(builder.root).changes(3, 5, derived=True).to_arrow()
+    found = open_table(builder.root, "delta").changes(3, 5, derived=True).to_arrow()
     assert sorted(zip(found["id"].to_pylist(), found["_commit_version"].to_pylist(), strict=True)) == [(20, 3), (30, 5)]
 
 
@@ -224,7 +224,7 @@ def test_unknown_names_are_ignored(builder: DeltaBuilder) -> None:
         "00000000000000000002.checkpoint.parquet.tmp",
     ):
         (builder.log / name).write_text("no JSON at all")
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.version == 1
     assert ids_of(table) == [1, 2]
 

@@ -36,16 +36,16 @@ def _by_minutes(builder: DeltaBuilder, last: int) -> None:
 def test_every_version_can_be_opened(builder: DeltaBuilder) -> None:
     numbered_commits(builder, 12, 5, 10)
     for version in range(13):
-        table = open_table(builder.root, version=version)
+        table = open_table(builder.root, "delta", version=version)
         assert (table.version, ids_of(table)) == (version, list(range(version + 1)))
     for version in (-1, 13, 1 << 62):
         with pytest.raises(VersionNotFoundError, match="newest version is 12"):
-            open_table(builder.root, version=version)
+            open_table(builder.root, "delta", version=version)
     for wrong in (True, 1.0, "1"):
         with pytest.raises(InvalidArgumentError, match=f"version must be an integer, not {wrong!r}"):
-            open_table(builder.root, version=wrong)  # type: ignore[arg-type]
+            open_table(builder.root, "delta", version=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="cannot be combined"):
-        open_table(builder.root, version=1, timestamp="2026-01-01")
+        open_table(builder.root, "delta", version=1, timestamp="2026-01-01")
 
 
 @pytest.mark.parametrize("checkpoint", ["classic", "multipart"])
@@ -56,18 +56,18 @@ def test_versions_that_were_cleaned_up(builder: DeltaBuilder, checkpoint: str) -
         (builder.log / f"{version:020d}.json").unlink()
     for version in range(5):
         with pytest.raises(VersionNotFoundError, match=r"(?s)no longer available.*oldest.*5"):
-            open_table(builder.root, version=version)
-    assert ids_of(open_table(builder.root, version=5)) == list(range(6))
-    assert open_table(builder.root, timestamp=_minute(5)).version == 5
+            open_table(builder.root, "delta", version=version)
+    assert ids_of(open_table(builder.root, "delta", version=5)) == list(range(6))
+    assert open_table(builder.root, "delta", timestamp=_minute(5)).version == 5
     with pytest.raises(VersionNotFoundError, match=r"(?s)before the first.*versions 5 to 9"):
-        open_table(builder.root, timestamp=_minute(4))
-    assert [commit.version for commit in open_table(builder.root).history()] == [9, 8, 7, 6, 5]
+        open_table(builder.root, "delta", timestamp=_minute(4))
+    assert [commit.version for commit in open_table(builder.root, "delta").history()] == [9, 8, 7, 6, 5]
     # Without the entry of the checkpoint's own version its time is not known, but it can be opened.
     (builder.log / f"{5:020d}.json").unlink()
-    assert ids_of(open_table(builder.root, version=5)) == list(range(6))
-    assert open_table(builder.root, timestamp=_minute(6.5)).version == 6
+    assert ids_of(open_table(builder.root, "delta", version=5)) == list(range(6))
+    assert open_table(builder.root, "delta", timestamp=_minute(6.5)).version == 6
     with pytest.raises(VersionNotFoundError, match="versions 6 to 9"):
-        open_table(builder.root, timestamp=_minute(5))
+        open_table(builder.root, "delta", timestamp=_minute(5))
 
 
 def test_time_does_not_lead_where_no_checkpoint_does(builder: DeltaBuilder) -> None:
@@ -97,7 +97,7 @@ def test_an_instant_is_given_in_many_ways(builder: DeltaBuilder) -> None:
         (" 2026-03-01 11:01:00 ", "Europe/Paris", 1),
     ]
     for timestamp, timezone, version in ways:
-        assert open_table(builder.root, timestamp=timestamp, timezone=timezone).version == version, timestamp
+        assert open_table(builder.root, "delta", timestamp=timestamp, timezone=timezone).version == version, timestamp
 
 
 def test_a_date_is_its_first_instant(builder: DeltaBuilder) -> None:
@@ -105,8 +105,8 @@ def test_a_date_is_its_first_instant(builder: DeltaBuilder) -> None:
     builder.create(ID, millis=_millis(midnight) - 1)
     builder.commit(millis=_millis(midnight))
     builder.commit(millis=_millis(midnight) + 1)
-    assert open_table(builder.root, timestamp=dt.date(2026, 3, 2)).version == 1
-    assert open_table(builder.root, timestamp="2026-03-02").version == 1
+    assert open_table(builder.root, "delta", timestamp=dt.date(2026, 3, 2)).version == 1
+    assert open_table(builder.root, "delta", timestamp="2026-03-02").version == 1
 
 
 def test_commits_of_one_instant_are_a_millisecond_apart(builder: DeltaBuilder) -> None:
@@ -114,22 +114,22 @@ def test_commits_of_one_instant_are_a_millisecond_apart(builder: DeltaBuilder) -
     for _ in range(3):
         builder.commit(millis=_millis(_START))
     builder.commit(millis=_millis(_START) + 2)
-    times = [_millis(commit.timestamp) - _millis(_START) for commit in open_table(builder.root).history()]
+    times = [_millis(commit.timestamp) - _millis(_START) for commit in open_table(builder.root, "delta").history()]
     assert times == [4, 3, 2, 1, 0]
     for late in range(5):
         timestamp = _START + dt.timedelta(milliseconds=late)
-        assert open_table(builder.root, timestamp=timestamp).version == late
-        assert open_table(builder.root, version=late).timestamp == timestamp
+        assert open_table(builder.root, "delta", timestamp=timestamp).version == late
+        assert open_table(builder.root, "delta", version=late).timestamp == timestamp
 
 
 def test_history_reads_no_more_than_asked(builder: DeltaBuilder, recorder: Recorder) -> None:
     _by_minutes(builder, 30)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     recorder.clear()
     assert [commit.version for commit in table.history(limit=3)] == [30, 29, 28]
     assert recorder.commits == [30, 29, 28]
     assert table.history(limit=0) == []
-    older = open_table(builder.root, version=4)
+    older = open_table(builder.root, "delta", version=4)
     assert [commit.version for commit in older.history()] == [4, 3, 2, 1, 0]
 
 
@@ -154,35 +154,38 @@ def _with_recorded_times(builder: DeltaBuilder, last: int, since: int) -> None:
 
 def test_commits_record_their_time(builder: DeltaBuilder, recorder: Recorder) -> None:
     _with_recorded_times(builder, 200, 0)
-    table = open_table(builder.root, timestamp=_minute(77.5))
+    table = open_table(builder.root, "delta", timestamp=_minute(77.5))
     assert table.version == 77
     assert table.timestamp == _minute(77)
     # Once to open the newest version, and again for the version found; the times of a few are enough to find it.
     assert len(recorder.commits) < 201 + 78 + 30
-    assert [commit.timestamp for commit in open_table(builder.root).history(limit=2)] == [_minute(200), _minute(199)]
+    assert [commit.timestamp for commit in open_table(builder.root, "delta").history(limit=2)] == [
+        _minute(200),
+        _minute(199),
+    ]
     for outside in (_minute(-1), _minute(201), _COPIED):
         with pytest.raises(VersionNotFoundError, match="2026-03-01"):
-            open_table(builder.root, timestamp=outside)
+            open_table(builder.root, "delta", timestamp=outside)
 
 
 @pytest.mark.parametrize("since", [1, 3, 5, 6])
 def test_recorded_times_begin_at_a_version(builder: DeltaBuilder, since: int) -> None:
     _with_recorded_times(builder, 6, since)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     recorded = {version: _minute(version) for version in range(since, 7)}
     copied = {version: _COPIED + dt.timedelta(seconds=version) for version in range(since)}
     assert {commit.version: commit.timestamp for commit in table.history()} == copied | recorded
     for version, timestamp in recorded.items():
-        assert open_table(builder.root, timestamp=timestamp).version == version
+        assert open_table(builder.root, "delta", timestamp=timestamp).version == version
     for version in range(since, 6):
-        assert open_table(builder.root, timestamp=_minute(version + 0.5)).version == version
+        assert open_table(builder.root, "delta", timestamp=_minute(version + 0.5)).version == version
     with pytest.raises(VersionNotFoundError, match="before the first"):
-        open_table(builder.root, timestamp=_minute(since - 0.5))
+        open_table(builder.root, "delta", timestamp=_minute(since - 0.5))
 
 
 def test_changes_begin_and_end_at_instants(builder: DeltaBuilder) -> None:
     _with_recorded_times(builder, 6, 3)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     for start, end, versions in ((3.5, 5.5, [4, 5]), (4, 5, [4, 5]), (3, 3, [3]), (4.5, 6, [5, 6])):
         found = table.changes(_minute(start), _minute(end), derived=True).to_arrow()["_commit_version"].to_pylist()
         assert sorted(found) == versions
@@ -197,7 +200,7 @@ def test_log_files_count_before_recorded_times(builder: DeltaBuilder, millis: in
     info = {"inCommitTimestamp": _millis(_minute(2))}
     builder.commit(builder.metadata(ID, configuration=recorded), info=info, millis=millis)
     expected = {0: 0, 0.5: 0, 1: 1, 1.5: 1, 2: 2}
-    found = {minute: open_table(builder.root, timestamp=_minute(minute)).version for minute in expected}
+    found = {minute: open_table(builder.root, "delta", timestamp=_minute(minute)).version for minute in expected}
     assert found == expected
 
 

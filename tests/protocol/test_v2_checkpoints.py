@@ -109,7 +109,7 @@ def test_only_the_main_file_speaks_of_the_table(builder: DeltaBuilder, form: str
     # The size in the sidecar action is that of the file before: the main file names it anew.
     builder.checkpoint(2, kind=f"uuid-{form}", actions=_with_sidecar(builder, sidecar))
     _forget_commits(builder)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.transactions == {"app": Transaction("app", 1)}
     assert (table.metadata.name, table.domain_metadata) == (None, {})
     assert ids_of(table) == [0, 1, 2]
@@ -186,7 +186,7 @@ def test_more_columns_of_a_sidecar_are_ignored(builder: DeltaBuilder) -> None:
         sizes[sidecar] = sidecar.stat().st_size
     builder.checkpoint(4, kind="uuid-parquet", actions=_with_sidecar(builder, *sizes))
     _forget_commits(builder)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.version == 4
     assert ids_of(table) == [0, 1, 2, 3]
 
@@ -254,7 +254,7 @@ def test_the_example_with_sidecars(builder: DeltaBuilder, recorder: Recorder) ->
     sidecars = [_sidecar(name, size) for name, size in sizes.items()]
     lines = [json.dumps(action) for action in (*_example(builder), *sidecars)]
     _json_checkpoint(builder, 364475, list(lines))
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.version == 364475
     assert {app: one.version for app, one in table.transactions.items()} == {
         "3ba13872-2d47-4e17-86a0-21afd2a22395": 364475,
@@ -266,7 +266,7 @@ def test_the_example_with_sidecars(builder: DeltaBuilder, recorder: Recorder) ->
     broken = [line.removesuffix("}") if '"sidecar"' in line else line for line in lines]
     _json_checkpoint(builder, 364475, list(broken))
     with pytest.raises(CorruptCheckpointError, match="line: 6"):
-        open_table(builder.root)
+        open_table(builder.root, "delta")
 
 
 @by_every_road
@@ -275,7 +275,7 @@ def test_the_example_without_sidecars(builder: DeltaBuilder) -> None:
     live = [_day(builder, "2017-12-10"), _day(builder, "2017-12-09")]
     gone = builder.remove(_day(builder, "2017-12-08"))
     _json_checkpoint(builder, 364475, [*_example(builder), *live, gone])
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert {app: one.version for app, one in table.transactions.items()} == {
         "3ba13872-2d47-4e17-86a0-21afd2a22395": 364475,
         "3ae45b72-24e1-865a-a211-34987ae02f2a": 4389,
@@ -306,12 +306,12 @@ def test_checkpoints_of_tables_with_the_feature(builder: DeltaBuilder, kind: dic
     numbered_commits(builder, 2)
     builder.checkpoint(2, **kind)
     _forget_commits(builder)
-    assert ids_of(open_table(builder.root)) == [0, 1, 2]
+    assert ids_of(open_table(builder.root, "delta")) == [0, 1, 2]
     if kind["kind"] == "multipart":
         with pytest.raises(SpecViolationError, match=r"in parts.*v2Checkpoint"):
-            open_table(builder.root, validate=True)
+            open_table(builder.root, "delta", validate=True)
     else:
-        assert open_table(builder.root, validate=True).version == 2
+        assert open_table(builder.root, "delta", validate=True).version == 2
 
 
 @by_every_road

@@ -105,18 +105,18 @@ def test_joined_names_split_into_their_parts(path: tuple[str, ...]) -> None:
 )
 def test_a_table_names_its_checkpoint(builder: DeltaBuilder, options: dict[str, object], kind: str, count: int) -> None:
     builder.create(ID, builder.add(ids(0)))
-    assert open_table(builder.root).base_checkpoint is None
+    assert open_table(builder.root, "delta").base_checkpoint is None
     builder.commit(builder.add(ids(1)))
     written = builder.checkpoint(**options)  # type: ignore[arg-type]
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     assert table.base_checkpoint is not None
     assert (table.base_checkpoint.version, table.base_checkpoint.kind) == (1, kind)
     assert list(table.base_checkpoint.files) == sorted(path.name for path in written)
     assert table.base_checkpoint.size == sum(path.stat().st_size for path in written)
     assert len(written) == count
     builder.commit(builder.add(ids(2)))
-    assert table.refresh().base_checkpoint == open_table(builder.root).base_checkpoint
-    assert open_table(builder.root, version=0).base_checkpoint is None
+    assert table.refresh().base_checkpoint == open_table(builder.root, "delta").base_checkpoint
+    assert open_table(builder.root, "delta", version=0).base_checkpoint is None
 
 
 def test_a_damaged_checkpoint_is_not_the_one_that_was_read(builder: DeltaBuilder) -> None:
@@ -125,6 +125,6 @@ def test_a_damaged_checkpoint_is_not_the_one_that_was_read(builder: DeltaBuilder
     builder.commit(builder.add(ids(1)))
     (damaged,) = builder.checkpoint()
     damaged.write_bytes(b"PAR1")
-    found = open_table(builder.root).base_checkpoint
+    found = open_table(builder.root, "delta").base_checkpoint
     assert found is not None
     assert found.version == 0

@@ -152,9 +152,9 @@ def test_streams_are_merged_batch_by_batch(spark: Any, tmp_path: Path) -> None:
         table = DeltaTable.forPath(spark, path)
         merge = table.alias("t").merge(batch.alias("s"), "s.id = t.id")
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-        deltaberg.open_table(log).append(batch, txn=("arrivals", number))
+        deltaberg.open_table(log, "delta").append(batch, txn=("arrivals", number))
         # Spark tries a batch again if it does not know that it succeeded.
-        deltaberg.open_table(log).append(batch, txn=("arrivals", number))
+        deltaberg.open_table(log, "delta").append(batch, txn=("arrivals", number))
 
     def run() -> None:
         stream = spark.readStream.schema(rows.schema).parquet(str(arrivals))
@@ -169,6 +169,6 @@ def test_streams_are_merged_batch_by_batch(spark: Any, tmp_path: Path) -> None:
     assert sorted((row["id"], row["name"]) for row in logged) == [(1, "B"), (7, "G"), (7, "g")]
     endless = spark.readStream.schema(rows.schema).parquet(str(arrivals))
     with pytest.raises(InvalidArgumentError, match="have no end"):
-        deltaberg.open_table(log).append(endless)
+        deltaberg.open_table(log, "delta").append(endless)
     with pytest.raises(InvalidArgumentError, match="have no end"):
         DeltaTable.forPath(spark, path).merge(endless, "target.id = source.id").whenMatchedDelete().execute()

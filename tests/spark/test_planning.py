@@ -208,7 +208,8 @@ def test_a_pickled_scan_reads_everything(builder: DeltaBuilder) -> None:
     kept = pickle.loads(pickle.dumps(scan))
     assert sorted(kept.to_arrow().column("id").to_pylist()) == left
     assert kept.count() == len(left)
-    pieces = pa.concat_tables(scan.source.divide(scan.plan.condition).slice(k, 2) for k in (0, 2, 4))
+    source: Any = scan.source
+    pieces = pa.concat_tables(source.divide(scan.plan.condition).slice(k, 2) for k in (0, 2, 4))
     assert sorted(_ids(scan_part(bound_scan(kept), pieces))) == left
 
 

@@ -120,7 +120,7 @@ def _scans(table: DeltaTable) -> Iterator[Scan]:
 @pytest.mark.parametrize("mode", [None, "name", "id"])
 def test_every_road(builder: DeltaBuilder, spark: Any, rng: random.Random, mode: str | None) -> None:
     _Table(builder, rng, mode)
-    table = open_table(builder.root)
+    table = open_table(builder.root, "delta")
     for scan in _scans(table):
         expected = rows_of(scan.to_arrow())
         assert rows_of(collect(scan.to_spark(spark, road="native"))) == expected, scan

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -388,4 +388,4 @@ def test_a_table_in_memory_is_refused() -> None:
     )
     open_store(root).put("table/_delta_log/00000000000000000000.json", lines.encode())
     with pytest.raises(InvalidArgumentError, match="exists only in this process"):
-        open_table("memory://for-spark/table").scan().to_spark(SimpleNamespace(createDataFrame=print))
+        open_table("memory://for-spark/table").scan().to_spark(cast(Any, SimpleNamespace(createDataFrame=print)))

@@ -53,7 +53,7 @@ _IDS = [10 * number + rest for number in range(len(_NAMES)) for rest in (0, 2)]
 
 
 def test_vectors_and_odd_paths(bucket: Bucket, odd: Path, road: Road) -> None:
-    table = open_table(bucket.upload(odd, "my tables/t%1"), storage_options=bucket.options)
+    table = open_table(bucket.upload(odd, "my tables/t%1"), "delta", storage_options=bucket.options)
     assert table.version == 1
     assert road.column(table.scan(), "id") == _IDS
     assert road.rows(table.scan("p = 'a/b'")) == [{"id": 0, "p": "a/b"}, {"id": 2, "p": "a/b"}]
@@ -62,15 +62,15 @@ def test_vectors_and_odd_paths(bucket: Bucket, odd: Path, road: Road) -> None:
 
 def test_time_travel_history_and_changes(bucket: Bucket, odd: Path) -> None:
     url = bucket.upload(odd, "t")
-    table = open_table(url + "/", storage_options=bucket.options)
+    table = open_table(url + "/", "delta", storage_options=bucket.options)
     assert [commit.version for commit in table.history()] == [1, 0]
-    assert ids_of(open_table(url, storage_options=bucket.options, version=0)) == _IDS[:6]
+    assert ids_of(open_table(url, "delta", storage_options=bucket.options, version=0)) == _IDS[:6]
     assert sorted(table.changes(1, derived=True).to_arrow()["id"].to_pylist()) == _IDS[6:]
 
 
 def test_refresh_asks_only_for_what_is_new(s3: Bucket, builder: DeltaBuilder) -> None:
     builder.create(ID, builder.add(ids(1)))
-    table = open_table(s3.upload(builder.root, "t"), storage_options=s3.options)
+    table = open_table(s3.upload(builder.root, "t"), "delta", storage_options=s3.options)
     before = table.scan()
     builder.commit(builder.add(ids(2)))
     s3.upload(builder.root, "t")

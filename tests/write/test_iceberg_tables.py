@@ -433,6 +433,6 @@ def test_the_history_is_that_of_the_branch(tmp_path: Path) -> None:
     ids_on_main.append(table.append(ids(3)).snapshot_id)
     assert [one.snapshot_id for one in table.history()] == ids_on_main[::-1]
     assert [one.snapshot_id for one in table.history(1)] == ids_on_main[1:]
-    side = open_table(tmp_path / "t", ref="side").history()
+    side = open_table(tmp_path / "t", "iceberg", ref="side").history()
     assert [one.parent_snapshot_id for one in side] == [ids_on_main[0], None]
     assert len(table.snapshots) == 3

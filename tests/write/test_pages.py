@@ -45,7 +45,7 @@ def test_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_table(folder / "orders", rows)
     for _ in range(2):
         write_table(folder / "events", rows, format="iceberg", mode="append")
-    open_table(folder / "events").alter().create_branch("audit").commit()
+    open_table(folder / "events", "iceberg").alter().create_branch("audit").commit()
     catalog = load_catalog("shop", type="sql", uri="sqlite:///catalog.db", warehouse=str(folder / "shop"))
     catalog.create_namespace("sales")
     write_table("sales.orders", rows, catalog=catalog)

@@ -208,11 +208,11 @@ def test_progress_of_several_applications_is_all_or_nothing(table: DeltaTable) -
     transaction.set_transaction("A", 1)
     transaction.set_transaction("B", 7)
     transaction.append(pa.table({"id": [9]}))
-    open_table(table.location).append(pa.table({"id": [8]}), txn=("A", 1))
+    open_table(table.location, "delta").append(pa.table({"id": [8]}), txn=("A", 1))
     with pytest.raises(ConcurrentTransactionError, match="application A"):
         transaction.commit()
     assert [row["id"] for row in _values(table)] == [1, 2, 3, 8]
-    assert "B" not in open_table(table.location).transactions
+    assert "B" not in open_table(table.location, "delta").transactions
 
 
 @pytest.mark.one_backend

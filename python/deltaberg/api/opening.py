@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
@@ -63,7 +63,7 @@ def open_table(
     location_map: LocationMap | str | None = ...,
     validate: bool = ...,
     timezone: str = ...,
-) -> Any: ...
+) -> DeltaTable | IcebergTable: ...
 
 
 def open_table(
@@ -97,7 +97,7 @@ def open_table(
     Returns
     -------
     DeltaTable | IcebergTable
-        A type checker knows which, if ``format`` is a literal.
+        A type checker knows which, if ``format`` is a literal; otherwise it is either of them.
 
     Raises
     ------
