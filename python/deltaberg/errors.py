@@ -51,7 +51,8 @@ Each exception is also of the builtin type in parentheses, as a caller would exp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "first_line",
+    "rephrased",
 ]
 
 
@@ -336,3 +338,18 @@ def first_line(error: BaseException) -> str:
     """
     text = str(error).strip()
     return text.splitlines()[0].strip() if text else type(error).__name__
+
+
+def rephrased(hint: str, phrases: Iterable[tuple[re.Pattern[str], str]]) -> str:
+    """Return a hint in the words of those who do not call this library themselves.
+
+    Parameters
+    ----------
+    hint
+        What the caller of a function can do.
+    phrases
+        What the hint may say, and what to say instead, one after the other.
+    """
+    for phrase, words in phrases:
+        hint = phrase.sub(words, hint)
+    return hint

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from deltaberg.errors import rephrased
+
 __all__ = ["in_command_line"]
 
 #: What the library says, and how the command line says it. Longer phrases come first.
@@ -72,6 +74,4 @@ def in_command_line(hint: str) -> str:
     >>> in_command_line('append with schema_mode="merge", or overwrite the table')
     'append with --merge-schema, or overwrite the table'
     """
-    for phrase, words in _PHRASES:
-        hint = phrase.sub(words, hint)
-    return hint
+    return rephrased(hint, _PHRASES)

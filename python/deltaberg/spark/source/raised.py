@@ -11,6 +11,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from deltaberg.errors import DeltabergError
+from deltaberg.spark.source.hints import in_data_source
 
 __all__ = ["briefly", "briefly_yielded"]
 
@@ -19,14 +20,17 @@ _T = TypeVar("_T")
 
 
 def briefly(method: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a method whose errors have no trace of the calls inside this library, unless they are not ours."""
+    """Return a method whose errors have no trace of the calls inside this library, unless they are not ours.
+
+    Their hints name options of the source.
+    """
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return method(*args, **kwargs)
         except DeltabergError as error:
-            raise error.with_traceback(None) from None
+            raise _as_shown(error) from None
 
     return call
 
@@ -39,6 +43,12 @@ def briefly_yielded(method: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator
         try:
             yield from method(*args, **kwargs)
         except DeltabergError as error:
-            raise error.with_traceback(None) from None
+            raise _as_shown(error) from None
 
     return call
+
+
+def _as_shown(error: DeltabergError) -> DeltabergError:
+    """Return an error without a trace, and with a hint that names options of the source."""
+    error.hint = None if error.hint is None else in_data_source(error.hint)
+    return error.with_traceback(None)

@@ -1,0 +1,47 @@
+"""Hints in the words of the Data Sources: the library says what to pass, and their callers set options."""
+
+from __future__ import annotations
+
+import re
+
+from deltaberg.errors import rephrased
+
+__all__ = ["in_data_source"]
+
+#: What the library says, and how who uses a Data Source says it. Longer phrases come first.
+_PHRASES = tuple(
+    (re.compile(phrase), words)
+    for phrase, words in (
+        (r'\bpass format="delta" or format="iceberg"', 'use format("delta") or format("iceberg")'),
+        (r'\bappend with schema_mode="merge"', 'append with .option("mergeSchema", "true")'),
+        (r'\bschema_mode="merge"', '.option("mergeSchema", "true")'),
+        (r'\bschema_mode="overwrite"', '.option("overwriteSchema", "true")'),
+        (r"\bpartition_by\b(?!\()", 'the option "partitionBy"'),
+        (r"\bpass timezone=", 'pass .option("timezone", NAME)'),
+        (r'\btxn=\("([^"]*)", (\d+)\)', r'.option("txnAppId", "\1").option("txnVersion", \2)'),
+        (r"\bderived=True\b", '.option("derived", "true")'),
+        (r"\bpass (location_map=\{.*\})", r"read it by deltaberg.open_table(path, \1).scan().to_spark(spark)"),
+        (r"\blocation_map\b(?!=)", 'the option "location-map"'),
+        (r"\bin storage_options\b", "as options"),
+        (r"\buse snapshot_id\b", 'use .option("snapshot-id", ID)'),
+        (r"\buse version\b", 'use .option("versionAsOf", VERSION)'),
+        (
+            r"\bload a table of a catalog by its name, with load_catalog",
+            "read a table of a catalog by scan.to_spark(spark)",
+        ),
+        (r", or call overwrite\(\) of the table with check=False", ""),
+        (r"\bpass (unsafe_single_writer=True)", r"write by deltaberg.write_table with \1"),
+        (r"(?<!\.)\balter\(\)\.", "deltaberg.open_table(path).alter()."),
+    )
+)
+
+
+def in_data_source(hint: str) -> str:
+    """Return a hint in the words of the Data Sources.
+
+    Examples
+    --------
+    >>> in_data_source('leave them out, or pass schema_mode="merge" to add columns to the table')
+    'leave them out, or pass .option("mergeSchema", "true") to add columns to the table'
+    """
+    return rephrased(hint, _PHRASES)

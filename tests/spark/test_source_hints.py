@@ -1,0 +1,94 @@
+"""Hints of the Data Sources name options, not arguments of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import create_table, write_table
+from deltaberg.errors import DeltabergError
+from deltaberg.spark.source.delta_options import DeltaReadOptions
+from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
+from deltaberg.spark.source.hints import in_data_source
+from deltaberg.spark.source.raised import briefly, briefly_yielded
+
+pytestmark = pytest.mark.one_backend
+
+_COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.string())])
+
+
+@briefly
+def _write(root: Path, columns: pa.Schema, overwrite: bool, **options: str) -> None:
+    DeltaWriteOptions({"path": str(root), **options}).stage(columns, overwrite=overwrite)
+
+
+@briefly
+def _read(root: Path, **options: str) -> None:
+    DeltaReadOptions({"path": str(root), **options}).scan().to_arrow()
+
+
+def test_a_write_names_its_options(tmp_path: Path) -> None:
+    create_table(tmp_path / "t", _COLUMNS)
+    with pytest.raises(DeltabergError) as caught:
+        _write(tmp_path / "t", _COLUMNS.append(pa.field("more", pa.int64())), False)
+    assert '.option("mergeSchema", "true")' in str(caught.value.hint)
+    with pytest.raises(DeltabergError) as caught:
+        _write(tmp_path / "t", _COLUMNS, False, partitionBy="p")
+    assert caught.value.hint == (
+        'leave out the option "partitionBy", or overwrite the table with .option("overwriteSchema", "true")'
+    )
+
+
+def test_a_read_names_its_options(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", pa.table({"id": [1]}))
+    with pytest.raises(DeltabergError, match="were not recorded") as caught:
+        _read(tmp_path / "t", readChangeFeed="true", startingVersion="0")
+    assert str(caught.value.hint).startswith('.option("derived", "true") derives them')
+
+
+def test_so_do_errors_of_tasks() -> None:
+    @briefly_yielded
+    def rows() -> Iterator[int]:
+        yield 1
+        raise DeltabergError("no", hint="or say where the files are now with location_map")
+
+    with pytest.raises(DeltabergError) as caught:
+        list(rows())
+    assert caught.value.hint == 'or say where the files are now with the option "location-map"'
+
+
+def test_an_error_without_a_hint_has_none() -> None:
+    @briefly
+    def fail() -> None:
+        raise DeltabergError("no")
+
+    with pytest.raises(DeltabergError) as caught:
+        fail()
+    assert caught.value.hint is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        ('append with schema_mode="merge", or overwrite', 'append with .option("mergeSchema", "true"), or overwrite'),
+        ('pass txn=("nightly load", 7)', 'pass .option("txnAppId", "nightly load").option("txnVersion", 7)'),
+        (
+            "to allow it, pass location_map={'s3://a': 's3://a'}",
+            "to allow it, read it by deltaberg.open_table(path, location_map={'s3://a': 's3://a'}).scan().to_spark(spark)",
+        ),
+        (
+            'upgrade the table by alter().set({"format-version": "2"}).commit()',
+            'upgrade the table by deltaberg.open_table(path).alter().set({"format-version": "2"}).commit()',
+        ),
+        (
+            "write only rows that match it, or call overwrite() of the table with check=False",
+            "write only rows that match it",
+        ),
+        ("check the location", "check the location"),
+    ],
+)
+def test_what_is_said(hint: str, said: str) -> None:
+    assert in_data_source(hint) == said
