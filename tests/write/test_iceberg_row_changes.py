@@ -21,6 +21,7 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.table_transaction import TableTransaction
+from tests.support.iceberg_builder import IcebergBuilder
 
 #: Each format version with each of its ways to change rows.
 _WAYS = pytest.mark.parametrize(
@@ -243,6 +244,43 @@ def test_rows_that_others_add_meanwhile(tmp_path: Path, name: str) -> None:
     table.append(_rows(1, x=3))
     assert waiting.commit().committed
     assert 3 in table.refresh().scan().to_arrow()["x"].to_pylist()
+
+
+@pytest.mark.req("ICE-COM-07", half="writer")
+@pytest.mark.one_backend
+def test_files_that_others_compact_meanwhile_hold_no_new_rows(tmp_path: Path) -> None:
+    """A compacted file may hold rows that match, but none that were not there before: it is not in the way."""
+    table = _new(tmp_path, "2", partition_by="kind")
+    table.append(_rows(0, x=20))
+    table.append(_rows(1, x=10))
+    table.append(_rows(3, x=30))
+    late = open_table(tmp_path / "t", "iceberg").transaction()
+    late.delete("x = 20")
+    assert table.compact(where="kind = 'b'").removed_files == 2
+    assert late.commit().committed
+    assert sorted(_content(table.refresh())) == [1, 3]
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("expired", [False, True])
+def test_snapshots_that_others_expire_meanwhile(tmp_path: Path, expired: bool) -> None:
+    """A change that was planned on an empty table knows the rows since only if all of the snapshots are there."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
+    builder.write()
+    late = open_table(builder.root, "iceberg").transaction()
+    late.overwrite(pa.table({"id": [100]}), where="id >= 100")
+    for number in (200 if expired else 50, 1):
+        bound = {1: number.to_bytes(8, "little")}
+        builder.commit(builder.data([{"id": number}], metrics={"lower_bounds": bound, "upper_bounds": bound}))
+    if not expired:
+        assert late.commit().committed
+        found = open_table(builder.root, "iceberg").scan().to_arrow()
+        assert sorted(found["id"].to_pylist()) == [1, 50, 100]
+        return
+    del builder.snapshots[0], builder.log[0]
+    builder.write()
+    with pytest.raises(CommitConflictError, match="no longer an ancestor"):
+        late.commit()
 
 
 @pytest.mark.one_backend
