@@ -268,6 +268,20 @@ def test_the_level_is_the_tables(builder: DeltaBuilder) -> None:
             assert table.history()[0].info["isolationLevel"] == expected
 
 
+@pytest.mark.parametrize("name", ["delta.rowTracking", "delta.clustering"])
+def test_the_highest_row_id_of_others_is_no_conflict(house: _House, name: str) -> None:
+    """Every commit of new rows raises it, and a later one goes on from there; other domains of the protocol collide."""
+    texts = [json.dumps({"rowIdHighWaterMark": number, "clusteringColumns": []}) for number in (5, 9)]
+    transaction = house.table.transaction()
+    transaction.set_domain(name, texts[0], system=True)
+    house.builder.commit({"domainMetadata": {"domain": name, "configuration": texts[1], "removed": False}})
+    if name == "delta.rowTracking":
+        assert transaction.commit().version == 2
+        return
+    with pytest.raises(ConcurrentDomainError, match="changed the domain"):
+        transaction.commit()
+
+
 def test_what_changes_no_data_gets_snapshot_isolation(house: _House) -> None:
     """As in the reference, compaction does not mind appends, but it minds that its files are removed."""
     transaction = house.table.transaction()

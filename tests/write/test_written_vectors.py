@@ -52,6 +52,9 @@ def test_in_the_log(tmp_path: Path) -> None:
     assert (two["sizeInBytes"], two["cardinality"]) == (36, 2)
     assert list(tmp_path.iterdir()) == []
     assert [_read(tmp_path, one) for one in (six, two)] == [_SIX, _TWO]
+    # The limit is the size of the last vector that the log holds.
+    places = [_write(tmp_path, _SIX, inline=limit)[0]["storageType"] for limit in (43, 44)]
+    assert places == ["u", "i"]
     # A length that is no multiple of four is padded, and the descriptor says how much counts.
     (odd,) = _write(tmp_path, [1])
     assert odd["sizeInBytes"] % 4 != 0
