@@ -149,6 +149,9 @@ def test_what_an_add_records(tmp_path: Path) -> None:
     [
         ("a" * 32, "a" * 32, "a" * 32),
         ("a" * 40, "a" * 32, "a" * 32 + "\x7f"),
+        ("a" * 32 + "~", "a" * 32, "a" * 32 + "\x7f"),
+        # A bound that ends as the text goes on would be less than the text.
+        ("a" * 32 + "\x7f" + "b", "a" * 32, "a" * 32 + "\U0010ffff"),
         ("a" * 32 + "ü", "a" * 32, "a" * 32 + "\U0010ffff"),
         ("a" * 32 + "\U0010ffff" * 2 + "b", "a" * 32, "a" * 32 + "\U0010ffff" * 2 + "\x7f"),
         ("a" * 32 + "\U0010ffff", "a" * 32, "a" * 32 + "\U0010ffff"),

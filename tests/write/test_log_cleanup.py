@@ -188,7 +188,7 @@ def _touch(path: Path, moment: dt.datetime) -> None:
 
 
 @pytest.mark.req("BEY-08")
-@pytest.mark.parametrize(("checkpointed", "first"), [(15, 0), (25, 25)])
+@pytest.mark.parametrize(("checkpointed", "first"), [(15, 0), (19, 0), (20, 20), (25, 25)])
 def test_protected_checkpoints_go_at_once_or_not_at_all(builder: DeltaBuilder, checkpointed: int, first: int) -> None:
     _commits(
         builder,
@@ -200,7 +200,7 @@ def test_protected_checkpoints_go_at_once_or_not_at_all(builder: DeltaBuilder, c
     _checkpoint(builder, 5, checkpointed)
     _clean(builder)
     assert _versions(builder) == list(range(first, 31))
-    assert _versions(builder, ".checkpoint.parquet") == ([25] if first else [5, checkpointed])
+    assert _versions(builder, ".checkpoint.parquet") == ([checkpointed] if first else [5, checkpointed])
 
 
 def test_the_time_that_commits_record_counts(builder: DeltaBuilder) -> None:
