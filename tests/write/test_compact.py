@@ -144,6 +144,19 @@ def test_deleted_rows_are_dropped(builder: DeltaBuilder) -> None:
     assert min(one["minValues"]["id"] for one in stats) == 3
 
 
+@pytest.mark.parametrize("vector", [True, False])
+def test_a_large_file_whose_rows_nobody_counted(builder: DeltaBuilder, vector: bool) -> None:
+    """It is written anew if it has deleted rows, however few these may be of all, unless no share is too large."""
+    add = builder.add(ids(*range(40)), stats=None, vector=builder.vector([5, 6]) if vector else None)
+    builder.create(ID, add, protocol=builder.features("deletionVectors"))
+    table = DeltaTable(builder.root)
+    before = ids_of(table)
+    size = add["add"]["size"]
+    assert table.compact(target_size=size, max_deleted=1).removed_files == 0
+    assert table.compact(target_size=size, max_deleted=0.9).removed_files == int(vector)
+    assert ids_of(table) == before
+
+
 def test_a_file_of_deleted_rows_leaves_nothing(builder: DeltaBuilder) -> None:
     adds = [builder.add(ids(number), stats="full", vector=builder.vector([0])) for number in range(2)]
     builder.create(ID, *adds, protocol=builder.features("deletionVectors"))
@@ -209,6 +222,23 @@ def test_a_conflict_costs_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
     # What was written for the group in vain is deleted.
     assert len(list(tmp_path.rglob("*.parquet"))) == 6 + 2 + 1
+
+
+def test_rows_that_others_delete_before_their_group_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later group is of the files that were planned: one that has other deleted rows by then is left as it is."""
+    columns = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = create_table(tmp_path, columns, partition_by="p", properties={"delta.enableDeletionVectors": "true"})
+    for partition in "ab":
+        for number in range(2):
+            table.append(pa.table({"id": [number, number + 10], "p": [partition] * 2}))
+    _interfere(monkeypatch, lambda: DeltaTable(tmp_path).delete("p = 'b' AND id = 10"))
+    done = table.compact(group_size=1)
+    assert [type(conflict) for conflict in done.conflicts] == [ConcurrentDeleteDeleteError]
+    assert [group.commit is not None for group in done.groups] == [True, False]
+    live = table.refresh().live_files.to_pylist()
+    assert sorted(dict(row["partitionValues"])["p"] for row in live) == ["a", "b", "b"]
+    assert sum(row["deletionVector"] is not None for row in live) == 1
+    assert table.scan("p = 'b'").to_arrow().sort_by("id")["id"].to_pylist() == [0, 1, 11]
 
 
 def test_other_columns_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

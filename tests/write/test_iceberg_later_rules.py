@@ -125,6 +125,18 @@ def test_summaries_count_in_text(tmp_path: Path, version: str) -> None:
     assert table.refresh().snapshot_id != staged
 
 
+@pytest.mark.req("BEY-51")
+def test_summaries_count_all_partitions_or_none(tmp_path: Path) -> None:
+    """Files that go count with those that come: of more partitions than the property allows, none is told."""
+    table = _new(tmp_path / "t", ID, partition_by="id", properties={"write.summary.partition-limit": "2"})
+    table.append(ids(1, 2))
+    table.overwrite(ids(3, 4))
+    first, second = [found["summary"] for found in _metadata(table)["snapshots"]]
+    told = {name for name in first if name.startswith("partition")}
+    assert told == {"partition-summaries-included", "partitions.id=1", "partitions.id=2"}
+    assert (second["changed-partition-count"], [name for name in second if name.startswith("partition")]) == ("4", [])
+
+
 @pytest.mark.req("BEY-50", half="writer")
 def test_the_version_hint_is_no_part_of_the_commit(tmp_path: Path) -> None:
     """A commit is the metadata file that was not there before, whatever the hint says, written or not."""

@@ -105,7 +105,7 @@ def _candidates(snapshot: Snapshot, compaction: Compaction) -> list[PackedFile]:
     fields = snapshot.partition_fields
     partitions = partition_value_texts(source.partition_values(files), fields) if fields else None
     counts, deleted = plan.record_counts.cast(pa.float64()), plan.deleted_counts.cast(pa.float64())
-    shares = pc.divide(deleted, pc.max_element_wise(counts, 1.0))
+    shares = pc.divide(deleted, pc.max_element_wise(counts, 1.0, skip_nulls=False))
     # A file whose rows nobody counted has deleted rows all the same.
     shares = pc.if_else(pc.is_null(shares), pc.if_else(pc.greater(deleted, 0.0), 1.0, 0.0), shares)
     order = pc.sort_indices(files, [("modified", "ascending"), ("path", "ascending")])
