@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import ScanOptions, col, open_table
+from deltaberg import ScanOptions, col, open_table, write_table
 from deltaberg.errors import (
     ColumnNotFoundError,
     CorruptMetadataError,
@@ -109,9 +109,27 @@ def test_engines_push_nothing_into_a_scan(table: Any) -> None:
 def test_a_scan_is_a_stream_of_batches_and_shows_its_columns(table: Any) -> None:
     scan = table.scan(col("id") < 3, ["id"])
     assert pa.Table.from_batches(scan) == scan.to_arrow()
-    shown = scan._repr_html_()
-    assert "<td>id</td><td>int64</td>" in shown
-    assert "id &lt; 3" in shown
+    assert scan._repr_html_() == (
+        f"<p>scan of {table.location}, version {table.version}, where id &lt; 3</p>"
+        "<table><tr><th>column</th><th>type</th></tr><tr><td>id</td><td>int64</td></tr></table>"
+    )
+    assert f"version {table.version}, limit 5</p>" in table.scan(limit=5)._repr_html_()
+    assert f"version {table.version}</p>" in table.scan()._repr_html_()
+
+
+def test_notebooks_show_what_a_table_is(tmp_path: Path) -> None:
+    place = tmp_path / "<t>"
+    rows = pa.table({"a&b": [1], "s": [{"x": ["y"]}]})
+    columns = (
+        "<table><tr><th>column</th><th>type</th></tr><tr><td>a&amp;b</td><td>long</td></tr>"
+        "<tr><td>s</td><td>struct&lt;x: array&lt;string&gt;&gt;</td></tr></table>"
+    )
+    write_table(place / "d", rows, configuration={"delta.columnMapping.mode": "name"})
+    delta, shown = open_table(place / "d", "delta"), f"{tmp_path}/&lt;t&gt;"
+    assert delta._repr_html_() == f"<p>Delta table {shown}/d, version 0</p>{columns}"
+    write_table(place / "i", rows, format="iceberg")
+    iceberg = open_table(place / "i", "iceberg")
+    assert iceberg._repr_html_() == f"<p>Iceberg table {shown}/i, snapshot {iceberg.snapshot_id}</p>{columns}"
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ from deltaberg.table import (
     parse_instant,
     scan_options,
 )
+from deltaberg.table.read.notebook import as_html
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -140,6 +141,11 @@ class DeltaTable(MaintainedTable):
 
     def __repr__(self) -> str:
         return f"DeltaTable({self.location!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        """Return the version and the columns, for notebooks. Nothing is read."""
+        facts = (f"Delta table {self.location}", f"version {self.version}")
+        return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
 
     @property
     def location(self) -> str:

@@ -35,6 +35,7 @@ from deltaberg.table import (
     checked_limit,
     scan_options,
 )
+from deltaberg.table.read.notebook import as_html
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,6 +132,11 @@ class IcebergTable(ChangingTable):
     def __repr__(self) -> str:
         number = None if self.snapshot is None else self.snapshot.snapshot_id
         return f"IcebergTable({self.location!r}, snapshot_id={number})"
+
+    def _repr_html_(self) -> str:
+        """Return the snapshot and the columns, for notebooks. Nothing is read."""
+        facts = (f"Iceberg table {self.location}", self._source.description)
+        return as_html(facts, ((field.name, str(field.type)) for field in self.schema))
 
     @property
     def location(self) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
-from deltaberg.expressions import Filter, as_filter, bind
+from deltaberg.expressions import TRUE, Filter, as_filter, bind
 from deltaberg.files import ReadCounters
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
 from deltaberg.table.arguments import checked_flag, checked_limit
@@ -19,6 +18,7 @@ from deltaberg.table.read.bound import SPLIT, BoundScan
 from deltaberg.table.read.explain import Explanation, explain_plan
 from deltaberg.table.read.listing import list_files
 from deltaberg.table.read.min_max import MinMax
+from deltaberg.table.read.notebook import as_html
 from deltaberg.table.read.options import ScanOptions
 from deltaberg.table.read.plan import Plan
 from deltaberg.table.read.source import ScanSource
@@ -99,10 +99,12 @@ class Scan:
 
     def _repr_html_(self) -> str:
         """Return the columns and the filter, for notebooks. Nothing is read."""
-        names = ((escape(one.name), escape(str(one.type))) for one in self.schema)
-        columns = "".join(f"<tr><td>{name}</td><td>{kind}</td></tr>" for name, kind in names)
-        facts = (self.source.table, self.source.description, str(self._bound.condition))
-        return f"<p>{escape(', '.join(facts))}</p><table><tr><th>column</th><th>type</th></tr>{columns}</table>"
+        facts = [f"scan of {self.source.table}", self.source.description]
+        if self._bound.condition != TRUE:
+            facts.append(f"where {self._bound.condition}")
+        if self.limit is not None:
+            facts.append(f"limit {self.limit}")
+        return as_html(facts, ((one.name, str(one.type)) for one in self.schema))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Return the rows in batches. See `to_batches`."""
