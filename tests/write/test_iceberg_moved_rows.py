@@ -214,6 +214,53 @@ def test_deleted_rows_are_dropped_and_new_deletes_conflict(tmp_path: Path, kind:
     assert left == (1 if kind in ("vector", "one file") else 2)
 
 
+@pytest.mark.parametrize(("spec_id", "conflicts"), [(0, False), (1, True)])
+def test_keys_that_others_delete_everywhere_do_not_move(tmp_path: Path, spec_id: int, conflicts: bool) -> None:
+    """Keys of an unpartitioned spec are deleted in every partition, those of a partitioned one in their own."""
+    spec = [{"source-id": 2, "name": "p", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "long"}, specs=[spec, ()])
+    files = [builder.data([{"id": number, "p": 1}], partition={"p": 1}) for number in (1, 2)]
+    builder.commit(*files)
+    table = open_table(builder.root, "iceberg")
+    late = table.transaction()
+
+    def begin() -> Transaction:
+        place: dict[str, Any] = {"spec_id": 1} if spec_id else {"partition": {"p": 2}}
+        builder.commit(builder.equality_deletes([1], [{"id": 1}], **place))
+        return late
+
+    done = compact_table(begin, table.refresh, Compaction(None, Packing(1 << 20)))
+    assert [type(found) for found in done.conflicts] == ([ConcurrentDeleteReadError] if conflicts else [])
+    rows = open_table(builder.root, "iceberg").scan().to_arrow()
+    assert sorted(rows["id"].to_pylist()) == ([2] if conflicts else [1, 2])
+
+
+@pytest.mark.parametrize("other", ["adds by the older spec", "adds by the newest spec", "removes by the older spec"])
+def test_files_that_others_add_by_an_older_spec_are_in_the_way(tmp_path: Path, other: str) -> None:
+    """Nobody knows to which of the new partitions their rows belong. Of files that go, nobody says that they came."""
+    specs = [[{"source-id": 2, "name": name, "transform": name}] for name in ("identity", "truncate[10]")]
+    for number, spec in enumerate(specs):
+        spec[0]["field-id"] = 1000 + number
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "p": "long"}, specs=specs)
+    old = builder.data([{"id": 0, "p": 35}], partition={"identity": 35})
+    builder.commit(old, builder.data([{"id": 1, "p": 3}], partition={"truncate[10]": 0}, spec_id=1))
+    table: IcebergTable = open_table(builder.root, "iceberg")
+    late = table.transaction()
+    late.overwrite(pa.table({"id": [2], "p": [4]}), dynamic=True)
+    if other == "removes by the older spec":
+        builder.commit(removed=[old], operation="delete")
+    else:
+        spec_id, place = (0, {"identity": 25}) if "older" in other else (1, {"truncate[10]": 20})
+        builder.commit(builder.data([{"id": 9, "p": 25}], partition=place, spec_id=spec_id))
+    if other == "adds by the newest spec":
+        assert late.commit().committed
+        assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [0, 2, 9]
+        return
+    message = "another commit added" if other == "adds by the older spec" else "another commit removed"
+    with pytest.raises(CommitConflictError, match=message):
+        late.commit()
+
+
 @pytest.mark.parametrize("kind", ["position", "one file"])
 def test_rows_that_others_delete_do_not_move(tmp_path: Path, kind: str) -> None:
     builder = IcebergBuilder(tmp_path / "t", {"id": "long"})
