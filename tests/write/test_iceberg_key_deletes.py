@@ -13,6 +13,7 @@ from deltaberg import create_table, open_table
 from deltaberg.errors import (
     ColumnNotFoundError,
     CommitConflictError,
+    ConcurrentAppendError,
     ConcurrentDeleteReadError,
     InvalidArgumentError,
     SchemaError,
@@ -164,6 +165,24 @@ def test_keys_beside_other_commits(tmp_path: Path) -> None:
     table.alter().partition_by("bucket(2, id)").commit()
     with pytest.raises(CommitConflictError):
         stale_transaction.commit()
+
+
+@pytest.mark.parametrize("columns", ["id", ["id", "kind"]])
+def test_rows_of_another_spec_that_are_added_meanwhile(tmp_path: Path, columns: str | list[str]) -> None:
+    """Deletes that belong to partitions do not apply to files of a spec that others have brought meanwhile."""
+    table = _new(tmp_path, partition_by="bucket(4, id)")
+    table.append(_rows(1, 2))
+    late, later = (open_table(table.location, "iceberg") for _ in range(2))
+    table.alter().partition_by("bucket(3, id)").commit()
+    late.delete_by_keys(_rows(1), columns)
+    assert _ids(table) == [2]
+    table.refresh().append(_rows(3))
+    with pytest.raises(ConcurrentAppendError, match="files of another partition spec"):
+        later.delete_by_keys(_rows(2, 3), columns)
+    assert _ids(table) == [2, 3]
+    later.refresh().delete_by_keys(_rows(2, 3), columns)
+    assert _ids(table) == []
+    assert faults_of_directory(tmp_path / "t") == []
 
 
 def test_compaction_leaves_deletes_that_are_needed(tmp_path: Path) -> None:

@@ -74,7 +74,10 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
         ids = _compared_ids(compared)
         if not len(rows):
             return
-        for spec in _specs(transaction, ids):
+        specs = _specs(transaction, ids)
+        if all(spec.is_partitioned for spec in specs):
+            transaction.claims.reach_only(spec.spec_id for spec in specs)
+        for spec in specs:
             _write(transaction, rows, stored, ids, spec)
 
 

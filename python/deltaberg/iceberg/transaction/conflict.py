@@ -75,21 +75,29 @@ class Claims:
     hidden
         The recorded paths of files of which rows are deleted, each with that of its manifest: the files must stay, and
         must get no deletion vector meanwhile.
+    reached
+        The ids of the specs whose files deletes by keys apply to: no files of others may be added meanwhile. None if
+        there are no such deletes, or they apply to all files.
     """
 
     conditions: list[Bound] = field(default_factory=list)
     partitions: set[tuple[int, Hashable]] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)
     hidden: dict[str, str] = field(default_factory=dict)
+    reached: frozenset[int] | None = None
 
     @property
     def reads_nothing(self) -> bool:
-        """Whether whatever others add does not matter."""
+        """Whether neither rows nor files of others matter, but for those that `reached` leaves out."""
         return not self.conditions and not self.partitions and not self.moved and not self.hidden
 
     def copy(self) -> Claims:
         """Return a copy that does not change with this one."""
-        return Claims(list(self.conditions), set(self.partitions), set(self.moved), dict(self.hidden))
+        return Claims(list(self.conditions), set(self.partitions), set(self.moved), dict(self.hidden), self.reached)
+
+    def reach_only(self, specs: Iterable[int]) -> None:
+        """Take note of deletes by keys that apply to the files of some specs, by their ids."""
+        self.reached = frozenset(specs) if self.reached is None else self.reached.intersection(specs)
 
     def forget(self, paths: Iterable[str]) -> None:
         """Leave out files of which rows were deleted: the transaction removes them now."""
@@ -123,20 +131,13 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
         If the planned snapshot is not among the ancestors of the newest one.
     """
     current = newest.snapshot
-    if claims.reads_nothing or current is None or (planned and planned.snapshot_id == current.snapshot_id):
+    if current is None or (planned and planned.snapshot_id == current.snapshot_id):
         return
-    since = []
-    for found in newest.metadata.ancestors(current):
-        if planned is not None and found.snapshot_id == planned.snapshot_id:
-            break
-        since.append(found)
-    else:
-        if planned is not None or since[-1].parent_snapshot_id is not None:
-            raise CommitConflictError(
-                "the snapshot that the change was planned on is no longer an ancestor of the newest one",
-                hint="refresh the table, and repeat the operation",
-                table=newest.table,
-            )
+    if claims.reached is not None:
+        _check_reached(claims.reached, newest)
+    if claims.reads_nothing:
+        return
+    since = _snapshots_since(planned, current, newest)
     if claims.hidden:
         _check_live(claims.hidden, newest)
     if claims.moved or claims.hidden:
@@ -149,6 +150,34 @@ def check_conflicts(claims: Claims, planned: Snapshot | None, newest: IcebergSou
         if paths:
             raise ConcurrentAppendError(
                 f"another commit added data files that may hold rows to be replaced, such as {paths[0]}",
+                hint="refresh the table, and repeat the operation",
+                table=newest.table,
+            )
+
+
+def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: IcebergSource) -> list[Snapshot]:
+    since: list[Snapshot] = []
+    for found in newest.metadata.ancestors(current):
+        if planned is not None and found.snapshot_id == planned.snapshot_id:
+            return since
+        since.append(found)
+    if planned is not None or since[-1].parent_snapshot_id is not None:
+        raise CommitConflictError(
+            "the snapshot that the change was planned on is no longer an ancestor of the newest one",
+            hint="refresh the table, and repeat the operation",
+            table=newest.table,
+        )
+    return since
+
+
+def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
+    """Refuse deletes by keys if there are data files of other specs, whose rows they would leave."""
+    manifests = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
+    for row in manifests.to_pylist():
+        is_live = row["added_files_count"] != 0 or row["existing_files_count"] != 0
+        if is_live and row["partition_spec_id"] not in specs:
+            raise ConcurrentAppendError(
+                "another commit added data files of another partition spec, to which the deletes by keys do not apply",
                 hint="refresh the table, and repeat the operation",
                 table=newest.table,
             )
