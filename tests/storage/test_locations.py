@@ -90,7 +90,8 @@ def test_keys_in_recorded_locations_are_no_part_of_the_bucket() -> None:
 @pytest.mark.parametrize("value", ["hush", "nan", "inf", "-1", "1e300", [1]])
 @pytest.mark.parametrize("name", ["s3.connect-timeout", "max_retries", "retry_timeout", "timeout"])
 def test_numbers_of_options_are_checked_and_not_shown(name: str, value: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"'{name}' is not a number from 0") as caught:
+    number = "an integer" if name == "max_retries" else "a number of seconds"
+    with pytest.raises(InvalidArgumentError, match=f"'{name}' must be {number} from 0") as caught:
         store_config("s3", {name: value})
     assert "hush" not in str(caught.value)
 
@@ -113,6 +114,6 @@ def test_an_option_that_is_none_is_absent() -> None:
 
 @pytest.mark.parametrize("name", ["AWS_ALLOW_HTTP", "s3.path-style-access", "anon"])
 def test_switches_of_options_are_checked_and_not_shown(name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"'{name}' is neither true nor false") as caught:
+    with pytest.raises(InvalidArgumentError, match=f"'{name}' must be true or false") as caught:
         store_config("s3", {name: "hush"})
     assert "hush" not in str(caught.value)

@@ -54,7 +54,6 @@ _SHOWN: list[tuple[str, Any, str]] = [
     ("user_agent", 5, _TEXT),
     ("user_agent", "a\nb", _LINES),
     ("proxy_excludes", 5, _TEXT),
-    ("pool_max_idle_per_host", "x", _COUNT),
     ("pool_max_idle_per_host", -1, _COUNT),
     ("pool_max_idle_per_host", True, _COUNT),
     ("max_retries", 1.5, _COUNT),
@@ -62,15 +61,11 @@ _SHOWN: list[tuple[str, Any, str]] = [
     ("max_retries", True, _COUNT),
     ("max_retries", 10**20, _COUNT),
     ("timeout", True, _SECONDS),
-    ("timeout", "soon", _SECONDS),
     ("connect_timeout", -1, _SECONDS),
     ("s3.request-timeout", float("nan"), _SECONDS),
     ("read_timeout", timedelta(seconds=-1), _SECONDS),
     ("retry_timeout", [], _SECONDS),
     ("allow_http", 5, _TRUE),
-    ("AWS_PATH_STYLE", "x", _TRUE),
-    ("s3.anonymous", "x", _TRUE),
-    ("aws_unsigned_payload", "x", _TRUE),
     ("aws_conditional_put", "zzz", "must be 'etag' or 'disabled'"),
     ("aws_conditional_put", 5, _TEXT),
     ("aws_checksum_algorithm", "zzz", "must be 'sha256' or 'crc64nvme'"),
@@ -82,6 +77,12 @@ _SHOWN: list[tuple[str, Any, str]] = [
 
 #: A store, an option whose value may be a secret, a value, and what is said of it.
 _HIDDEN: list[tuple[str, str, Any, str]] = [
+    # Text in the place of a number or a switch may belong to another option.
+    ("s3://bucket/t", "pool_max_idle_per_host", _SECRET, _COUNT),
+    ("s3://bucket/t", "timeout", _SECRET, _SECONDS),
+    ("s3://bucket/t", "AWS_PATH_STYLE", _SECRET, _TRUE),
+    ("s3://bucket/t", "s3.anonymous", _SECRET, _TRUE),
+    ("s3://bucket/t", "aws_unsigned_payload", _SECRET, _TRUE),
     ("s3://bucket/t", "AWS_ACCESS_KEY_ID", 5, "must be text, not a value of the type int"),
     ("s3://bucket/t", "s3.secret-access-key", [_SECRET], "must be text, not a value of the type list"),
     ("s3://bucket/t", "AWS_SECRET_ACCESS_KEY", f"{_SECRET}\n", _LINES),

@@ -16,6 +16,7 @@ __all__ = ["checked_value", "not_taken"]
 _UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _TIME = re.compile(rf"(\d{{1,12}})\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b")
 _TIMES = re.compile(rf"(?:{_TIME.pattern}\s*)+")
+_NUMERIC = re.compile(r"[-+]?[0-9.]{1,20}(?:e[0-9]{1,4})?|[-+]?(?:nan|inf)")
 #: The largest number of seconds or of attempts.
 _LARGEST_NUMBER = 1_000_000_000
 #: What no header of HTTP and no URL can hold. Text that is read from a file often ends with a line break.
@@ -126,7 +127,10 @@ def _is_shown(name: str, value: Any) -> bool:
     if name in _URLS or name == "proxy_url":
         # A URL can hold a password, or a signature.
         return not {"@", "?"}.intersection(str(value))
-    return name in _SHOWN_TEXTS or name in _BOOLEANS or name in _NUMBERS
+    if name in _BOOLEANS or name in _NUMBERS:
+        # Text in the place of a number may be a secret that belongs to another option.
+        return not isinstance(value, str) or _NUMERIC.fullmatch(value) is not None
+    return name in _SHOWN_TEXTS
 
 
 def checked_value(option: str, name: str, value: Any) -> Any:
