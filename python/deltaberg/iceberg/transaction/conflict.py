@@ -19,6 +19,7 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions import TRUE, Bound
 from deltaberg.iceberg.manifests.fields import ADDED, DATA, EQUALITY_DELETES, ManifestPart
+from deltaberg.iceberg.manifests.prune import prune_manifests
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.iceberg.scan.source import IcebergSource
@@ -172,15 +173,14 @@ def _snapshots_since(planned: Snapshot | None, current: Snapshot, newest: Iceber
 
 def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
     """Refuse deletes by keys if there are data files of other specs, whose rows they would leave."""
-    manifests = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
-    for row in manifests.to_pylist():
-        is_live = row["added_files_count"] != 0 or row["existing_files_count"] != 0
-        if is_live and row["partition_spec_id"] not in specs:
-            raise ConcurrentAppendError(
-                "another commit added data files of another partition spec, to which the deletes by keys do not apply",
-                hint="refresh the table, and repeat the operation",
-                table=newest.table,
-            )
+    data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
+    live = prune_manifests(data, newest.reader, TRUE)
+    if not specs >= {*live.column("partition_spec_id").to_pylist()}:
+        raise ConcurrentAppendError(
+            "another commit added data files of another partition spec, to which the deletes by keys do not apply",
+            hint="refresh the table, and repeat the operation",
+            table=newest.table,
+        )
 
 
 def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
