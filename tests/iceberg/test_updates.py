@@ -24,6 +24,8 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.metadata import requirements as needs
 from deltaberg.iceberg.metadata import updates as changes
+from deltaberg.iceberg.metadata.draft import Draft
+from deltaberg.iceberg.metadata.layout_updates import by_known_ids
 from deltaberg.iceberg.metadata.metadata_file import read_metadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_table import new_metadata
@@ -243,6 +245,39 @@ def test_ids_are_never_lowered_and_equal_objects_share_one() -> None:
     assert [less[name] for name in numbers] == [25, 0, 1000, 0, 0]
     later = apply_updates(less, [changes.AddSchema(_schema(Field("z", _LONG, id=26)))], now_ms=_NOW)
     assert (later["last-column-id"], [part["schema-id"] for part in later["schemas"]]) == (26, [0, 1])
+
+
+def test_what_is_there_is_chosen_by_its_id() -> None:
+    raw = apply_updates(document(last_column_id=22), [changes.AddSortOrder(_order(1, "asc"))], now_ms=_NOW)
+    old, new = _schema(), _schema(Field("z", _LONG, id=23))
+
+    def sent(*updates: changes.Update) -> list[changes.Update]:
+        found = by_known_ids(updates, Draft(raw, _NOW))
+        assert apply_updates(raw, found, now_ms=_NOW) == apply_updates(raw, updates, now_ms=_NOW)
+        return found
+
+    choose, add = changes.SetCurrentSchema(), changes.AddSchema(new)
+    assert sent(add, choose, changes.SetLocation("s3://b/t")) == [add, choose, changes.SetLocation("s3://b/t")]
+    assert sent(changes.AddSchema(old), choose) == [changes.SetCurrentSchema(0)]
+    # The server knows the id of what it was sent before.
+    assert sent(add, choose, changes.AddSchema(old), choose, add, choose) == [
+        add,
+        choose,
+        changes.SetCurrentSchema(0),
+        add,
+        choose,
+    ]
+    assert sent(changes.AddSortOrder(_order(5, "asc")), changes.SetDefaultSortOrder()) == [
+        changes.SetDefaultSortOrder(1)
+    ]
+    unsorted = changes.AddSortOrder(SortOrder(0))
+    assert sent(unsorted, changes.SetDefaultSortOrder()) == [changes.SetDefaultSortOrder(0)]
+    spec = PartitionSpec(7, ())
+    assert sent(changes.AddSpec(spec), changes.SetDefaultSpec()) == [changes.SetDefaultSpec(0)]
+    assert sent(changes.AddSpec(_spec()), changes.SetDefaultSpec()) == [
+        changes.AddSpec(_spec()),
+        changes.SetDefaultSpec(),
+    ]
 
 
 _TWO_LEVELS = _schema(Field("l", List(Field("element", _LONG, id=3)), id=2))

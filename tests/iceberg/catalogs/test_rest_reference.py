@@ -100,3 +100,21 @@ def test_two_tables_change_at_once(uri: str, written: Any) -> None:
     with pytest.raises(CommitConflictError):
         several.commit()
     assert [ids(catalog.load_table(("n1", name))) for name in "ab"] == [[0, 1], [9]]
+
+
+def test_what_a_table_had_before_is_chosen_again(uri: str, written: Any) -> None:
+    """Java's server knows of nothing that was added last where an equal schema, spec or sort order is there already."""
+    catalog = deltaberg.load_catalog("far", uri=uri)
+    table = catalog.create_table("n2.back", pa.schema({"id": pa.int64(), "part": pa.string()}))
+    table.append(pa.table({"id": [1], "part": ["a"]}))
+    for partition_by, sort_by in ((["part"], ["id"]), ([], []), (["part"], ["id"])):
+        table.alter().partition_by(*partition_by).sort_by(*sort_by).commit()
+        assert [field.name for field in table.spec.fields] == partition_by
+        assert len(table.sort_order.fields) == len(sort_by)
+    table.alter().rename("part", "parts").commit()
+    table.alter().rename("parts", "part").commit()
+    assert (table.arrow_schema.names, table.metadata.current_schema_id) == (["id", "part"], 0)
+    again = deltaberg.create_table("n2.back", pa.schema({"id": pa.int64()}), catalog=catalog, if_exists="replace")
+    assert ids(again) == []
+    again.append(pa.table({"id": [2]}))
+    assert ids(catalog.load_table("n2.back")) == [2]

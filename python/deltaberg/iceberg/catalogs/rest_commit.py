@@ -21,7 +21,9 @@ from deltaberg.iceberg.catalogs.session import RestSession, json_object, may_hav
 from deltaberg.iceberg.catalogs.transport import Answer
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
 from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.draft import Draft
 from deltaberg.iceberg.metadata.json_members import members, optional
+from deltaberg.iceberg.metadata.layout_updates import by_known_ids
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_table import creation_updates
 from deltaberg.iceberg.metadata.schema import encode_schema
@@ -121,9 +123,11 @@ class RestCommitter:
 
     def attempt(self, proposal: Proposal) -> RestAttempt:
         """Build the request."""
-        updates = list(proposal.updates)
+        raw = proposal.base.metadata.raw
         if proposal.is_new:
-            updates = [*creation_updates(proposal.base.metadata.raw), *updates]
+            updates = [*creation_updates(raw), *proposal.updates]
+        else:
+            updates = by_known_ids(proposal.updates, Draft(raw, proposal.now_ms))
         body = {
             "identifier": {"namespace": list(self.levels[:-1]), "name": self.levels[-1]},
             "requirements": [requirement.to_json() for requirement in proposal.requirements],

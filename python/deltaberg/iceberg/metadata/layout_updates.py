@@ -5,7 +5,7 @@ Their ids are assigned when they are added: an equal one that is there already i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "SetCurrentSchema",
     "SetDefaultSortOrder",
     "SetDefaultSpec",
+    "by_known_ids",
 ]
 
 
@@ -132,8 +133,10 @@ class AddSortOrder(Update):
             draft.add_numbered("sort-orders", "order-id", part, same, first=1)
         else:
             # The order without fields has this id whatever other orders there are.
-            draft.keep("sort-orders", lambda other: other.get("order-id") != 0)
-            draft.append("sort-orders", {**part, "order-id": 0})
+            known = draft.find("sort-orders", "order-id", 0)
+            if known is None or known.get("fields"):
+                draft.keep("sort-orders", lambda other: other.get("order-id") != 0)
+                draft.append("sort-orders", {**part, "order-id": 0})
             draft.added["sort-orders"] = 0
 
 
@@ -184,6 +187,47 @@ class RemoveSchemas(Update):
         if draft.raw["current-schema-id"] in self.schema_ids:
             raise ConstraintViolationError("the current schema cannot be removed")
         draft.keep("schemas", lambda part: (part.get("schema-id") or 0) not in self.schema_ids)
+
+
+#: Where each of these changes keeps what it adds, the member of its number, and the change that chooses it.
+_ADDING: dict[type[Update], tuple[str, str, type[SetCurrentSchema | SetDefaultSpec | SetDefaultSortOrder]]] = {
+    AddSchema: ("schemas", "schema-id", SetCurrentSchema),
+    AddSpec: ("partition-specs", "spec-id", SetDefaultSpec),
+    AddSortOrder: ("sort-orders", "order-id", SetDefaultSortOrder),
+}
+
+
+def by_known_ids(updates: Iterable[Update], draft: Draft) -> list[Update]:
+    """Return changes that choose by its id what the table has already, and do not add it again.
+
+    Java's servers take an equal schema, partition spec or sort order for the one that they have, and then know of none
+    that was added last.
+
+    Parameters
+    ----------
+    draft
+        The metadata that the changes are made to. It is changed.
+    """
+    found: list[Update] = []
+    new: dict[str, set[int]] = {name: set() for name, _, _ in _ADDING.values()}
+    #: What chooses the object that was added last, and what chooses it by its id instead.
+    chosen: dict[str, tuple[Update, Update]] = {}
+    for update in updates:
+        if type(update) not in _ADDING:
+            update.apply(draft)
+            found.append(next((known for last, known in chosen.values() if update == last), update))
+            continue
+        name, key, choosing = _ADDING[type(update)]
+        before = {part.get(key) or 0 for part in draft.listed(name)} - new[name]
+        update.apply(draft)
+        number = draft.added[name]
+        if number in before:
+            chosen[name] = (choosing(), choosing(number))
+        else:
+            chosen.pop(name, None)
+            new[name].add(number)
+            found.append(update)
+    return found
 
 
 def _schema_for(draft: Draft) -> Schema:

@@ -1,6 +1,6 @@
 """The changes of table metadata, named as the REST protocol names them (Iceberg REST specification, ``TableUpdate``).
 
-A REST catalog is sent the updates as they are. For every other catalog `apply_updates` makes them to a copy of the
+A REST catalog is sent the updates (`by_known_ids`). For every other catalog `apply_updates` makes them to a copy of the
 metadata's JSON, so that what is not understood survives.
 """
 
