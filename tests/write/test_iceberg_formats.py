@@ -150,7 +150,19 @@ def test_what_no_reader_holds_is_refused(tmp_path: Path) -> None:
             value = dt.datetime(year, 1, 1, tzinfo=None if name == "a" else _UTC)
             with pytest.raises(SchemaError, match="before 1677 or after 2262"):
                 table.append(pa.table({"v": pa.array([value if name == "a" else [{"x": value}]], kind)}))
+        for micros in (-1, -500_000, -1_500_000):
+            value = dt.datetime(1970, 1, 1, tzinfo=None if name == "a" else _UTC) + dt.timedelta(microseconds=micros)
+            with pytest.raises(SchemaError, match="before 1970 has a fraction of a second"):
+                table.append(pa.table({"v": pa.array([value if name == "a" else [{"x": value}]], kind)}))
         assert not list((tmp_path / name / "data").rglob("*.orc"))
+        values = [
+            dt.datetime(1969, 12, 31, 23, 59, 59, tzinfo=None if name == "a" else _UTC),
+            dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=None if name == "a" else _UTC),
+            None,
+        ]
+        rows = pa.table({"v": pa.array([value if name == "a" else [{"x": value}] for value in values], kind)})
+        table.append(rows)
+        assert table.scan().to_arrow().equals(rows)
     other = create_table(
         tmp_path / "c", {"v": pa.int64()}, format="iceberg", properties={"write.format.default": "csv"}
     )

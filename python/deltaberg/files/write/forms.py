@@ -23,6 +23,10 @@ _ORC_CODECS = {"gzip": "zlib", "none": "uncompressed"}
 #: Readers of ORC count instants in nanoseconds of 64 bits: these are the most microseconds before and after 1970.
 _MOST_MICROS = (1 << 63) // 1000 - 1
 
+#: Values of a timestamp in a second. Arrow writes what is left of a second before 1970 as negative nanoseconds, which
+#: other readers, all of Java's among them, take for an instant of another second.
+_IN_A_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+
 
 @dataclass(frozen=True)
 class OrcOptions(ParquetOptions):
@@ -137,14 +141,16 @@ def _orc_field(child: pa.Field) -> pa.Field:
 def _check_instants(array: pa.Array) -> None:
     """Refuse timestamps that readers of ORC files cannot hold."""
     kind = array.type
-    if pt.is_timestamp(kind) and kind.unit != "ns":
-        found = pc.min_max(array.view(pa.int64()))
+    if pt.is_timestamp(kind):
+        values = array.view(pa.int64())
+        found = pc.min_max(values)
         least, most = found["min"].as_py(), found["max"].as_py()
-        if least is not None and (least < -_MOST_MICROS or most > _MOST_MICROS):
-            raise SchemaError(
-                "a timestamp is before 1677 or after 2262, which readers of ORC files cannot hold",
-                hint="write the table in Parquet",
-            )
+        if least is None:
+            return
+        if kind.unit != "ns" and (least < -_MOST_MICROS or most > _MOST_MICROS):
+            raise _unwritable("a timestamp is before 1677 or after 2262, which readers of ORC files cannot hold")
+        if least < 0 and _have_fractions(values.filter(pc.less(values, 0)), _IN_A_SECOND[kind.unit]):
+            raise _unwritable("a timestamp before 1970 has a fraction of a second, which readers of ORC files misread")
     elif pt.is_struct(kind):
         for inner in array.flatten():
             _check_instants(inner)
@@ -153,6 +159,16 @@ def _check_instants(array: pa.Array) -> None:
         _check_instants(array.items)
     elif pt.is_list(kind):
         _check_instants(array.flatten())
+
+
+def _have_fractions(values: pa.Int64Array, whole: int) -> bool:
+    """Return whether one of the values is not a multiple of a number."""
+    multiples = pc.multiply(pc.divide(values, whole), whole)
+    return bool(pc.any(pc.not_equal(multiples, values), min_count=0).as_py())
+
+
+def _unwritable(what: str) -> SchemaError:
+    return SchemaError(what, hint="write the table in Parquet (write.format.default)")
 
 
 class AvroForm(_OtherForm):
