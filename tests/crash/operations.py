@@ -15,7 +15,7 @@ import pytest
 import deltaberg
 from deltaberg.delta.data import written_vectors
 from tests.crash.starts import COLUMNS, INCOMING, PART_COLUMNS
-from tests.crash.targets import Target
+from tests.crash.targets import CATALOGS, Target
 
 __all__ = ["BEFORE", "OPERATIONS", "Operation"]
 
@@ -393,9 +393,7 @@ _ICEBERG = [
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
 ]
-_IN_CATALOGS = [_CREATED, _ADDED, _REPLACED, _ALTERED, _SEVERAL, _MERGED_HIDING, _ROLLED_BACK]
-_ALL += [replace(one, name=f"iceberg: {one.name}", kind="iceberg") for one in _ICEBERG]
-_ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("sqlite", "rest") for one in _IN_CATALOGS]
+_ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("iceberg", *CATALOGS) for one in _ICEBERG]
 _ALL.append(_TWO_TABLES)
 #: Each operation by its name.
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}

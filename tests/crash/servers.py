@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,7 @@ from typing import Any
 from tests.iceberg.catalogs.rest_server import Answer, Asked, running
 from tests.iceberg.catalogs.rest_writer import WritableServer
 from tests.iceberg.catalogs.written import peer_sql
+from tests.support import postgres
 
 __all__ = ["serving"]
 
@@ -47,7 +49,17 @@ class _Server(WritableServer):
 
 def serving(kind: str, location: str) -> AbstractContextManager[str]:
     """Serve what an operation needs, and return its address; empty if it needs nothing."""
+    if kind == "postgres":
+        return _database()
     return _serving(location) if kind == "rest" else nullcontext("")
+
+
+@contextmanager
+def _database() -> Iterator[str]:
+    programs = postgres.binaries()
+    assert programs is not None, "the programs of PostgreSQL are not there"
+    with tempfile.TemporaryDirectory() as folder, postgres.running(Path(folder), programs) as uri:
+        yield uri
 
 
 @contextmanager

@@ -201,7 +201,10 @@ def restore(start: str, at: Target) -> Path:
     shutil.rmtree(root, ignore_errors=True)
     if saved.exists():
         shutil.copytree(saved, root)
+        at.put_back(saved)
     else:
+        at.put_back(None)
         STARTS[start](at)
         shutil.copytree(root, saved)
+        at.keep(saved)
     return saved

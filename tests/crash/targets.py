@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 import deltaberg
 from deltaberg.errors import TableNotFoundError
+from tests.support.postgres import keep_rows, put_rows
 
 __all__ = ["CATALOGS", "KINDS", "Target"]
 
@@ -19,7 +21,7 @@ CATALOGS = ("sqlite", "rest", "postgres")
 #: A directory of each format, and catalogs.
 KINDS = ("delta", "iceberg", *CATALOGS)
 #: The table in its catalog, and another one that some operations change with it.
-_NAMESPACE, _NAME, _OTHER = "db", "t", "other"
+_NAMESPACE, _NAME = "db", "t"
 
 
 @dataclass
@@ -96,12 +98,13 @@ class Target:
     @property
     def other(self) -> Target:
         """The other table of the catalog."""
-        return replace(self, name=_OTHER)
+        return replace(self, name=f"{self.name}_other")
 
     def transaction(self) -> Any:
         """Begin a transaction of several tables, and return it with those of the table and the other one."""
         several = self.catalog.transaction()
-        return several, several.table((_NAMESPACE, self.name)), several.table((_NAMESPACE, _OTHER))
+        one, other = (several.table((_NAMESPACE, name)) for name in (self.name, self.other.name))
+        return several, one, other
 
     def newest(self) -> Any | None:
         """Open the table anew, if there is one."""
@@ -117,6 +120,16 @@ class Target:
             return deltaberg.find_commit(name, token, **{key: place[key] for key in place if key != "format"})
         except TableNotFoundError:
             return None
+
+    def keep(self, copy: Path) -> None:
+        """Keep what the catalog says in files beside a copy of its directory, if it is in no file of the directory."""
+        if self.kind == "postgres":
+            keep_rows(self.uri, copy.with_suffix(".rows"))
+
+    def put_back(self, copy: Path | None) -> None:
+        """Let the catalog say what was kept with a copy, or nothing."""
+        if self.kind == "postgres":
+            put_rows(self.uri, None if copy is None else copy.with_suffix(".rows"))
 
     @cached_property
     def table(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -10,7 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["binaries", "running"]
+from sqlalchemy import MetaData, create_engine
+
+__all__ = ["binaries", "keep_rows", "put_rows", "running"]
 
 _USER, _PASSWORD = "tester", "secret-pg"
 #: Seconds that the server may take to start or to stop.
@@ -50,6 +53,32 @@ def running(folder: Path, programs: Path) -> Iterator[str]:
         yield f"postgresql+psycopg://{_USER}:{_PASSWORD}@127.0.0.1:{port}/postgres"
     finally:
         run("pg_ctl", "-D", str(data), "-w", "-t", _PATIENCE, "-m", "immediate", "stop")
+
+
+def keep_rows(uri: str, file: Path) -> None:
+    """Write all tables of a database into a file."""
+    engine, known = create_engine(uri), MetaData()
+    with engine.begin() as connection:
+        known.reflect(connection)
+        found = {
+            table.name: [row._asdict() for row in connection.execute(table.select())] for table in known.sorted_tables
+        }
+    engine.dispose()
+    file.write_bytes(pickle.dumps((known, found)))
+
+
+def put_rows(uri: str, file: Path | None) -> None:
+    """Let a database have the tables of a file and no others, or none at all."""
+    wanted, rows = (MetaData(), {}) if file is None else pickle.loads(file.read_bytes())
+    engine, known = create_engine(uri), MetaData()
+    with engine.begin() as connection:
+        known.reflect(connection)
+        known.drop_all(connection)
+        wanted.create_all(connection)
+        for table in wanted.sorted_tables:
+            if rows[table.name]:
+                connection.execute(table.insert(), rows[table.name])
+    engine.dispose()
 
 
 def _account(folder: Path) -> list[str]:
