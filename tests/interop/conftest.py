@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from tests.interop.judged_catalogs import JudgedCatalog, sharing
 from tests.support import untried
 from tests.support.judge import Judge, JudgeMissingError
 from tests.support.untried import UNTRIED
@@ -36,6 +39,13 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
         untried.ENGINES.skip(str(error))
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def judged_catalog(judge: Judge) -> Iterator[Callable[[str], JudgedCatalog]]:
+    """What gives the judge's catalog of a kind, made when it is first asked for."""
+    with ExitStack() as stack:
+        yield cache(lambda kind: stack.enter_context(sharing(kind, judge)))
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import IcebergTable, create_table, open_table
+from deltaberg import IcebergTable
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, VersionNotFoundError
 from tests.interop.judged import few, same
+from tests.interop.judged_catalogs import CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -58,18 +59,20 @@ def _refused(act: Callable[[], Any]) -> None:
 class _Pair:
     """Two tables: iceberg-spark manages the snapshots of one, and we those of the other."""
 
-    def __init__(self, judge: Judge, version: int) -> None:
-        self.theirs, self.ours = (JudgedTable(judge, f"references_{version}_{who}") for who in ("theirs", "ours"))
+    def __init__(self, judge: Judge, catalog: JudgedCatalog, version: int, file_format: str) -> None:
+        self.theirs, self.ours = (
+            JudgedTable(judge, f"references_{version}_{who}", catalog) for who in ("theirs", "ours")
+        )
         for one in (self.theirs, self.ours):
-            properties = {"format-version": str(version)}
-            table = create_table(one.root, _COLUMNS, format="iceberg", partition_by="part", properties=properties)
+            properties = {"format-version": str(version), "write.format.default": file_format}
+            table = one.create(_COLUMNS, partition_by="part", properties=properties)
             table.append(_rows("a", 1, 2))
             table.append(_rows("b", 3))
 
     @property
     def tables(self) -> tuple[IcebergTable, IcebergTable]:
         """The newest state of theirs and of ours."""
-        return open_table(self.theirs.root, "iceberg"), open_table(self.ours.root, "iceberg")
+        return self.theirs.open(), self.ours.open()
 
     @property
     def table(self) -> IcebergTable:
@@ -87,16 +90,13 @@ class _Pair:
         first, second = (table.snapshots[place].snapshot_id for table in self.tables)
         return first, second
 
-    def call(self, procedure: str, *arguments: str) -> None:
-        """Call a procedure of theirs."""
-        name = self.theirs.name.partition(".")[2]
-        self.theirs.sql(f"CALL ice.system.{procedure}({', '.join([repr(name), *arguments])})")
 
-
-@pytest.mark.parametrize("version", few({"v2": 2, "v3": 3}, "v3"))
-def test_procedures(judge: Judge, version: int) -> None:
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(CASES, "directory, v3, parquet"))
+def test_procedures(
+    judge: Judge, judged_catalog: Callable[[str], JudgedCatalog], kind: str, version: int, file_format: str
+) -> None:
     """The same steps by iceberg-spark and by us leave the same snapshots, summaries, references, log and rows."""
-    pair = _Pair(judge, version)
+    pair = _Pair(judge, judged_catalog(kind), version, file_format)
     _references(pair)
     _picks(pair)
     _ways_back(pair)
@@ -127,15 +127,15 @@ def _picks(pair: _Pair) -> None:
         table.append(_rows("d", 6))
     pair.check()
     side = pair.at(2)
-    pair.call("cherrypick_snapshot", str(side[0]))
+    pair.theirs.call("cherrypick_snapshot", str(side[0]))
     pair.table.cherrypick_snapshot(side[1])
     pair.check()
-    pair.call("publish_changes", "'w'")
+    pair.theirs.call("publish_changes", "'w'")
     pair.table.publish("w")
     pair.check()
     for procedure, argument in (("publish_changes", "'w'"), ("cherrypick_snapshot", str(side[0]))):
         with pytest.raises(Exception, match=r"(?i)duplicate|already|ancestor"):
-            pair.call(procedure, argument)
+            pair.theirs.call(procedure, argument)
     _refused(lambda: pair.table.publish("w"))
     _refused(lambda: pair.table.cherrypick_snapshot(side[1]))
 
@@ -144,19 +144,19 @@ def _ways_back(pair: _Pair) -> None:
     second, side, newest = (pair.at(place) for place in (1, 2, len(pair.table.snapshots) - 1))
     moment = dt.datetime.fromtimestamp(pair.table.snapshots[-1].timestamp_ms / 1000, dt.timezone.utc)
     before = dt.datetime.fromtimestamp(pair.tables[0].snapshots[-1].timestamp_ms / 1000, dt.timezone.utc)
-    pair.call("rollback_to_snapshot", str(second[0]))
+    pair.theirs.call("rollback_to_snapshot", str(second[0]))
     pair.table.alter().rollback_to_snapshot(second[1]).commit()
     pair.check()
     with pytest.raises(Exception, match="not an ancestor"):
-        pair.call("rollback_to_snapshot", str(side[0]))
+        pair.theirs.call("rollback_to_snapshot", str(side[0]))
     _refused(lambda: pair.table.alter().rollback_to_snapshot(side[1]))
-    pair.call("fast_forward", "'main'", "'side'")
+    pair.theirs.call("fast_forward", "'main'", "'side'")
     pair.table.alter().fast_forward("main", "side").commit()
     pair.check()
-    pair.call("set_current_snapshot", str(newest[0]))
+    pair.theirs.call("set_current_snapshot", str(newest[0]))
     pair.table.alter().set_current_snapshot(newest[1]).commit()
     pair.check()
-    pair.call("rollback_to_timestamp", f"TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}'")
+    pair.theirs.call("rollback_to_timestamp", f"TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}'")
     pair.table.alter().rollback_to_timestamp(moment).commit()
     pair.check()
     _refused(lambda: pair.table.alter().create_branch("side"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from deltaberg import IcebergTable, create_table, open_table
+from deltaberg import IcebergTable
 from tests.interop.judged import few, same
+from tests.interop.judged_catalogs import CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -25,7 +27,7 @@ _COLUMNS = pa.schema(
         ("tags", pa.list_(pa.string())),
     ]
 )
-_KINDS = ("delete", "update", "merge")
+_CHANGES = ("delete", "update", "merge")
 
 
 def _rows(first: int, count: int) -> pa.Table:
@@ -49,20 +51,23 @@ def _ids(table: IcebergTable, where: str | None = None) -> list[int]:
 
 
 _WAYS = {
-    f"v{version}, {mode}": [version, mode]
-    for version in (1, 2, 3)
+    f"{case}, {mode}": [*values, mode]
+    for case, values in CASES.items()
     for mode in ("copy-on-write", "merge-on-read")
-    if (version, mode) != (1, "merge-on-read")
+    if (values[1], mode) != (1, "merge-on-read")
 }
 
 
-@pytest.mark.parametrize(("version", "mode"), few(_WAYS, "v3, merge-on-read"))
-def test_rows_are_changed_in_turns(judge: Judge, version: int, mode: str) -> None:
-    judged = JudgedTable(judge, f"changed_{version}_{mode.replace('-', '_')}")
-    properties = {"format-version": str(version), **{f"write.{kind}.mode": mode for kind in _KINDS}}
-    table = create_table(
-        judged.root, _COLUMNS, format="iceberg", partition_by=["part", "month(day)"], properties=properties
-    )
+@pytest.mark.parametrize(
+    ("kind", "version", "file_format", "mode"), few(_WAYS, "directory, v3, parquet, merge-on-read")
+)
+def test_rows_are_changed_in_turns(
+    judge: Judge, judged_catalog: Callable[[str], JudgedCatalog], kind: str, version: int, file_format: str, mode: str
+) -> None:
+    judged = JudgedTable(judge, f"changed_{version}_{file_format}_{mode.replace('-', '_')}", judged_catalog(kind))
+    properties = {"format-version": str(version), "write.format.default": file_format}
+    properties |= {f"write.{change}.mode": mode for change in _CHANGES}
+    table = judged.create(_COLUMNS, partition_by=["part", "month(day)"], properties=properties)
     table.append(_rows(0, 12))
     table.delete("id % 4 = 1 AND part IS NOT NULL")
     judged.check()
@@ -94,7 +99,7 @@ def test_rows_are_changed_in_turns(judge: Judge, version: int, mode: str) -> Non
     notes = {row["id"]: row["note"] for row in found.scan("note IS NOT NULL").to_arrow().to_pylist()}
     assert notes == {2: "theirs!", 4: "m!", 21: "m!", 40: "new", 50: "u", 60: "v"}
     assert _ids(found, "id >= 20") == [21, 22, 25, 40, 50, 60]
-    past = open_table(judged.root, "iceberg", snapshot_id=before).scan().to_arrow()
+    past = judged.open(snapshot_id=before).scan().to_arrow()
     same(past, judged.sql(f"SELECT * FROM {{t}} VERSION AS OF {before}"))
     for name in ("files", "manifests", "snapshots", "entries", "delete_files"):
         assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == found.inspect(name).num_rows, name

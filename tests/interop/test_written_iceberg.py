@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from deltaberg import IcebergTable, create_table, open_table
+from deltaberg import IcebergTable
 from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.schema.arrow import VARIANT
 from tests.interop.judged import few, same
+from tests.interop.judged_catalogs import CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -65,37 +67,44 @@ def _rows(first: int, count: int = 8, columns: pa.Schema = _COLUMNS) -> pa.Table
     return pa.Table.from_pylist(rows, columns)
 
 
-@pytest.mark.parametrize("version", few({"v1": 1, "v2": 2, "v3": 3}, "v3"))
-def test_every_operation(judge: Judge, version: int) -> None:
-    judged = JudgedTable(judge, f"ours_{version}")
-    table = create_table(
-        judged.root,
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(CASES, "directory, v3, parquet"))
+def test_every_operation(
+    judge: Judge, judged_catalog: Callable[[str], JudgedCatalog], kind: str, version: int, file_format: str
+) -> None:
+    judged = JudgedTable(judge, f"ours_{version}_{file_format}", judged_catalog(kind))
+    table = judged.create(
         _COLUMNS,
-        format="iceberg",
         partition_by=["part", "month(day)"],
-        properties={"format-version": str(version), "commit.manifest.min-count-to-merge": "3"},
+        properties={
+            "format-version": str(version),
+            "commit.manifest.min-count-to-merge": "3",
+            "write.format.default": file_format,
+        },
     )
-    table.append(_rows(0))
-    before = {path: hashlib.sha256(path.read_bytes()).digest() for path in _files(judged.root)}
-    judged.check()
+    # In version 3, pyiceberg refuses timestamps of ORC files, which Arrow reads as nanoseconds.
+    peer = (version, file_format) != (3, "orc")
+    # The first row is of half a second before 1970, which ORC files are not asked to hold.
+    table.append(_rows(1 if file_format == "orc" else 0))
+    before = {path: hashlib.sha256(path.read_bytes()).digest() for path in _files(Path(table.location))}
+    judged.check(peer)
     table.append(pa.table({"id": [1 << 40], "more": ["m"]}), schema_mode="merge")
     table.overwrite(_rows(40, 2), where="part = 'a'", check=False)
-    judged.check()
+    judged.check(peer)
     table.overwrite(_rows(60, 2), dynamic=True)
     table.delete("part = 'B c'")
     altered = table.alter().widen("small", pa.float64()).widen("price", pa.decimal128(18, 2))
     altered = altered.rename("flag", "mark").add("place.z", pa.int64()).drop("data").move("more", first=True)
     altered.partition_by("bucket(4, id)", "truncate(1, part)", "day(at)").commit()
-    judged.check()
+    judged.check(peer)
     with table.transaction() as transaction:
         place = {"x": 1, "y": "y", "z": 1 << 40}
         transaction.append(pa.table({"id": [80, 81], "part": ["zz", None], "place": [place, None]}))
         transaction.alter().add("last", pa.string())
         transaction.append(pa.table({"id": [82], "last": ["l"]}))
-    found = judged.check()
+    found = judged.check(peer)
     snapshots = [one.snapshot_id for one in found.snapshots]
     for number in snapshots:
-        past = open_table(judged.root, "iceberg", snapshot_id=number).scan().to_arrow()
+        past = judged.open(snapshot_id=number).scan().to_arrow()
         same(past, judged.sql(f"SELECT * FROM {{t}} VERSION AS OF {number}"))
     for name in ("files", "manifests", "snapshots", "partitions", "history", "entries"):
         assert judged.sql(f"SELECT * FROM {{t}}.{name}").num_rows == found.inspect(name).num_rows, name
@@ -104,21 +113,23 @@ def test_every_operation(judge: Judge, version: int) -> None:
         assert sorted(chosen) == sorted(found.scan(condition).to_arrow()["id"].to_pylist()), condition
     # What was written stays as it was.
     assert all(hashlib.sha256(path.read_bytes()).digest() == told for path, told in before.items())
-    _in_turns(judged, table)
+    _in_turns(judged, table, peer)
 
 
-def _in_turns(judged: JudgedTable, table: IcebergTable) -> None:
+def _in_turns(judged: JudgedTable, table: IcebergTable, peer: bool) -> None:
     judged.sql("INSERT INTO {t} (id, part, last) VALUES (90, 'a', 'spark')")
     judged.sql("DELETE FROM {t} WHERE id = 80")
     judged.sql("UPDATE {t} SET last = 'new' WHERE id = 82")
     table.refresh().append(pa.table({"id": [91], "last": ["ours"]}))
-    rows = judged.check(by_pyiceberg=table.format_version < 3).scan(columns=["id", "last"]).to_arrow().to_pylist()
+    rows = (
+        judged.check(by_pyiceberg=peer and table.format_version < 3).scan(columns=["id", "last"]).to_arrow().to_pylist()
+    )
     lasts = {row["id"]: row["last"] for row in rows if row["last"]}
     assert lasts == {82: "new", 90: "spark", 91: "ours"}
     assert 80 not in {row["id"] for row in rows}
     table.refresh().overwrite(pa.table({"id": [92]}))
     judged.sql("INSERT INTO {t} (id) VALUES (93)")
-    found = judged.check()
+    found = judged.check(peer)
     assert sorted(found.scan().to_arrow()["id"].to_pylist()) == [92, 93]
     assert found.inspect("delete_files").num_rows == 0
 
@@ -181,7 +192,7 @@ def test_added_orc_and_avro_files(judge: Judge, tmp_path: Path) -> None:
         ("counts", _COLUMNS.field("counts").type),
     ]
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *columns])
-    table = create_table(judged.root, schema, format="iceberg", partition_by="month(day)")
+    table = judged.create(schema, partition_by="month(day)")
     assert table.add_files([str(tmp_path / "orc"), str(tmp_path / "rows.avro")]).added_rows == 5
     judged.check(by_pyiceberg=False)
     for condition, found in {"id = 1": [1], "id > 2": [10, 11], "day < '2026-02-04' AND at IS NULL": [10]}.items():
@@ -196,7 +207,7 @@ def test_variants_and_nanoseconds(judge: Judge) -> None:
     judged = JudgedTable(judge, "ours_of_version_3")
     kinds = {"id": Primitive("integer"), "v": Primitive("variant"), "k": Primitive("uuid"), "n": Primitive("void")}
     columns = Struct(tuple(Field(name, kind) for name, kind in kinds.items()))
-    table = create_table(judged.root, columns, format="iceberg", properties={"format-version": "3"})
+    table = judged.create(columns, properties={"format-version": "3"})
     # An integer of one byte, and null.
     values = [{"metadata": b"\x01\x00\x00", "value": value} for value in (b"\x0c\x05", b"\x00")]
     rows = {"id": [1, 2, 3], "v": pa.array([*values, None], VARIANT), "k": pa.array([b"k" * 16] * 3, pa.binary(16))}

@@ -24,8 +24,11 @@ from tests.support.spark_session import start_session
 
 __all__ = ["main"]
 
+#: What Iceberg's catalogs in databases need; the driver of SQLite is that of the REST reference server, too.
+_DRIVERS = ("org.xerial:sqlite-jdbc:3.50.3.0", "org.postgresql:postgresql:42.7.7")
 _SETTINGS = {
     **ENGINES,
+    "spark.jars.packages": ",".join((ENGINES["spark.jars.packages"], *_DRIVERS)),
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "2g",
     # The statements are many and the rows few: to compile each of them takes longer than to run it.

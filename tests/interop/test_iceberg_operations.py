@@ -1,0 +1,116 @@
+"""Every operation on Iceberg tables, in every kind of catalog, is what iceberg-spark and pyiceberg read.
+
+The operations are those of the harness of crash points, so that none is left out. Each is tried in the catalogs, the
+versions of the format and the formats of data files, and after it iceberg-spark writes to the table, and then we.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg.errors import DeltabergError
+from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.starts import COLUMNS, STARTS
+from tests.crash.targets import Target
+from tests.interop.judged import few, same
+from tests.interop.judged_catalogs import CASES, JudgedCatalog
+from tests.interop.judged_iceberg import JudgedTable
+from tests.support.judge import Judge
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.mark.timeout(1200)]
+
+#: Those of a table in a directory, and one that needs a catalog.
+_OPERATIONS = {
+    name: one for name, one in OPERATIONS.items() if one.kind == "iceberg" or name == "rest: transaction of two tables"
+}
+#: What hides rows, which tables of version 1 cannot.
+_HIDE = ("by vectors", "by delete files", "by keys", "twice")
+_AT_ONCE = 4
+_METADATA = ("files", "manifests", "snapshots", "entries", "refs", "metadata_log_entries")
+
+
+@dataclass
+class _Target(Target):
+    """The table of an operation, in a catalog that the judge shares."""
+
+    shop: JudgedCatalog | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def catalog(self) -> Any:
+        """The catalog, which is ours."""
+        assert self.shop is not None
+        return self.shop.ours
+
+    def prepare(self) -> None:
+        """Do nothing: the namespace is there."""
+
+    def create(self, columns: pa.Schema, **more: Any) -> Any:
+        """Create the table in the version and with the file format that are to be tried."""
+        asked = more.pop("properties", None) or {}
+        return super().create(columns, properties={**asked, **self.properties}, **more)
+
+    def write(self, rows: pa.Table, **more: Any) -> Any:
+        """Write rows, and create the table so if there is none."""
+        return super().write(rows, configuration=dict(self.properties), **more)
+
+
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(CASES))
+def test_operations(
+    judge: Judge,
+    judged_catalog: Callable[[str], JudgedCatalog],
+    kind: str,
+    version: int,
+    file_format: str,
+) -> None:
+    shop = judged_catalog(kind)
+    properties = {"format-version": str(version), "write.format.default": file_format}
+    chosen = [
+        (number, operation)
+        for number, operation in enumerate(_OPERATIONS.values())
+        if operation.kind in ("iceberg", kind)
+    ]
+
+    def run(number: int, operation: Operation) -> None:
+        judged = JudgedTable(judge, f"operation_{version}_{file_format}_{number}", shop)
+        format_or_catalog = "iceberg" if shop.ours is None else kind
+        at = _Target(str(judged.root), kind=format_or_catalog, name=judged.root.name, shop=shop, properties=properties)
+        try:
+            _try(operation, at, judged, version)
+        except Exception as error:
+            raise AssertionError(f"{operation.name}: {error}") from error
+
+    # Most of the time of a statement is waiting.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        ended = [pool.submit(run, number, operation) for number, operation in chosen]
+    faults = [str(one.exception()) for one in ended if one.exception() is not None]
+    assert faults == [], "\n".join(faults)
+
+
+def _try(operation: Operation, at: _Target, judged: JudgedTable, version: int) -> None:
+    STARTS[operation.start](at)
+    if version == 1 and any(word in operation.name for word in _HIDE):
+        with pytest.raises(DeltabergError, match="version 1"):
+            operation.run(at)
+        return
+    operation.run(at)
+    _check(judged, operation.after)
+    judged.sql("INSERT INTO {t} (id, value) VALUES (100, 1000)")
+    judged.open().append(pa.table({"id": [101], "value": [1010]}, COLUMNS))
+    _check(judged, {**operation.after, 100: 1000, 101: 1010})
+
+
+def _check(judged: JudgedTable, after: Mapping[int, int]) -> None:
+    table = judged.check()
+    rows = table.scan(columns=["id", "value"]).to_arrow()
+    same(rows, pa.table({"id": list(after), "value": list(after.values())}, COLUMNS))
+    counted = " UNION ALL ".join(f"SELECT '{name}' AS name, count(*) AS n FROM {{t}}.{name}" for name in _METADATA)
+    found = {row["name"]: row["n"] for row in judged.sql(counted).to_pylist()}
+    assert found == {name: table.inspect(name).num_rows for name in _METADATA}
