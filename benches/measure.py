@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,11 +157,28 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def warm() -> Any:
-    """Import what the first call would import. For its first scalar, pyarrow loads pandas if it is installed."""
+    """Import what first calls would import, and return what opens a table."""
+    _use_everything()
     import deltaberg
 
-    pa.scalar(1)
     return deltaberg.open_table
+
+
+@cache
+def _use_everything() -> None:
+    """Write and read a table of each format: modules are imported where they are first used.
+
+    For its first scalar, pyarrow loads pandas if it is installed.
+    """
+    import deltaberg
+
+    rows = pa.table({"id": [1, 2], "part": ["a", "b"]})
+    for table_format in ("delta", "iceberg"):
+        with tempfile.TemporaryDirectory() as folder:
+            deltaberg.write_table(folder, rows, format=table_format, partition_by="part")
+            scan = deltaberg.open_table(folder, table_format).scan("part = 'a' AND id < 2")
+            scan.files()
+            scan.to_arrow()
 
 
 def session(engines: bool = False) -> Any:
