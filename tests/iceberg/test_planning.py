@@ -7,11 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from deltaberg import col, open_table
+from deltaberg import col, create_table, open_table
 from deltaberg.errors import SpecViolationError
 from deltaberg.expressions import Expression
+from deltaberg.iceberg.manifests.fields import ManifestPart
+from deltaberg.iceberg.manifests.reader import ManifestReader
 from tests.iceberg.entries import added, entry
 from tests.support.iceberg_builder import IcebergBuilder, IcebergFile
 from tests.support.recorder import Recorder
@@ -262,6 +265,47 @@ def test_files_are_skipped_by_their_metrics(
     builder = IcebergBuilder(tmp_path / "t", {"id": "long", "x": "double"})
     builder.commit(builder.data([{"id": None, "x": None}] * 3, metrics=metrics))
     assert len(_files(builder, condition)) == kept
+
+
+@pytest.mark.parametrize(
+    ("transform", "condition", "found", "is_read"),
+    [
+        ("identity", "v = 1", [1, 1], False),
+        ("identity", "v IN (0, 2) OR v IS NULL", [0, 2, None], False),
+        ("identity", "v = 1 AND id = 0", [1], True),
+        ("identity", "id = 0", [0, 1, 2], True),
+        ("truncate[10]", "v < 10", [0, 1, 1, 2], True),
+        ("truncate[10]", "v = 1", [1, 1], True),
+        ("bucket[4]", "v = 1", [1, 1], True),
+    ],
+)
+def test_metrics_are_read_where_partitions_do_not_decide(
+    transform: str, condition: str, found: list[Any], is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create_table(
+        tmp_path / "t", pa.schema({"id": pa.int64(), "v": pa.int64()}), format="iceberg", partition_by=_named(transform)
+    )
+    rows = pa.table({"id": [0, 1, 0, 1, 0], "v": [0, 1, 2, None, 1]})
+    table.append(rows)
+    parts: list[ManifestPart] = []
+    read = ManifestReader.read
+
+    def recorded(reader: ManifestReader, manifests: Any, part: ManifestPart, *more: Any) -> Any:
+        # There are no delete files.
+        if manifests:
+            parts.append(part)
+        return read(reader, manifests, part, *more)
+
+    monkeypatch.setattr(ManifestReader, "read", recorded)
+    scan = table.scan(condition)
+    scan.files()
+    assert [bool(part.metrics) for part in parts] == [is_read]
+    assert sorted(scan.to_arrow()["v"].to_pylist(), key=str) == found
+
+
+def _named(transform: str) -> str:
+    name, _, width = transform.rstrip("]").partition("[")
+    return "v" if name == "identity" else f"{name}({width + ', ' if width else ''}v)"
 
 
 def test_null_structs_count_for_their_fields(tmp_path: Path) -> None:

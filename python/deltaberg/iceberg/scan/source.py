@@ -187,6 +187,8 @@ class IcebergSource:
         chosen = prune_manifests(data, self.reader, condition)
         paths = list(bound_paths(condition))
         ids = frozenset(path[-1].id for path in paths if path[-1].id is not None)
+        if self.reader.is_decided_by_partitions(chosen, condition):
+            ids = frozenset()
         part = ManifestPart(metric_names(paths) if ids else (), ids, FURTHER_FIELDS)
         entries = self.reader.read(chosen.to_pylist(), part, condition)
         self._metrics.keep(ids, entries)
