@@ -142,7 +142,8 @@ def _files(root: Path) -> list[Path]:
 _THEIRS = [
     (
         "CREATE TABLE {t} (id bigint, part string, day date) USING iceberg PARTITIONED BY (part, bucket(2, id)) "
-        "TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
+        "TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = '{mode}', "
+        "'write.format.default' = '{file_format}')"
     ),
     "INSERT INTO {t} SELECT id, IF(id % 2 = 0, 'a', 'b'), DATE'2020-01-01' FROM range(8)",
     "ALTER TABLE {t} ADD COLUMN more array<struct<x: int, y: string>>",
@@ -151,11 +152,15 @@ _THEIRS = [
 ]
 
 
-@pytest.mark.parametrize("version", few({"v2": 2, "v3": 3}, "v2"))
-def test_tables_of_iceberg_spark_are_written_to(judge: Judge, version: int) -> None:
-    judged = JudgedTable(judge, f"theirs_{version}")
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(CASES, "directory, v2, orc"))
+def test_tables_of_iceberg_spark_are_written_to(
+    judge: Judge, judged_catalog: Callable[[str], JudgedCatalog], kind: str, version: int, file_format: str
+) -> None:
+    judged = JudgedTable(judge, f"theirs_{version}_{file_format}", judged_catalog(kind))
+    mode = "copy-on-write" if version == 1 else "merge-on-read"
     for statement in _THEIRS:
-        judge.sql(statement.replace("{t}", judged.name).replace("{version}", str(version)))
+        filled = statement.replace("{t}", judged.name).replace("{version}", str(version))
+        judge.sql(filled.replace("{mode}", mode).replace("{file_format}", file_format))
     table = judged.check(by_pyiceberg=version < 3)
     more: list[dict[str, Any]] = [{"id": 11, "part": "c", "day": None, "more": [{"x": None, "y": "z"}, None]}]
     table.append(pa.Table.from_pylist(more, table.arrow_schema))
