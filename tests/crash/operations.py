@@ -393,7 +393,16 @@ _ICEBERG = [
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
 ]
-_ALL += [replace(one, name=f"{kind}: {one.name}", kind=kind) for kind in ("iceberg", *CATALOGS) for one in _ICEBERG]
+#: The server of the REST protocol that the harness starts is made of pyiceberg, which writes no tables of version 3.
+_NOT_BY_REST = {
+    one.name for one in _ICEBERG if one.start == "iceberg of version 3" or one.name.endswith("raise the version")
+}
+_ALL += [
+    replace(one, name=f"{kind}: {one.name}", kind=kind)
+    for kind in ("iceberg", *CATALOGS)
+    for one in _ICEBERG
+    if kind != "rest" or one.name not in _NOT_BY_REST
+]
 _ALL.append(_TWO_TABLES)
 #: Each operation by its name.
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _ALL}
