@@ -7,12 +7,11 @@ use crate::locations::percent_decode;
 
 /// Returns the bytes by which a path is compared: without the scheme of local files, with `s3:` for
 /// Hadoop's names of S3, and with percent escapes decoded once.
-pub(super) fn canonical(path: &str) -> Cow<'_, [u8]> {
+pub(super) fn canonical(path: &[u8]) -> Cow<'_, [u8]> {
     let path = local_part(path);
-    let bytes = path.as_bytes();
-    let body: Cow<'_, [u8]> = match hadoop_s3(path) {
-        Some(rest) => Cow::Owned([b"s3://", rest.as_bytes()].concat()),
-        None => Cow::Borrowed(bytes),
+    let body = match hadoop_s3(path) {
+        Some(rest) => Cow::Owned([b"s3://", rest].concat()),
+        None => Cow::Borrowed(path),
     };
     if memchr::memchr(b'%', &body).is_none() {
         return body;
@@ -23,12 +22,12 @@ pub(super) fn canonical(path: &str) -> Cow<'_, [u8]> {
 }
 
 /// `file:/x`, `file:///x` and `file://localhost/x` are `/x`.
-fn local_part(path: &str) -> &str {
-    let Some(rest) = path.strip_prefix("file:") else { return path };
-    let after = rest.strip_prefix("//").map_or(rest, |after| after.strip_prefix("localhost").unwrap_or(after));
-    if after.starts_with('/') { after } else { path }
+fn local_part(path: &[u8]) -> &[u8] {
+    let Some(rest) = path.strip_prefix(b"file:") else { return path };
+    let after = rest.strip_prefix(b"//").map_or(rest, |after| after.strip_prefix(b"localhost").unwrap_or(after));
+    if after.starts_with(b"/") { after } else { path }
 }
 
-fn hadoop_s3(path: &str) -> Option<&str> {
-    path.strip_prefix("s3a://").or_else(|| path.strip_prefix("s3n://"))
+fn hadoop_s3(path: &[u8]) -> Option<&[u8]> {
+    path.strip_prefix(b"s3a://").or_else(|| path.strip_prefix(b"s3n://"))
 }

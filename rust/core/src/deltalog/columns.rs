@@ -5,22 +5,19 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BooleanBuilder, Int32Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder, StructBuilder,
-};
+use arrow_array::builder::{BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, StructBuilder};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, MapArray, RecordBatch, StringArray, StructArray,
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::action::{DeletionVector, FileAction};
-use super::fields::{RecordCount, Span};
+use super::fields::{RecordCount, Span, unicode};
+use super::texts::Texts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::{Cursor, Kind};
+use crate::json::{Cursor, Text};
 use crate::stats;
-
-type StringMapBuilder = MapBuilder<StringBuilder, StringBuilder>;
 
 /// Where actions come from: their commit, and the piece of it that they point into.
 #[derive(Default)]
@@ -139,16 +136,22 @@ impl<'a> Columns<'a> {
     }
 
     fn maps(&self, value: impl Fn(&FileAction) -> Span) -> Result<ArrayRef> {
-        let mut builder = string_map_builder(self.len());
+        let mut maps = StringMaps::default();
         if self.actions.iter().all(|action| !value(action).is_some()) {
-            let (field, _, entries, _, ordered) = builder.finish().into_parts();
-            let maps = MapArray::try_new(field, self.zero_offsets(), entries, Some(self.nulls()), ordered)?;
-            return Ok(Arc::new(maps));
+            return maps.close(self.zero_offsets(), Some(self.nulls()));
         }
-        for action in self.actions {
-            push_map(&mut builder, value(action), self.place.data)?;
+        let mut offsets = Vec::with_capacity(self.len().saturating_add(1));
+        let mut valid = NullBufferBuilder::new(self.len());
+        offsets.push(0_i32);
+        for span in self.actions.iter().map(|action| value(action)) {
+            if span.is_some() {
+                maps.push(span, self.place.data)?;
+            }
+            valid.append(span.is_some());
+            // An entry takes at least five bytes of a piece of at most 4 GiB.
+            offsets.push(i32::try_from(maps.keys.len()).unwrap_or(i32::MAX));
         }
-        Ok(Arc::new(builder.finish()))
+        maps.close(OffsetBuffer::new(ScalarBuffer::from(offsets)), valid.finish())
     }
 
     fn vectors(&self) -> Result<ArrayRef> {
@@ -208,11 +211,48 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn string_map_builder(capacity: usize) -> StringMapBuilder {
-    let names = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
-    let text = || StringBuilder::with_capacity(capacity, capacity.saturating_mul(8));
-    let field: FieldRef = Arc::new(Field::new("value", DataType::Utf8, true));
-    MapBuilder::with_capacity(Some(names), text(), text(), capacity).with_values_field(field)
+/// The entries of maps from text to text or null.
+#[derive(Default)]
+struct StringMaps {
+    keys: Texts,
+    values: Texts,
+    valid: Vec<bool>,
+}
+
+impl StringMaps {
+    /// Appends the members of a JSON object that `string_map` has checked.
+    fn push(&mut self, json: Span, piece: &[u8]) -> Result<()> {
+        let mut stored = Ok(());
+        let read = Cursor::in_lines(piece, json.start()).object(|cursor, key| {
+            let value = if cursor.skip_blanks() == Some(b'"') { Some(cursor.string()?) } else { None };
+            if value.is_none() {
+                cursor.null()?;
+            }
+            if stored.is_ok() {
+                stored = self.push_entry(key, value);
+            }
+            Ok(())
+        });
+        read.map_err(|error| inconsistent(error.what()))?;
+        stored
+    }
+
+    #[inline]
+    fn push_entry(&mut self, key: Text<'_>, value: Option<Text<'_>>) -> Result<()> {
+        self.keys.push(&unicode(key).unwrap_or_default())?;
+        self.valid.push(value.is_some());
+        self.values.push(&value.and_then(unicode).unwrap_or_default())
+    }
+
+    fn close(self, offsets: OffsetBuffer<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let values = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        let fields =
+            Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)]);
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.keys.close(None)?), Arc::new(self.values.close(values)?)];
+        let entries = StructArray::try_new(fields.clone(), columns, None)?;
+        let field = Arc::new(Field::new("entries", DataType::Struct(fields), false));
+        Ok(Arc::new(MapArray::try_new(field, offsets, entries, nulls, false)?))
+    }
 }
 
 fn vector_fields() -> Fields {
@@ -239,27 +279,6 @@ fn push_vector(builder: &mut StructBuilder, vector: Option<&DeletionVector>) -> 
 
 fn child<B: arrow_array::builder::ArrayBuilder>(builder: &mut StructBuilder, index: usize) -> Result<&mut B> {
     builder.field_builder::<B>(index).ok_or_else(|| inconsistent("a struct builder lacks the expected child"))
-}
-
-/// Appends the members of a JSON object that `string_map` has checked.
-fn push_map(builder: &mut StringMapBuilder, json: Span, piece: &[u8]) -> Result<()> {
-    if !json.is_some() {
-        builder.append(false)?;
-        return Ok(());
-    }
-    let read = Cursor::in_lines(piece, json.start()).object(|cursor, key| {
-        builder.keys().append_value(key.resolve().unwrap_or_default());
-        if cursor.kind()? == Kind::Null {
-            cursor.null()?;
-            builder.values().append_null();
-        } else {
-            builder.values().append_value(cursor.string()?.resolve().unwrap_or_default());
-        }
-        Ok(())
-    });
-    read.map_err(|error| inconsistent(error.what()))?;
-    builder.append(true)?;
-    Ok(())
 }
 
 pub(super) fn inconsistent(what: &str) -> Error {

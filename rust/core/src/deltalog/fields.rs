@@ -116,13 +116,22 @@ pub(super) fn expect(cursor: &mut Cursor<'_>, kind: Kind, field: &str) -> Result
     cursor.fail(format!("{field} must be {}, but is {}", kind.name(), found.name()))
 }
 
-/// Reads a string or null without resolving escapes.
-#[inline]
-fn raw_text<'a>(cursor: &mut Cursor<'a>, field: &str) -> Result<Option<(Span, Text<'a>)>> {
+/// Reads null where there is no value of the expected type, and refuses anything else.
+#[cold]
+#[inline(never)]
+fn null_or<T>(cursor: &mut Cursor<'_>, kind: Kind, field: &str) -> Result<Option<T>> {
     if is_null(cursor)? {
         return Ok(None);
     }
-    expect(cursor, Kind::String, field)?;
+    expect(cursor, kind, field).map(|()| None)
+}
+
+/// Reads a string or null without resolving escapes.
+#[inline]
+fn raw_text<'a>(cursor: &mut Cursor<'a>, field: &str) -> Result<Option<(Span, Text<'a>)>> {
+    if cursor.skip_blanks() != Some(b'"') {
+        return null_or(cursor, Kind::String, field);
+    }
     let start = cursor.at().saturating_add(1);
     let text = cursor.string()?;
     Ok(Some((Span::of(start, text.raw().len(), text.is_escaped()), text)))
@@ -170,19 +179,17 @@ pub(super) fn statistics(cursor: &mut Cursor<'_>) -> Result<(Span, RecordCount)>
 
 #[inline]
 pub(super) fn boolean(cursor: &mut Cursor<'_>, field: &str) -> Result<Option<bool>> {
-    if is_null(cursor)? {
-        return Ok(None);
+    if !matches!(cursor.skip_blanks(), Some(b't' | b'f')) {
+        return null_or(cursor, Kind::Boolean, field);
     }
-    expect(cursor, Kind::Boolean, field)?;
     Ok(Some(cursor.boolean()?))
 }
 
 #[inline]
 pub(super) fn integer(cursor: &mut Cursor<'_>, field: &str) -> Result<Option<i64>> {
-    if is_null(cursor)? {
-        return Ok(None);
+    if !matches!(cursor.skip_blanks(), Some(b'-' | b'0'..=b'9')) {
+        return null_or(cursor, Kind::Number, field);
     }
-    expect(cursor, Kind::Number, field)?;
     match cursor.integer()? {
         Some(value) => Ok(Some(value)),
         None => cursor.fail(format!("{field} must be a 64-bit integer")),
@@ -199,23 +206,21 @@ pub(super) fn small_integer(cursor: &mut Cursor<'_>, field: &str) -> Result<Opti
 
 /// Checks a map of string to string or null.
 pub(super) fn string_map(cursor: &mut Cursor<'_>, field: &str) -> Result<Span> {
-    if is_null(cursor)? {
-        return Ok(Span::NONE);
+    if cursor.skip_blanks() != Some(b'{') {
+        return Ok(null_or(cursor, Kind::Object, field)?.unwrap_or(Span::NONE));
     }
-    expect(cursor, Kind::Object, field)?;
     let start = cursor.at();
     let mut keys = MapKeys::default();
     cursor.object(|cursor, key| {
-        let Some(resolved) = key.resolve() else {
+        let Some(key) = unicode(key) else {
             return cursor.fail(format!("{field} is not valid Unicode"));
         };
-        if !keys.insert(resolved) {
+        if !keys.insert(key) {
             return cursor.fail("a key is repeated");
         }
-        if is_null(cursor)? {
-            return Ok(());
+        if cursor.skip_blanks() != Some(b'"') {
+            return null_or::<()>(cursor, Kind::String, "a value in partitionValues or tags").map(|_| ());
         }
-        expect(cursor, Kind::String, "a value in partitionValues or tags")?;
         let value = cursor.string()?;
         if value.is_escaped() && value.resolve().is_none() {
             return cursor.fail(format!("{field} is not valid Unicode"));
@@ -225,19 +230,29 @@ pub(super) fn string_map(cursor: &mut Cursor<'_>, field: &str) -> Result<Span> {
     Ok(Span::of(start, cursor.since(start).len(), false))
 }
 
+/// The resolved bytes of a string in a line, which is known to be UTF-8; none with half of a surrogate pair.
+#[inline]
+pub(super) fn unicode(text: Text<'_>) -> Option<Cow<'_, [u8]>> {
+    if !text.is_escaped() {
+        return Some(Cow::Borrowed(text.raw()));
+    }
+    text.resolve().map(|text| Cow::Owned(text.into_owned().into_bytes()))
+}
+
 /// Which keys of a map have been met: a few are kept in a vector, many in a set.
 #[derive(Default)]
 struct MapKeys<'a> {
-    first: Option<Cow<'a, str>>,
-    few: Vec<Cow<'a, str>>,
-    many: HashSet<Cow<'a, str>>,
+    first: Option<Cow<'a, [u8]>>,
+    few: Vec<Cow<'a, [u8]>>,
+    many: Option<HashSet<Cow<'a, [u8]>>>,
 }
 
 impl<'a> MapKeys<'a> {
     const FEW: usize = 16;
 
     /// Whether the key is new.
-    fn insert(&mut self, key: Cow<'a, str>) -> bool {
+    #[inline]
+    fn insert(&mut self, key: Cow<'a, [u8]>) -> bool {
         let Some(first) = &self.first else {
             self.first = Some(key);
             return true;
@@ -249,6 +264,6 @@ impl<'a> MapKeys<'a> {
             self.few.push(key);
             return true;
         }
-        self.many.insert(key)
+        self.many.get_or_insert_default().insert(key)
     }
 }

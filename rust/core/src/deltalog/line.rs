@@ -40,13 +40,10 @@ impl LineError {
 pub(super) fn parse(data: &[u8]) -> Result<Lines<'_>, LineError> {
     let mut lines = Lines { data, ..Lines::default() };
     let mut start = 0;
+    let is_ascii = data.is_ascii();
     while start < data.len() {
-        let newline = memchr::memchr(b'\n', data.get(start..).unwrap_or_default());
-        let end = newline.map_or(data.len(), |newline| start.saturating_add(newline));
-        let fail = |what: String| LineError { line: lines.count, what };
-        let line = data.get(start..end).unwrap_or_default();
-        if !line.is_ascii() && std::str::from_utf8(line).is_err() {
-            return Err(fail("the line is not UTF-8".to_owned()));
+        if !is_ascii && !is_utf8(line_at(data, start)) {
+            return Err(LineError { line: lines.count, what: "the line is not UTF-8".to_owned() });
         }
         let mut cursor = Cursor::in_lines(data, start);
         if !matches!(cursor.skip_blanks(), None | Some(b'\n')) {
@@ -58,9 +55,19 @@ pub(super) fn parse(data: &[u8]) -> Result<Lines<'_>, LineError> {
             }
         }
         lines.count = lines.count.saturating_add(1);
-        start = end.saturating_add(1);
+        // No value contains a newline, so the cursor stands at the end of the line.
+        start = cursor.at().saturating_add(1);
     }
     Ok(lines)
+}
+
+fn line_at(data: &[u8], start: usize) -> &[u8] {
+    let rest = data.get(start..).unwrap_or_default();
+    rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len())).unwrap_or_default()
+}
+
+fn is_utf8(line: &[u8]) -> bool {
+    line.is_ascii() || std::str::from_utf8(line).is_ok()
 }
 
 fn end_of_line(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
@@ -72,12 +79,17 @@ fn end_of_line(cursor: &mut Cursor<'_>) -> Result<(), JsonError> {
 
 /// Reads the object of a line. The caller keeps its actions only if nothing else follows in the line.
 fn read_line<'a>(cursor: &mut Cursor<'a>, lines: &mut Lines<'a>) -> Result<(), JsonError> {
-    const KNOWN: [&[u8]; 6] = [b"add", b"remove", b"txn", b"domainMetadata", b"protocol", b"metaData"];
     let mut met = Met::default();
     fields::expect(cursor, Kind::Object, "an action line")?;
     fields::each_field(cursor, |cursor, key| {
-        let Some(index) = (0_u32..).zip(KNOWN).find_map(|(index, known)| (known == key).then_some(index)) else {
-            return cursor.skip(1);
+        let index = match key {
+            b"add" => 0_u32,
+            b"remove" => 1,
+            b"txn" => 2,
+            b"domainMetadata" => 3,
+            b"protocol" => 4,
+            b"metaData" => 5,
+            _ => return cursor.skip(1),
         };
         met.once(index, cursor)?;
         if cursor.kind()? == Kind::Null {

@@ -12,6 +12,7 @@ mod paths;
 mod pieces;
 mod reconcile;
 mod replay;
+mod texts;
 
 pub use reconcile::{Role, reconcile};
 pub use replay::{Replay, replay};

@@ -1,52 +1,20 @@
 //! The paths of surviving actions: the columns that a replay returns, and what its keys are compared with.
 
 use arrow_array::StringArray;
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use super::keys::{Paths, Place};
-use crate::error::{Error, ErrorKind, Result};
+use super::texts::Texts;
+use crate::error::Result;
 
 /// Stands for the column of canonical spellings that differ from the spelling in the log.
 const ASIDE: u32 = u32::MAX;
-
-/// A column of paths under construction.
-#[derive(Default)]
-struct OpenColumn {
-    bytes: Vec<u8>,
-    ends: Vec<i32>,
-}
-
-impl OpenColumn {
-    fn push(&mut self, path: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(path);
-        let end = i32::try_from(self.bytes.len())
-            .map_err(|_| Error::new(ErrorKind::TooLarge, "the paths of one piece of a log entry exceed 2 GiB"))?;
-        self.ends.push(end);
-        Ok(())
-    }
-
-    fn get(&self, row: usize) -> &[u8] {
-        let start = row.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        let end = self.ends.get(row).copied().unwrap_or(0);
-        self.bytes.get(to_usize(start)..to_usize(end)).unwrap_or_default()
-    }
-
-    fn close(mut self) -> Result<StringArray> {
-        self.bytes.shrink_to_fit();
-        let mut offsets = Vec::with_capacity(self.ends.len().saturating_add(1));
-        offsets.push(0);
-        offsets.append(&mut self.ends);
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        Ok(StringArray::try_new(offsets, Buffer::from(self.bytes), None)?)
-    }
-}
 
 /// Every column of paths of a replay: two for each piece of a log entry, adds first.
 #[derive(Default)]
 pub(super) struct PathColumns {
     closed: Vec<StringArray>,
-    open: Vec<OpenColumn>,
-    aside: OpenColumn,
+    open: Vec<Texts>,
+    aside: Texts,
     /// The row of removes that each canonical spelling kept aside stands for.
     aside_rows: Vec<Option<Place>>,
 }
@@ -54,8 +22,8 @@ pub(super) struct PathColumns {
 impl PathColumns {
     /// Opens the two columns of the next piece.
     pub(super) fn open_piece(&mut self) {
-        self.open.push(OpenColumn::default());
-        self.open.push(OpenColumn::default());
+        self.open.push(Texts::default());
+        self.open.push(Texts::default());
     }
 
     /// The number of a column of piece `piece`: its adds, or its removes.
@@ -66,9 +34,9 @@ impl PathColumns {
     /// Where the next path of `column` will be found by its canonical spelling.
     pub(super) fn next_place(&self, column: u32, has_other_spelling: bool) -> Place {
         if has_other_spelling {
-            return Place { column: ASIDE, row: to_u32(self.aside.ends.len()) };
+            return Place { column: ASIDE, row: to_u32(self.aside.len()) };
         }
-        Place { column, row: to_u32(self.open_column(column).map_or(0, |open| open.ends.len())) }
+        Place { column, row: to_u32(self.open_column(column).map_or(0, Texts::len)) }
     }
 
     /// Stores a path as the log spells it, and its canonical spelling if that differs.
@@ -78,7 +46,7 @@ impl PathColumns {
         let Some(open) = index.and_then(|index| self.open.get_mut(index)) else {
             return Err(super::columns::inconsistent("a path for a closed column"));
         };
-        let row = to_u32(open.ends.len());
+        let row = to_u32(open.len());
         open.push(path)?;
         if let Some(canonical) = canonical {
             self.aside.push(canonical)?;
@@ -89,7 +57,7 @@ impl PathColumns {
 
     /// Closes all open columns and returns them: adds, then removes, piece by piece.
     pub(super) fn close_pieces(&mut self) -> Result<Vec<StringArray>> {
-        let closed: Vec<StringArray> = self.open.drain(..).map(OpenColumn::close).collect::<Result<_>>()?;
+        let closed: Vec<StringArray> = self.open.drain(..).map(|column| column.close(None)).collect::<Result<_>>()?;
         self.closed.extend(closed.iter().cloned());
         Ok(closed)
     }
@@ -106,7 +74,7 @@ impl PathColumns {
         (column as usize).checked_sub(self.closed.len())
     }
 
-    fn open_column(&self, column: u32) -> Option<&OpenColumn> {
+    fn open_column(&self, column: u32) -> Option<&Texts> {
         self.open_index(column).and_then(|index| self.open.get(index))
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::action::{DeletionVector, FileAction};
 use super::canonical::canonical;
+use super::fields;
 use super::keys::KeyHasher;
 use super::line::{self, LineError, Lines};
 
@@ -36,7 +37,7 @@ pub(super) struct FileKey {
 #[derive(Default)]
 struct RareKey {
     /// The path, if the log writes it with JSON escapes.
-    resolved: Option<String>,
+    resolved: Option<Vec<u8>>,
     /// The canonical spelling, if it differs from the path.
     canonical: Option<Vec<u8>>,
     /// The unique id of the deletion vector; empty without one.
@@ -45,10 +46,10 @@ struct RareKey {
 
 impl FileKey {
     fn new(action: &FileAction, piece: &[u8], hasher: &KeyHasher) -> Self {
-        let path = action.path.text(piece).unwrap_or_default();
+        let path = fields::unicode(action.path.raw(piece)).unwrap_or_default();
         let spelling = canonical(&path);
         let hash = hasher.hash(&spelling);
-        let other = (*spelling != *path.as_bytes()).then(|| spelling.into_owned());
+        let other = (*spelling != *path).then(|| spelling.into_owned());
         let vector = action.vector.as_deref().map(vector_id);
         if other.is_none() && vector.is_none() && matches!(path, Cow::Borrowed(_)) {
             return Self { hash, rare: None };
@@ -61,7 +62,7 @@ impl FileKey {
     /// The path with its JSON escapes resolved.
     pub(super) fn path<'k>(&'k self, action: &FileAction, piece: &'k [u8]) -> &'k [u8] {
         let resolved = self.rare.as_ref().and_then(|rare| rare.resolved.as_ref());
-        resolved.map_or_else(|| action.path.bytes(piece), |path| path.as_bytes())
+        resolved.map_or_else(|| action.path.bytes(piece), Vec::as_slice)
     }
 
     /// The canonical spelling, if it differs from the path.

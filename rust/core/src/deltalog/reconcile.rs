@@ -40,7 +40,7 @@ pub fn reconcile(
         let is_add = number < adds.len();
         for row in 0..columns.len() {
             let path = columns.path(row);
-            let spelling = canonical(path);
+            let spelling = canonical(path.as_bytes());
             let key = Key { path: &spelling, hash: keys.hasher().hash(&spelling) };
             let same = *spelling == *path.as_bytes();
             let place = if same { place(number, row) } else { place(ASIDE, paths.aside.len()) };
@@ -61,7 +61,7 @@ pub fn reconcile(
     let masks = parallel::map(older, threads, |batch| -> Result<BooleanArray> {
         let columns = FileColumns::of(batch)?;
         let keeps = |row| {
-            let spelling = canonical(columns.path(row));
+            let spelling = canonical(columns.path(row).as_bytes());
             let vector = columns.vector_id(row);
             match role {
                 Role::Add => keys.keeps_add(&spelling, &vector, &paths),

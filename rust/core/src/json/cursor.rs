@@ -25,6 +25,13 @@ impl JsonError {
         Self(Box::new(Details { at, what: what.into() }))
     }
 
+    /// The same error in a text in which `before` more bytes come before its place.
+    #[cold]
+    fn after(mut self, before: usize) -> Self {
+        self.0.at = self.0.at.saturating_add(before);
+        self
+    }
+
     /// The byte of the text at which the error was found.
     #[must_use]
     pub fn at(&self) -> usize {
@@ -92,7 +99,8 @@ pub enum Token<'a> {
 #[derive(Clone, Debug)]
 pub struct Cursor<'a, const QUOTED: bool = false> {
     data: &'a [u8],
-    at: usize,
+    /// What is not read yet, the end of `data`.
+    rest: &'a [u8],
     /// Whether a newline counts as a blank or ends the text.
     spans_lines: bool,
 }
@@ -103,13 +111,13 @@ impl<'a> Cursor<'a> {
     /// Starts at byte `at` of lines of JSON, in which no value continues on the next line.
     #[must_use]
     pub fn in_lines(data: &'a [u8], at: usize) -> Self {
-        Self { data, at, spans_lines: false }
+        Self { data, rest: data.get(at..).unwrap_or_default(), spans_lines: false }
     }
 
     /// Starts at the beginning of a JSON text.
     #[must_use]
     pub fn in_text(data: &'a [u8]) -> Self {
-        Self { data, at: 0, spans_lines: true }
+        Self { data, rest: data, spans_lines: true }
     }
 
     /// Reads the string that begins here as JSON text, in which nothing but quotes is escaped.
@@ -117,12 +125,10 @@ impl<'a> Cursor<'a> {
     /// None if `read` fails or stops before the end of the string. Then the cursor stays where it is.
     #[inline]
     pub fn quoted<T>(&mut self, read: impl FnOnce(&mut Cursor<'a, true>) -> Result<T>) -> Option<T> {
-        let mut inside = Cursor::in_quotes(self.data, self.at.saturating_add(1));
+        let mut inside = Cursor::in_quotes(self.data, self.at().saturating_add(1));
         let found = read(&mut inside).ok()?;
-        if self.data.get(inside.at) != Some(&b'"') {
-            return None;
-        }
-        self.at = inside.at.saturating_add(1);
+        let (b'"', rest) = inside.rest.split_first()? else { return None };
+        self.rest = rest;
         Some(found)
     }
 }
@@ -131,56 +137,63 @@ impl<'a> Cursor<'a, true> {
     /// Starts at byte `at` of the inside of a JSON string. It ends with `data`, or at a quote that is not escaped.
     #[must_use]
     pub fn in_quotes(data: &'a [u8], at: usize) -> Self {
-        Self { data, at, spans_lines: false }
+        Self { data, rest: data.get(at..).unwrap_or_default(), spans_lines: false }
     }
 }
 
 impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
     /// The next byte.
     #[must_use]
+    #[inline]
     pub fn at(&self) -> usize {
-        self.at
+        self.data.len().saturating_sub(self.rest.len())
     }
 
     /// The bytes from `start` to here.
     #[must_use]
+    #[inline]
     pub fn since(&self, start: usize) -> &'a [u8] {
-        self.data.get(start..self.at).unwrap_or_default()
+        self.data.get(start..self.at()).unwrap_or_default()
     }
 
     /// Returns an error at this place.
     #[cold]
     #[inline(never)]
     pub fn fail<T>(&self, what: impl Into<String>) -> Result<T> {
-        Err(JsonError::new(self.at, what))
+        Err(JsonError::new(self.at(), what))
     }
 
     /// Skips blanks and returns the byte after them.
     #[inline]
     pub fn skip_blanks(&mut self) -> Option<u8> {
+        match self.rest {
+            [b'\\', next, ..] if QUOTED => (*next == b'"').then_some(b'"'),
+            [byte, ..] if *byte > b' ' && (!QUOTED || !matches!(byte, b'"' | b'\\')) => Some(*byte),
+            _ => self.skip_some_blanks(),
+        }
+    }
+
+    fn skip_some_blanks(&mut self) -> Option<u8> {
         loop {
-            let byte = *self.data.get(self.at)?;
-            if QUOTED {
-                match byte {
-                    b' ' => {}
-                    b'\\' => return self.data.get(self.at.saturating_add(1)).copied().filter(|next| *next == b'"'),
-                    b'"' => return None,
-                    _ => return Some(byte),
-                }
-                self.step(1);
-                continue;
-            }
-            let blank = matches!(byte, b' ' | b'\t' | b'\r') || byte == b'\n' && self.spans_lines;
+            let (byte, after) = self.rest.split_first()?;
+            let blank = match byte {
+                b' ' => true,
+                b'\t' | b'\r' => !QUOTED,
+                b'\n' => !QUOTED && self.spans_lines,
+                b'\\' if QUOTED => return after.first().copied().filter(|next| *next == b'"'),
+                b'"' if QUOTED => return None,
+                _ => false,
+            };
             if !blank {
-                return Some(byte);
+                return Some(*byte);
             }
-            self.step(1);
+            self.rest = after;
         }
     }
 
     #[inline]
     fn step(&mut self, bytes: usize) {
-        self.at = self.at.saturating_add(bytes);
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
     /// Returns the type of the next value without reading it.
@@ -200,12 +213,17 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
 
     /// Reads the members of an object: `each` takes every key and must read its value.
     #[inline]
-    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Result<()>) -> Result<()> {
+    pub fn object(&mut self, each: impl FnMut(&mut Self, Text<'a>) -> Result<()>) -> Result<()> {
         self.step(1);
         if self.skip_blanks() == Some(b'}') {
             self.step(1);
             return Ok(());
         }
+        self.members(each)
+    }
+
+    #[inline]
+    fn members(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Result<()>) -> Result<()> {
         loop {
             if self.skip_blanks() != Some(b'"') {
                 return self.fail("a key in quotes was expected");
@@ -242,16 +260,13 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
     /// Reads a string.
     #[inline]
     pub fn string(&mut self) -> Result<Text<'a>> {
-        if QUOTED {
-            let start = self.at.saturating_add(2);
-            let end = scan::quoted_end(self.data, start)?;
-            self.at = end.saturating_add(2);
-            return Ok(Text::new(self.data.get(start..end).unwrap_or_default(), false));
-        }
-        let start = self.at.saturating_add(1);
-        let (end, escaped) = scan::string_end(self.data, start)?;
-        self.at = end.saturating_add(1);
-        Ok(Text::new(self.data.get(start..end).unwrap_or_default(), escaped))
+        let quote = if QUOTED { 2 } else { 1 };
+        let inside = self.rest.get(quote..).unwrap_or_default();
+        let end = if QUOTED { scan::quoted_end(inside).map(|end| (end, false)) } else { scan::string_end(inside) };
+        let (end, escaped) = end.map_err(|error| error.after(self.at().saturating_add(quote)))?;
+        let (text, rest) = inside.split_at_checked(end).unwrap_or_default();
+        self.rest = rest.get(quote..).unwrap_or_default();
+        Ok(Text::new(text, escaped))
     }
 
     /// Reads a scalar, or checks and skips a container. `depth` is the number of containers around it.
@@ -273,32 +288,33 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
 
     /// Reads a number by the grammar of JSON and returns its spelling.
     pub fn number(&mut self) -> Result<&'a [u8]> {
-        let start = self.at;
+        let start = self.rest;
         self.pass_number()?;
-        Ok(self.since(start))
+        Ok(start.get(..start.len().saturating_sub(self.rest.len())).unwrap_or_default())
     }
 
     #[inline]
     fn pass_number(&mut self) -> Result<()> {
-        if self.data.get(self.at) == Some(&b'-') {
-            self.step(1);
+        if let Some((b'-', rest)) = self.rest.split_first() {
+            self.rest = rest;
         }
-        match self.data.get(self.at) {
+        match self.rest.first() {
             Some(b'0') => self.step(1),
-            Some(b'1'..=b'9') => self.digits(),
+            Some(b'1'..=b'9') => self.step(scan::count_digits(self.rest)),
             _ => return self.fail("a digit was expected"),
         }
-        if matches!(self.data.get(self.at), Some(b'.' | b'e' | b'E')) { self.pass_fraction() } else { Ok(()) }
+        if matches!(self.rest.first(), Some(b'.' | b'e' | b'E')) { self.pass_fraction() } else { Ok(()) }
     }
 
+    #[inline(never)]
     fn pass_fraction(&mut self) -> Result<()> {
-        if self.data.get(self.at) == Some(&b'.') {
+        if self.rest.first() == Some(&b'.') {
             self.step(1);
             self.some_digits()?;
         }
-        if matches!(self.data.get(self.at), Some(b'e' | b'E')) {
+        if matches!(self.rest.first(), Some(b'e' | b'E')) {
             self.step(1);
-            if matches!(self.data.get(self.at), Some(b'+' | b'-')) {
+            if matches!(self.rest.first(), Some(b'+' | b'-')) {
                 self.step(1);
             }
             self.some_digits()?;
@@ -309,38 +325,33 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
     /// Reads a number. None if it is not a 64-bit integer.
     #[inline]
     pub fn integer(&mut self) -> Result<Option<i64>> {
-        let start = self.at;
-        let (mut value, mut digits) = (0_i64, 0_u32);
-        while let Some(digit @ b'0'..=b'9') = self.data.get(self.at) {
-            value = value.wrapping_mul(10).wrapping_add(i64::from(digit & 0xF));
-            digits = digits.saturating_add(1);
-            self.step(1);
-        }
-        let plain = !matches!(self.data.get(self.at), Some(b'.' | b'e' | b'E' | b'-'));
-        let leading_zero = digits > 1 && self.data.get(start) == Some(&b'0');
-        if plain && (1..=18).contains(&digits) && !leading_zero {
+        let (digits, after) = self.rest.split_at_checked(scan::count_digits(self.rest)).unwrap_or_default();
+        let plain = !matches!(after.first(), Some(b'.' | b'e' | b'E' | b'-'));
+        let leading_zero = digits.len() > 1 && digits.first() == Some(&b'0');
+        if plain && (1..=18).contains(&digits.len()) && !leading_zero {
+            self.rest = after;
+            let value =
+                digits.iter().fold(0_i64, |value, digit| value.wrapping_mul(10).wrapping_add(i64::from(digit & 0xF)));
             return Ok(Some(value));
         }
-        self.at = start;
         let spelling = self.number()?;
         Ok(std::str::from_utf8(spelling).ok().and_then(|spelling| spelling.parse().ok()))
     }
 
-    #[inline]
-    fn digits(&mut self) {
-        self.at = scan::digits_end(self.data, self.at);
-    }
-
     fn some_digits(&mut self) -> Result<()> {
-        let start = self.at;
-        self.digits();
-        if start == self.at { self.fail("a digit was expected") } else { Ok(()) }
+        match scan::count_digits(self.rest) {
+            0 => self.fail("a digit was expected"),
+            digits => {
+                self.step(digits);
+                Ok(())
+            }
+        }
     }
 
     /// Reads `true` or `false`.
     #[inline]
     pub fn boolean(&mut self) -> Result<bool> {
-        if self.data.get(self.at) == Some(&b't') {
+        if self.rest.first() == Some(&b't') {
             self.word(b"true")?;
             return Ok(true);
         }
@@ -356,11 +367,13 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
 
     #[inline]
     fn word(&mut self, word: &[u8]) -> Result<()> {
-        if !self.data.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
-            return self.fail("JSON has no such word");
+        match self.rest.strip_prefix(word) {
+            Some(rest) => {
+                self.rest = rest;
+                Ok(())
+            }
+            None => self.fail("JSON has no such word"),
         }
-        self.step(word.len());
-        Ok(())
     }
 
     /// Checks and skips the next value. `depth` is the number of containers around it.
@@ -369,6 +382,7 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
         match self.skip_blanks() {
             Some(b'"') => self.string().map(|_| ()),
             Some(b'-' | b'0'..=b'9') => self.pass_number(),
+            Some(b'{') if QUOTED && depth < MAX_DEPTH => self.skip_quoted_object(depth.saturating_add(1)),
             _ => self.skip_other(depth),
         }
     }
@@ -384,6 +398,17 @@ impl<'a, const QUOTED: bool> Cursor<'a, QUOTED> {
             Kind::Object => self.object(|cursor, _| cursor.skip(inside)),
             Kind::Array => self.array(|cursor| cursor.skip(inside)),
         }
+    }
+
+    /// Skips an object whose members are mostly bounds and counts of columns.
+    fn skip_quoted_object(&mut self, inside: u32) -> Result<()> {
+        let members = self.rest.get(1..).unwrap_or_default();
+        let (rest, ended) = scan::plain_members(members);
+        if rest.len() == members.len() {
+            return self.object(|cursor, _| cursor.skip(inside));
+        }
+        self.rest = rest;
+        if ended { Ok(()) } else { self.members(|cursor, _| cursor.skip(inside)) }
     }
 
     /// Reads the items of an array: `each` must read one.

@@ -106,60 +106,127 @@ pub(super) fn backslash_at(block: [u8; NARROW]) -> Option<usize> {
     (backslashes != 0).then_some(backslashes.trailing_zeros() as usize)
 }
 
-/// Returns the end of the digits that begin at `data[at]`.
+/// Returns how many digits the text begins with.
 #[inline]
-pub(super) fn digits_end(data: &[u8], at: usize) -> usize {
-    let mut at = at;
-    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+pub(super) fn count_digits(text: &[u8]) -> usize {
+    let mut rest = text;
+    while let Some((block, after)) = rest.split_first_chunk::<NARROW>() {
         let digits = lanes::digits(*block).trailing_ones() as usize;
-        at = at.saturating_add(digits);
         if digits < NARROW {
-            return at;
+            return distance(text, rest).saturating_add(digits);
         }
+        rest = after;
     }
-    let rest = data.get(at..).unwrap_or_default();
-    at.saturating_add(rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
+    distance(text, rest).saturating_add(rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
-/// Returns where the string that begins at `data[at]` has its closing quote, and whether it has escapes.
-pub(crate) fn string_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
-    let mut at = at;
-    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+/// Returns where the string whose inside the text begins with has its closing quote, and whether it has escapes.
+///
+/// The place of an error is counted from the beginning of the text.
+#[inline]
+pub(crate) fn string_end(text: &[u8]) -> Result<(usize, bool), JsonError> {
+    let mut rest = text;
+    while let Some((block, after)) = rest.split_first_chunk::<NARROW>() {
         let special = lanes::special(*block);
         if special == 0 {
-            at = at.saturating_add(NARROW);
+            rest = after;
             continue;
         }
-        at = at.saturating_add(special.trailing_zeros() as usize);
-        return match data.get(at) {
-            Some(b'"') => Ok((at, false)),
-            _ => escaped_end(data, at),
-        };
+        let place = special.trailing_zeros() as usize;
+        let at = distance(text, rest).saturating_add(place);
+        return if block.get(place) == Some(&b'"') { Ok((at, false)) } else { escaped_end(text, at) };
     }
-    escaped_end(data, at)
+    escaped_end(text, distance(text, rest))
 }
 
 /// The same for a string inside a string, which has no escapes: returns where its quote, spelled `\"`, is.
 #[inline]
-pub(super) fn quoted_end(data: &[u8], at: usize) -> Result<usize, JsonError> {
-    let mut at = at;
-    while let Some(block) = data.get(at..).and_then(<[u8]>::first_chunk::<NARROW>) {
+pub(super) fn quoted_end(text: &[u8]) -> Result<usize, JsonError> {
+    let mut rest = text;
+    while let Some((block, after)) = rest.split_first_chunk::<NARROW>() {
         let special = lanes::special(*block);
-        at = at.saturating_add(special.trailing_zeros().min(16) as usize);
-        if special != 0 {
-            break;
+        if special == 0 {
+            rest = after;
+            continue;
         }
+        rest = rest.get(special.trailing_zeros() as usize..).unwrap_or_default();
+        break;
     }
     loop {
-        match data.get(at..) {
-            Some([b'\\', b'"', ..]) => return Ok(at),
-            Some([byte, ..]) if *byte >= b' ' && !matches!(byte, b'"' | b'\\') => at = at.saturating_add(1),
-            _ => return Err(JsonError::new(at, "a string that ends with an escaped quote was expected")),
+        match rest {
+            [b'\\', b'"', ..] => return Ok(distance(text, rest)),
+            [byte, after @ ..] if *byte >= b' ' && !matches!(byte, b'"' | b'\\') => rest = after,
+            _ => {
+                let what = "a string that ends with an escaped quote was expected";
+                return Err(JsonError::new(distance(text, rest), what));
+            }
         }
     }
 }
 
+/// Passes over the members of an object inside a string, as long as they are spelled in the plainest way: without
+/// blanks, and with values that are strings or numbers without an exponent. Returns what follows the last of them, and
+/// whether the object has ended there. If it has not, the next member begins there.
+pub(super) fn plain_members(text: &[u8]) -> (&[u8], bool) {
+    let mut rest = text;
+    loop {
+        match plain_member(rest) {
+            Some([b',', after @ ..]) => rest = after,
+            Some([b'}', after @ ..]) => return (after, true),
+            _ => return (rest, false),
+        }
+    }
+}
+
+#[inline]
+fn plain_member(text: &[u8]) -> Option<&[u8]> {
+    match plain_quoted(text)? {
+        [b':', value @ ..] if value.first() == Some(&b'\\') => plain_quoted(value),
+        [b':', value @ ..] => plain_number(value),
+        _ => None,
+    }
+}
+
+#[inline]
+fn plain_quoted(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"\\\"")?;
+    loop {
+        let (block, after) = rest.split_first_chunk::<NARROW>()?;
+        let special = lanes::special(*block);
+        if special != 0 {
+            return rest.get(special.trailing_zeros() as usize..)?.strip_prefix(b"\\\"");
+        }
+        rest = after;
+    }
+}
+
+#[inline]
+fn plain_number(text: &[u8]) -> Option<&[u8]> {
+    let whole = text.strip_prefix(b"-").unwrap_or(text);
+    let block = whole.first_chunk::<NARROW>()?;
+    let digits = lanes::digits(*block).trailing_ones() as usize;
+    if digits == 0 || digits == NARROW || digits > 1 && block.first() == Some(&b'0') {
+        return None;
+    }
+    let mut after = whole.get(digits..)?;
+    if let [b'.', fraction @ ..] = after {
+        let digits = count_digits(fraction);
+        if digits == 0 {
+            return None;
+        }
+        after = fraction.get(digits..)?;
+    }
+    if matches!(after.first(), Some(b'e' | b'E')) { None } else { Some(after) }
+}
+
+/// How many bytes of `text` come before its end `rest`.
+#[inline]
+fn distance(text: &[u8], rest: &[u8]) -> usize {
+    text.len().saturating_sub(rest.len())
+}
+
 /// The slow path, which checks escapes and handles the end of the input.
+#[inline(never)]
 fn escaped_end(data: &[u8], at: usize) -> Result<(usize, bool), JsonError> {
     let (mut at, mut carry, mut has_escapes) = (at, 0_u64, false);
     loop {

@@ -50,8 +50,8 @@ pub fn stats_texts(data: &[u8], places: &StructArray, threads: usize) -> Result<
 
 /// Returns the inside of a JSON string; none if it is not one. In a log, the closing quote follows it.
 fn checked<'a>(data: &[u8], start: usize, raw: &'a [u8]) -> Option<Text<'a>> {
-    match string_end(data, start) {
-        Ok((end, escaped)) if start.checked_add(raw.len()) == Some(end) => Some(Text::new(raw, escaped)),
+    match string_end(data.get(start..)?) {
+        Ok((end, escaped)) if end == raw.len() => Some(Text::new(raw, escaped)),
         _ => is_inside_of_string(raw).then(|| Text::new(raw, raw.contains(&b'\\'))),
     }
 }
