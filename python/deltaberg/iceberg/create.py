@@ -58,7 +58,8 @@ def create_table(
         How the table is opened.
     if_exists
         What becomes of a table that is there already: ``error`` raises, ``ignore`` leaves it as it is, and ``replace``
-        removes its rows and gives it the new columns, partitioning, order and properties. Its history stays.
+        removes its rows and gives it the new columns, partitioning, order and properties. Its history stays. Columns
+        whose names and types stay keep their ids, so that branches and older snapshots have their values.
     unsafe_single_writer
         Write to a store in which two writers would overwrite one another.
 
@@ -102,10 +103,11 @@ def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
     """Return the changes that give a table other columns and properties."""
     wanted = {"format-version": before.format_version, **table.properties}
     new = metadata_of_json(replace(table, properties=wanted).metadata(before.location))
-    columns, _ = with_fresh_ids(new.current_schema.struct, before.last_column_id or 0)
+    known, version = before.current_schema.struct, new.format_version
+    columns, _ = with_fresh_ids(new.current_schema.struct, before.last_column_id or 0, known, version)
     gone = tuple(name for name in before.properties if name not in new.properties)
     updates: list[Update] = []
-    if new.format_version > before.format_version and "format-version" in table.properties:
+    if new.format_version != before.format_version:
         updates.append(UpgradeFormatVersion(new.format_version))
     updates += [AddSchema(Schema(columns, max(before.schemas) + 1)), SetCurrentSchema()]
     if gone:

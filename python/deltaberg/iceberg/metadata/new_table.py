@@ -10,6 +10,7 @@ from typing import Any
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.schema import Schema, encode_schema
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, encode_sort_order
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec, encode_spec
 from deltaberg.iceberg.metadata.updates import (
@@ -33,7 +34,7 @@ from deltaberg.iceberg.metadata.versions import (
     check_spec,
     highest_field_id,
 )
-from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
 from deltaberg.table import checked_properties
 
 __all__ = [
@@ -109,7 +110,9 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def with_fresh_ids(struct: Struct, last: int = 0) -> tuple[Struct, dict[int, int]]:
+def with_fresh_ids(
+    struct: Struct, last: int = 0, known: Struct | None = None, version: int = DEFAULT_VERSION
+) -> tuple[Struct, dict[int, int]]:
     """Return columns with new field ids, and what became of the ids that they had.
 
     The fields of a struct get their ids before anything inside them does, as in the reference implementation.
@@ -118,6 +121,11 @@ def with_fresh_ids(struct: Struct, last: int = 0) -> tuple[Struct, dict[int, int
     ----------
     last
         The highest id that is in use already.
+    known
+        Columns that are replaced. A field keeps its id and its initial default value if it has the same name there,
+        and a type whose values can be read as those of the new type.
+    version
+        The format version, which decides what can be read so.
 
     Examples
     --------
@@ -127,35 +135,53 @@ def with_fresh_ids(struct: Struct, last: int = 0) -> tuple[Struct, dict[int, int
     >>> [child.id for child in found], found.fields[0].type.fields[0].id
     ([1, 2], 3)
     """
-    ids = _Ids(last)
-    return ids.struct(struct), ids.known
+    ids = _Ids(last, version)
+    return ids.struct(struct, known), ids.known
 
 
 class _Ids:
-    def __init__(self, last: int) -> None:
+    def __init__(self, last: int, version: int) -> None:
         self._last = last
+        self._version = version
         self.known: dict[int, int] = {}
 
-    def _next(self, child: Field) -> Field:
+    def _next(self, child: Field, old: Field | None) -> tuple[Field, Field | None]:
+        """Return a field with its id, and the field that it was if it keeps the id."""
+        if old is not None and old.id is not None and _is_read_as(old.type, child.type, self._version):
+            return replace(child, id=old.id, default=old.default), old
         self._last += 1
         if child.id is not None:
             self.known[child.id] = self._last
-        return replace(child, id=self._last)
+        return replace(child, id=self._last), None
 
-    def struct(self, found: Struct) -> Struct:
-        numbered = [self._next(child) for child in found]
-        return Struct(tuple(replace(child, type=self._type(child.type)) for child in numbered))
+    def _inside(self, child: Field, old: Field | None) -> Field:
+        return replace(child, type=self._type(child.type, None if old is None else old.type))
 
-    def _type(self, found: DataType) -> DataType:
+    def struct(self, found: Struct, known: DataType | None) -> Struct:
+        old = {child.name: child for child in known} if isinstance(known, Struct) else {}
+        numbered = [self._next(child, old.get(child.name)) for child in found]
+        return Struct(tuple(self._inside(*pair) for pair in numbered))
+
+    def _type(self, found: DataType, known: DataType | None) -> DataType:
         if isinstance(found, Struct):
-            return self.struct(found)
+            return self.struct(found, known)
         if isinstance(found, List):
-            element = self._next(found.element)
-            return List(replace(element, type=self._type(element.type)))
+            return List(self._inside(*self._next(found.element, known.element if isinstance(known, List) else None)))
         if isinstance(found, Map):
-            key, value = self._next(found.key), self._next(found.value)
-            return Map(replace(key, type=self._type(key.type)), replace(value, type=self._type(value.type)))
+            old = (known.key, known.value) if isinstance(known, Map) else (None, None)
+            key, value = self._next(found.key, old[0]), self._next(found.value, old[1])
+            return Map(self._inside(*key), self._inside(*value))
         return found
+
+
+def _is_read_as(old: DataType, new: DataType, version: int) -> bool:
+    """Return whether values of one type can be read as another. Rows hold a uuid as 16 bytes."""
+    if isinstance(new, (Struct, List, Map)):
+        return type(old) is type(new)
+    if str(old) == str(new) or (old == Primitive("uuid") and new == Fixed(16)):
+        return True
+    # Partition values that were made of dates are not those of timestamps.
+    return old != Primitive("date") and is_promotion(old, new, version)
 
 
 def _moved(sources: tuple[int, ...], known: Mapping[int, int], what: str) -> tuple[int, ...]:

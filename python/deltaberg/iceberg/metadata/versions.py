@@ -128,7 +128,8 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
             )
         ):
             raise SchemaError(
-                f"the partition field {part.name!r} has the name of another column", hint="give it another name"
+                f"the partition field {part.name!r} has the name of another column",
+                hint="give it another name, as in 'bucket(16, id) as shard'",
             )
         if version == 1 and part.field_id != FIRST_PARTITION_ID + number:
             raise SchemaError("the ids of partition fields count up from 1000 in format version 1")

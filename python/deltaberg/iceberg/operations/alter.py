@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import given_column
 from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
@@ -24,11 +25,13 @@ from deltaberg.iceberg.metadata.updates import (
     SetProperties,
     UpgradeFormatVersion,
 )
+from deltaberg.iceberg.metadata.versions import check_spec
 from deltaberg.iceberg.operations.alter_references import ReferenceChanges
+from deltaberg.iceberg.operations.changed_fields import placed, with_field, with_fields
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column, join_name, split_name
 from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
 
 __all__ = ["Alteration"]
@@ -64,6 +67,7 @@ class Alteration(ReferenceChanges):
         default: Any = None,
         required: bool = False,
         after: str | None = None,
+        before: str | None = None,
         first: bool = False,
     ) -> Alteration:
         """Add a column, or a field of a struct. It is null, or has a default value, in all rows that are there.
@@ -82,6 +86,8 @@ class Alteration(ReferenceChanges):
             Refuse nulls in the column; then it needs a default value.
         after
             The column, or the field of the same struct, that it comes behind; by default it comes last.
+        before
+            The column, or the field of the same struct, that it comes before.
         first
             Put it before all others.
 
@@ -106,9 +112,17 @@ class Alteration(ReferenceChanges):
         metadata = {} if comment is None else {b"comment": comment.encode()}
         version = self._transaction.metadata.format_version
         given = given_column(pa.field(path[-1], type, not required, metadata), tuple(path), version)
-        return self._step("add column", lambda: self._add(path, given, default, after, first))
+        return self._step("add column", lambda: self._add(path, given, default, after, before, first))
 
-    def _add(self, path: Sequence[str], given: Field, default: Any, after: str | None, first: bool) -> None:
+    def _add(
+        self,
+        path: Sequence[str],
+        given: Field,
+        default: Any,
+        after: str | None,
+        before: str | None,
+        first: bool,
+    ) -> None:
         *above, last = path
         (new,) = with_fresh_ids(Struct((given,)), self._transaction.metadata.last_column_id or 0)[0]
         if default is not None:
@@ -118,7 +132,7 @@ class Alteration(ReferenceChanges):
         def added(fields: _Fields) -> _Fields:
             if any(field.name.lower() == last.lower() for field in fields):
                 raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
-            return _placed(fields, new, after, first)
+            return placed(fields, new, after=after, before=before, first=first)
 
         self._set(above, added)
 
@@ -201,17 +215,41 @@ class Alteration(ReferenceChanges):
 
         return self._step("put column back", change)
 
-    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> Alteration:
-        """Move a column among the others, or a field within its struct."""
-        if after is None and not first:
+    def move(
+        self, name: ColumnName, *, after: str | None = None, before: str | None = None, first: bool = False
+    ) -> Alteration:
+        """Move a column among the others, or a field within its struct.
+
+        Parameters
+        ----------
+        name
+            The column.
+        after, before
+            The column, or the field of the same struct, that it comes behind, or before.
+        first
+            Put it before all others.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A column that is named does not exist.
+        InvalidArgumentError
+            The place is not named, or it is named by the column itself.
+        """
+        if after is None and before is None and not first:
             raise InvalidArgumentError(
-                "a column is moved behind another one, or to the front", hint="pass after or first"
+                "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
             )
+        last = split_name(name)[-1].lower()
+        if any(other is not None and split_name(other)[-1].lower() == last for other in (after, before)):
+            raise InvalidArgumentError("a column cannot be moved next to itself", hint="name another column")
 
         def change() -> None:
             self._change(
                 name,
-                lambda fields, old: _placed(tuple(field for field in fields if field is not old), old, after, first),
+                lambda fields, old: placed(
+                    tuple(field for field in fields if field is not old), old, after=after, before=before, first=first
+                ),
             )
 
         return self._step("move column", change)
@@ -318,25 +356,22 @@ class Alteration(ReferenceChanges):
         Parameters
         ----------
         names
-            Columns, or transforms such as ``day(at)`` and ``bucket(16, id)``.
+            Columns, or transforms such as ``day(at)``, ``bucket(16, id)`` and ``truncate(4, name) as prefix``, whose
+            partition field is named ``prefix``. A field that the table had before keeps its name and its id.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            Two fields have one name, or a field has the name of a column that it is not made from.
         """
 
         def change() -> None:
             metadata = self._transaction.metadata
-            known = {
-                (part.source_ids, part.transform): part for spec in metadata.specs.values() for part in spec.fields
-            }
-            last = metadata.last_partition_id or FIRST_PARTITION_ID - 1
-            parts: list[PartitionField] = []
-            for name in names:
-                part = partition_field(self._columns, name, last + 1)
-                old = known.get((part.source_ids, part.transform))
-                if old is not None and metadata.format_version > 1:
-                    # A field that another spec has keeps its id.
-                    part = replace(part, field_id=old.field_id)
-                last = max(last, part.field_id)
-                parts.append(part)
+            parts = _partition_fields(metadata, self._columns, names)
             if metadata.format_version == 1:
+                check_spec(PartitionSpec(0, tuple(parts)), metadata.current_schema, 1)
                 parts = _of_version_1(metadata.specs[metadata.default_spec_id], parts)
             self._transaction.change_metadata(
                 AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec()
@@ -357,10 +392,8 @@ class Alteration(ReferenceChanges):
         return self._step("sort by", change)
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
-        def change(fields: _Fields, old: Field) -> _Fields:
-            return tuple(changed(field) if field is old else field for field in fields)
-
-        self._change(name, change)
+        """Change a column, a field of a struct, the element of a list or the value of a map."""
+        set_columns(self._transaction, with_field(self._columns, split_name(name), changed))
 
     def _change(self, name: ColumnName, change: Callable[[_Fields, Field], _Fields]) -> None:
         """Change the fields among which a column is."""
@@ -372,10 +405,33 @@ class Alteration(ReferenceChanges):
         self._set(above, changed)
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
-        columns = _with_fields(self._columns, tuple(above), (), change)
-        if not isinstance(columns, Struct) or not len(columns):
-            raise SchemaError("a table cannot lose its last column")
-        set_columns(self._transaction, columns)
+        set_columns(self._transaction, with_fields(self._columns, tuple(above), change))
+
+
+def _partition_fields(metadata: TableMetadata, columns: Struct, names: Sequence[ColumnName]) -> list[PartitionField]:
+    """Return the fields of a new spec. No name is that of a field with other values that the table has or had.
+
+    Engines show the partition values of all specs as one struct, in which each name must be unique.
+    """
+    before = [part for spec in metadata.specs.values() for part in spec.fields if part.transform != "void"]
+    known = {(part.source_ids, part.transform): part for part in before}
+    taken = {part.name for part in before}
+    last = metadata.last_partition_id or FIRST_PARTITION_ID - 1
+    parts: list[PartitionField] = []
+    for name in names:
+        part, is_named = partition_field(columns, name, last + 1, evolves=bool(before))
+        old = known.get((part.source_ids, part.transform))
+        if old is not None and metadata.format_version > 1:
+            part = replace(part, field_id=old.field_id)
+        if old is not None and not is_named:
+            part = replace(part, name=old.name)
+        elif part.name in taken and (old is None or old.name != part.name):
+            if is_named:
+                raise SchemaError(f"the name {part.name!r} is that of another partition field of the table")
+            part = replace(part, name=f"{part.name}_{part.field_id}")
+        last = max(last, part.field_id)
+        parts.append(part)
+    return parts
 
 
 def _default_json(value: Any, column: Field) -> Any:
@@ -398,35 +454,3 @@ def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField]) -> lis
             kept.append(PartitionField(old.source_ids, old.field_id, name, "void"))
     first = FIRST_PARTITION_ID + len(kept)
     return [*kept, *(replace(part, field_id=first + number) for number, part in enumerate(wanted.values()))]
-
-
-def _placed(fields: _Fields, new: Field, after: str | None, first: bool) -> _Fields:
-    """Put a field among others: behind one of them, first, or last."""
-    if after is not None and first:
-        raise InvalidArgumentError("after and first exclude each other", hint="pass one of them")
-    place = 0 if first else len(fields)
-    if after is not None:
-        found = find_column(Struct(fields), (after,))[0]
-        place = next(number for number, field in enumerate(fields, start=1) if field is found)
-    return (*fields[:place], new, *fields[place:])
-
-
-def _with_fields(
-    kind: DataType, path: tuple[str, ...], above: tuple[str, ...], change: Callable[[_Fields], _Fields]
-) -> DataType:
-    """Return a type with the fields of the struct changed that a path leads to."""
-    if not path:
-        if not isinstance(kind, Struct):
-            raise SchemaError("only a struct has fields", column=join_name(above))
-        return Struct(change(kind.fields))
-    step, rest = path[0], path[1:]
-    here = (*above, step)
-    if isinstance(kind, Struct):
-        child = find_column(kind, (step,))[0]
-        new = replace(child, type=_with_fields(child.type, rest, here, change))
-        return Struct(tuple(new if field is child else field for field in kind))
-    if isinstance(kind, List) and step == "element":
-        return List(replace(kind.element, type=_with_fields(kind.element.type, rest, here, change)))
-    if isinstance(kind, Map) and step == "value":
-        return Map(kind.key, replace(kind.value, type=_with_fields(kind.value.type, rest, here, change)))
-    raise ColumnNotFoundError(f"there is no column {join_name(here)!r}", column=join_name(here))

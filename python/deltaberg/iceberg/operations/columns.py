@@ -13,7 +13,7 @@ from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion
-from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetProperties
+from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -50,9 +50,16 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
     known = tuple(number for number in kept if path_to_id(columns, number))
     if len(known) < len(kept):
         raise SchemaError("a column that identifies rows cannot be removed", hint="set other identifier fields first")
-    transaction.change_metadata(AddSchema(Schema(columns, before.schema_id + 1, known)), SetCurrentSchema())
-    if metadata.name_mapping is not None:
-        extend_name_mapping(transaction)
+
+    def changes(metadata: TableMetadata) -> list[Update]:
+        found: list[Update] = []
+        if (columns, known) != (metadata.current_schema.struct, metadata.current_schema.identifier_field_ids):
+            found += [AddSchema(Schema(columns, metadata.current_schema.schema_id + 1, known)), SetCurrentSchema()]
+        if metadata.name_mapping is not None:
+            found += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
+        return found
+
+    transaction.change_columns(changes)
 
 
 def extend_name_mapping(transaction: Transaction) -> NameMapping:
@@ -63,9 +70,14 @@ def extend_name_mapping(transaction: Transaction) -> NameMapping:
     metadata = transaction.metadata
     known, columns = metadata.name_mapping, metadata.current_schema.struct
     wanted = mapping_of(columns) if known is None else extended_mapping(known, columns)
-    if known is None or wanted.fields != known.fields:
-        transaction.change_metadata(SetProperties({NAME_MAPPING: encode_name_mapping(wanted)}))
+    transaction.change_metadata(*_mapping_changes(known, wanted))
     return wanted
+
+
+def _mapping_changes(known: NameMapping | None, wanted: NameMapping) -> list[Update]:
+    if known is not None and wanted.fields == known.fields:
+        return []
+    return [SetProperties({NAME_MAPPING: encode_name_mapping(wanted)})]
 
 
 def _check_sources(metadata: TableMetadata, columns: Struct) -> None:
@@ -176,13 +188,17 @@ def _nullable_type(found: DataType) -> DataType:
 
 
 def replace_columns(transaction: Transaction, found: Any) -> None:
-    """Replace the columns of the table by those of rows. Columns with the same name and type keep their ids."""
+    """Replace the columns of the table by those of rows.
+
+    Columns keep their ids if they have the same names, and types that the values that are there can be read as.
+    """
     metadata = transaction.metadata
     wanted = given_columns(found, metadata.format_version)
     if not len(wanted):
         raise InvalidArgumentError("the rows have no columns")
-    known = {child.name: child for child in metadata.current_schema.struct}
-    fresh, _ = with_fresh_ids(wanted, metadata.last_column_id or 0)
+    before = metadata.current_schema.struct
+    known = {child.name: child for child in before}
+    fresh, _ = with_fresh_ids(wanted, metadata.last_column_id or 0, before, metadata.format_version)
     columns = []
     for child in fresh:
         old = known.get(child.name)

@@ -10,7 +10,6 @@ from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata, with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
@@ -23,6 +22,7 @@ __all__ = ["NewTable", "check_partitioning", "partition_field", "sort_field"]
 
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
+_NAMED = re.compile(r"(.+?)\s+as\s+(\S+)\s*", re.IGNORECASE)
 _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 _ORDER = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
 
@@ -36,7 +36,8 @@ class NewTable:
     schema
         The columns, as `as_table_schema` takes them. Their ids are assigned anew.
     partition_by
-        Columns, or transforms of columns such as ``day(at)`` and ``bucket(16, id)``.
+        Columns, or transforms of columns such as ``day(at)`` and ``bucket(16, id)``. ``as`` gives a partition field
+        another name than its own: ``bucket(16, id) as shard``.
     sort_by
         Columns or transforms of columns, with ``desc`` and ``nulls last`` where they differ from the default.
     properties
@@ -61,7 +62,8 @@ class NewTable:
         version, properties = given_properties(self.properties)
         columns, _ = with_fresh_ids(given_columns(self.schema, version))
         parts = [
-            partition_field(columns, name, FIRST_PARTITION_ID + number) for number, name in enumerate(self.partition_by)
+            partition_field(columns, name, FIRST_PARTITION_ID + number)[0]
+            for number, name in enumerate(self.partition_by)
         ]
         order = tuple(sort_field(columns, name) for name in self.sort_by)
         return new_metadata(
@@ -75,8 +77,24 @@ class NewTable:
         )
 
 
-def partition_field(columns: Struct, name: ColumnName, number: int) -> PartitionField:
-    """Return the partition field that a column, or a transform of one, makes. It is named as iceberg-spark names it.
+def partition_field(
+    columns: Struct, name: ColumnName, number: int, *, evolves: bool = False
+) -> tuple[PartitionField, bool]:
+    """Return the partition field that a column, or a transform of one, makes, and whether the caller has named it.
+
+    Otherwise it is named as iceberg-spark names it.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table.
+    name
+        A column, or a transform of one, such as ``day(at)`` or ``bucket(16, id) as shard``.
+    number
+        The id of the field.
+    evolves
+        Whether the table is partitioned already. The names of buckets and truncated values then have their widths, so
+        that they differ from those of fields with other widths.
 
     Raises
     ------
@@ -91,14 +109,23 @@ def partition_field(columns: Struct, name: ColumnName, number: int) -> Partition
     --------
     >>> from deltaberg.schema import Primitive
     >>> columns = Struct((Field("at", Primitive("timestamp"), id=1), Field("id", Primitive("long"), id=2)))
-    >>> [partition_field(columns, name, 1000).name for name in ("days(at)", "bucket(16, id)", "id")]
-    ['at_day', 'id_bucket', 'id']
+    >>> [partition_field(columns, name, 1000)[0].name for name in ("days(at)", "bucket(16, id)", "id", "id as key")]
+    ['at_day', 'id_bucket', 'id', 'key']
+    >>> partition_field(columns, "bucket(8, id)", 1001, evolves=True)[0].name
+    'id_bucket_8'
     """
-    path, transform = _term(columns, name)
-    column = ".".join(part.name for part in path)
+    named = _NAMED.fullmatch(name) if isinstance(name, str) and columns.get(name) is None else None
+    path, transform = _term(columns, name if named is None else named[1])
     parse_transform(transform).result_type(path[-1].type)
-    suffix = {"identity": "", "truncate": "_trunc"}.get(transform.partition("[")[0], f"_{transform.partition('[')[0]}")
-    return PartitionField((path[-1].id or 0,), number, f"{column}{suffix}", transform)
+    own = _own_name(path, transform, evolves=evolves) if named is None else named[2]
+    return PartitionField((path[-1].id or 0,), number, own, transform), named is not None
+
+
+def _own_name(path: Sequence[Field], transform: str, *, evolves: bool) -> str:
+    kind, _, width = transform.rstrip("]").partition("[")
+    suffix = {"identity": "", "truncate": "_trunc"}.get(kind, f"_{kind}")
+    column = ".".join(part.name for part in path)
+    return f"{column}{suffix}_{width}" if evolves and width else f"{column}{suffix}"
 
 
 def sort_field(columns: Struct, name: ColumnName) -> SortField:
@@ -148,15 +175,19 @@ def check_partitioning(metadata: TableMetadata, partition_by: Sequence[ColumnNam
     InvalidArgumentError
         It is another one.
     """
-    new = NewTable(metadata.current_schema.struct, partition_by, properties={"format-version": metadata.format_version})
-    wanted = metadata_of_json(new.metadata(metadata.location))
-    given, own = (
-        ", ".join(part.name for part in spec.fields if part.transform != "void") or "nothing"
-        for spec in (wanted.specs[0], metadata.specs[metadata.default_spec_id])
-    )
-    if given != own:
+    columns, spec = metadata.current_schema.struct, metadata.specs[metadata.default_spec_id]
+    wanted = [partition_field(columns, name, 0)[0] for name in partition_by]
+    own = [part for part in spec.fields if part.transform != "void"]
+    if [(part.source_ids, part.transform) for part in wanted] != [(part.source_ids, part.transform) for part in own]:
         raise InvalidArgumentError(
-            f"the table is partitioned by {own}, not by {given}",
+            f"the table is partitioned by {_described(own)}, not by {_described(wanted)}",
             hint="leave out partition_by, or change the partitioning with alter()",
             table=metadata.location,
         )
+
+
+def _described(parts: Sequence[PartitionField]) -> str:
+    def one(part: PartitionField) -> str:
+        return f"{part.name} ({part.transform})" if "[" in part.transform else part.name
+
+    return ", ".join(map(one, parts)) or "nothing"

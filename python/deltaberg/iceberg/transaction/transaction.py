@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -46,6 +46,15 @@ __all__ = ["Transaction"]
 _Own = TypeVar("_Own", bound="Transaction")
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
+
+
+class _ColumnsChanged(NamedTuple):
+    """A change of columns: how many updates and files there were before it, and the metadata before and after it."""
+
+    updates: int
+    files: int
+    before: TableMetadata
+    after: TableMetadata
 
 
 class Transaction:
@@ -113,6 +122,7 @@ class Transaction:
         self._committed = committed
         self._updates: list[Update] = []
         self._view = loaded.metadata
+        self._columns_changed: _ColumnsChanged | None = None
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
@@ -218,6 +228,30 @@ class Transaction:
             )
         self._view = view
         self._updates.extend(updates)
+
+    def change_columns(self, make: Callable[[TableMetadata], Sequence[Update]]) -> None:
+        """Change the columns of the table. Of changes that follow each other, the last one takes the place of all.
+
+        So a hundred new columns are one new schema. Once files were written, the columns that they have stay.
+
+        Parameters
+        ----------
+        make
+            Returns the changes of some metadata.
+        """
+        last, files = self._columns_changed, len(self._data_files) + len(self.pending.added)
+        updates, before = self._updates, self._view
+        if last is not None and last.after is self._view and last.files == files:
+            updates, before = self._updates[: last.updates], last.before
+        made = make(before)
+        kept = self._updates, self._view
+        self._updates, self._view = list(updates), before
+        try:
+            self.change_metadata(*made)
+        except BaseException:
+            self._updates, self._view = kept
+            raise
+        self._columns_changed = _ColumnsChanged(len(updates), files, before, self._view)
 
     def require(self, check: Callable[[TableMetadata], None]) -> None:
         """Let a check raise an exception if the newest metadata does not allow the changes, before every attempt."""
