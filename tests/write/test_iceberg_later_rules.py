@@ -369,7 +369,7 @@ def test_equal_partition_fields_keep_their_id(tmp_path: Path, version: str) -> N
     table.alter().partition_by("bucket(4, id)", "day(ts)").commit()
     found = _metadata(table)
     ids_by_name = {field["name"]: field["field-id"] for field in found["partition-specs"][-1]["fields"]}
-    assert ids_by_name == {"ts_day": 1000, "id_bucket": 1001}
+    assert ids_by_name == {"ts_day": 1000, "id_bucket_4": 1001}
     assert (found["default-spec-id"], found["last-partition-id"]) == (2, 1001)
     # An old id between two new ones does not lead back to ids that were used.
     table.alter().partition_by("bucket(8, id)", "day(ts)", "truncate(10, id)").commit()

@@ -116,11 +116,13 @@ def _refuse_known(transaction: Transaction, paths: Sequence[str]) -> None:
     for files in transaction.pending.added:
         known.update(files.entries.column("file_path").to_pylist())
     places = {transaction.resolver.resolve(path) for path in known}
-    for number, path in enumerate(paths):
-        if path in paths[:number] or transaction.resolver.resolve(path) in places:
+    for path in paths:
+        place = transaction.resolver.resolve(path)
+        if place in places:
             raise InvalidArgumentError(
                 f"the table has the file {path} already", hint="pass every file once", table=transaction.source.table
             )
+        places.add(place)
 
 
 class _Contents:
@@ -223,6 +225,12 @@ class _Contents:
                 first, last = transform.apply(bounds, kind)
                 if pc.equal(first, last).as_py():
                     return first
+        if nulls is None and lower is None and upper is None:
+            name = join_name(tuple(step.name for step in source))
+            raise InvalidArgumentError(
+                f"the file has no statistics of the column {name}, from which the partition field {part.name!r} is made",
+                hint="values in the names of directories are not read: append the rows of the file with the column",
+            )
         raise InvalidArgumentError(
             f"the rows of the file may belong to several partitions of the field {part.name!r}",
             hint="read the file, and append its rows",

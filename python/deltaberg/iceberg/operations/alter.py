@@ -371,7 +371,8 @@ class Alteration(ReferenceChanges):
             metadata = self._transaction.metadata
             parts = _partition_fields(metadata, self._columns, names)
             if metadata.format_version == 1:
-                check_spec(PartitionSpec(0, tuple(parts)), metadata.current_schema, 1)
+                # Fields that are named twice are refused before one takes the place of the other.
+                check_spec(PartitionSpec(0, tuple(parts)), metadata.current_schema, 2)
                 parts = _of_version_1(metadata.specs[metadata.default_spec_id], parts)
             self._transaction.change_metadata(
                 AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec()

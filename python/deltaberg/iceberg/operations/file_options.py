@@ -35,6 +35,7 @@ _CODECS = {
 }
 _NAMES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
 _SPELLINGS = {"uncompressed": "none", "zlib": "gzip", "deflate": "gzip"}
+_PARQUET_SPELLINGS = {"lz4_raw": "lz4"}
 #: The codecs that have levels, in each format that has some.
 _WITH_LEVELS = {"parquet": ("zstd", "gzip", "brotli"), "avro": ("gzip",)}
 #: Sizes are stored in 64 bits with a sign.
@@ -185,7 +186,7 @@ def _codec(form: str, what: str, text: str) -> str:
         What names the codec.
     """
     found = text.strip().lower()
-    codec = _SPELLINGS.get(found, found)
+    codec = (_SPELLINGS | (_PARQUET_SPELLINGS if form == "parquet" else {})).get(found, found)
     if codec not in _CODECS[form]:
         raise InvalidArgumentError(
             f"{what} is {text!r:.40}, which is not a codec of {_NAMES[form]} files",

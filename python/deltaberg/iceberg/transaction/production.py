@@ -35,6 +35,7 @@ from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
 __all__ = ["Production", "new_snapshot_id"]
 
 _CODEC, _LEVEL = "write.avro.compression-codec", "write.avro.compression-level"
+_LEVELS = tuple("123456789")
 _MOST_PARTITIONS = "write.summary.partition-limit"
 
 
@@ -358,5 +359,11 @@ def _most_partitions(metadata: TableMetadata) -> int:
 
 def _codec(metadata: TableMetadata) -> dict[str, Any]:
     """Return how manifests are compressed."""
-    codec, level = metadata.properties.get(_CODEC, "gzip").lower(), metadata.properties.get(_LEVEL, "")
-    return {"codec": codec, "level": int(level) if codec == "gzip" and level in "123456789" and level else None}
+    codec, level = metadata.properties.get(_CODEC, "gzip").lower(), metadata.properties.get(_LEVEL, "null").strip()
+    if codec != "gzip" or level.lower() in ("", "null"):
+        return {"codec": codec}
+    if level not in _LEVELS:
+        raise InvalidArgumentError(
+            f"the property {_LEVEL} is {level!r:.40}", hint="set it to a whole number of 1 to 9, the levels of gzip"
+        )
+    return {"codec": codec, "level": int(level)}

@@ -29,7 +29,10 @@ _VECTORS = "dvs"
 #: What the summary says of single partitions.
 _HAS_PARTITIONS, _OF_PARTITION = "partition-summaries-included", "partitions."
 
-_Count: TypeAlias = "Callable[[Tally, int, Struct, pa.Table], None]"
+#: The columns of entries that are counted.
+_COUNTED = ("content", "record_count", "content_size_in_bytes", "file_size_in_bytes", "file_format")
+
+_Side: TypeAlias = "Callable[[Tally], Counter[str]]"
 
 
 class Tally:
@@ -78,30 +81,29 @@ class Tally:
     def add(self, spec_id: int, partition: Struct, entries: pa.Table) -> None:
         """Count entries of files that are added."""
         _count(self.added, entries)
-        self._look_at(spec_id, partition, entries, Tally.add)
+        self._look_at(spec_id, partition, entries, lambda tally: tally.added)
 
     def remove(self, spec_id: int, partition: Struct, entries: pa.Table) -> None:
         """Count entries of files that are removed."""
         _count(self.removed, entries)
-        self._look_at(spec_id, partition, entries, Tally.remove)
+        self._look_at(spec_id, partition, entries, lambda tally: tally.removed)
 
-    def _look_at(self, spec_id: int, partition: Struct, entries: pa.Table, count: _Count) -> None:
+    def _look_at(self, spec_id: int, partition: Struct, entries: pa.Table, side: _Side) -> None:
         """Note the partitions of files, and count those of each if there are few."""
         if not len(entries):
             return
         values = as_array(entries.column("partition"))
         keys = partition_keys(values, partition)
-        first: dict[Hashable, int] = {}
+        rows: dict[Hashable, list[int]] = {}
         for row, key in enumerate(keys):
-            first.setdefault(key, row)
-        self._partitions.update((spec_id, key) for key in first)
+            rows.setdefault(key, []).append(row)
+        self._partitions.update((spec_id, key) for key in rows)
         if spec_id not in self._paths or len(self._partitions) > self._most:
             return
-        numbers = pa.array([first[key] for key in keys], pa.int64())
-        for row in first.values():
-            name = self._paths[spec_id].text(values.field(index)[row] for index in range(values.type.num_fields))
-            own = entries.filter(pc.equal(numbers, row))
-            count(self._by_partition.setdefault(name, Tally()), spec_id, partition, own)
+        counted = entries.select(_COUNTED)
+        for own in rows.values():
+            name = self._paths[spec_id].text(values.field(index)[own[0]] for index in range(values.type.num_fields))
+            _count(side(self._by_partition.setdefault(name, Tally())), counted.take(own))
 
     @property
     def operation(self) -> str:
