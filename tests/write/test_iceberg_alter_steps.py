@@ -175,9 +175,10 @@ def test_columns_move_before_others(tmp_path: Path) -> None:
     table = _new(tmp_path / "t", pa.schema([(name, pa.int64()) for name in "abc"]))
     table.alter().move("c", before="b").add("d", pa.int64(), before="a").move("a", after="b").commit()
     assert [child.name for child in table.metadata.current_schema.struct] == ["d", "c", "b", "a"]
-    for move in (lambda: table.alter().move("a", after="a"), lambda: table.alter().move("a", before="A")):
-        with pytest.raises(InvalidArgumentError, match="a column cannot be moved next to itself"):
-            move()
+    with pytest.raises(InvalidArgumentError, match="a column cannot be moved next to itself"):
+        table.alter().move("a", after="a")
+    with pytest.raises(InvalidArgumentError, match="a column cannot be moved next to itself"):
+        table.alter().move("a", before="A")
     with pytest.raises(InvalidArgumentError, match="exclude each other"):
         table.alter().move("a", before="b", first=True)
     with pytest.raises(InvalidArgumentError, match="behind or before another one"):

@@ -228,7 +228,7 @@ class _Contents:
         if nulls is None and lower is None and upper is None:
             name = join_name(tuple(step.name for step in source))
             raise InvalidArgumentError(
-                f"the file has no statistics of the column {name}, from which the partition field {part.name!r} is made",
+                f"the file has no statistics of the column {name}, from which the field {part.name!r} is made",
                 hint="values in the names of directories are not read: append the rows of the file with the column",
             )
         raise InvalidArgumentError(
