@@ -51,6 +51,41 @@ def test_tables_of_a_catalog_are_written_by_both(tmp_path: Path) -> None:
         create_table("sales.delta", {"id": pa.int64()}, catalog=catalog, format="delta")  # type: ignore[call-overload]
 
 
+def test_staged_tables_come_with_their_rows(tmp_path: Path) -> None:
+    uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
+    catalog = load_catalog("shop", type="sql", uri=uri, warehouse=warehouse)
+    catalog.create_namespace("s")
+    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
+    spec = PartitionSpec(PartitionField(2, 1000, TruncateTransform(2), "start"))
+    rows = pa.table({"id": [1, 2], "name": ["abc", "xyz"]})
+    with catalog.create_table_transaction("s.t", schema, partition_spec=spec) as transaction:
+        transaction.append(rows)
+        transaction.alter().add("n", pa.int64())
+        transaction.append(pa.table({"id": [3], "name": ["q"], "n": [4]}))
+        assert not catalog.table_exists("s.t")
+    peer = SqlCatalog("shop", uri=uri, warehouse=warehouse).load_table("s.t")
+    assert len(peer.snapshots()) == 1
+    assert sorted(peer.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert [field.name for field in peer.spec().fields] == ["start"]
+    with pytest.raises(TableExistsError), catalog.create_table_transaction("s.t", schema) as transaction:
+        transaction.append(rows)
+
+    def fail() -> None:
+        with catalog.create_table_transaction("s.u", schema) as failing:
+            failing.append(rows)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not catalog.table_exists("s.u")
+    # Of tables that never came into being, no file stays.
+    written = list((tmp_path / "w").rglob("*.parquet"))
+    assert len(written) == peer.inspect.files().num_rows
+    with catalog.create_table_transaction("s.empty", rows.schema):
+        pass
+    assert catalog.load_table("s.empty").scan().count() == 0
+
+
 def test_partitions_of_a_table_of_pyiceberg_are_replaced(tmp_path: Path) -> None:
     uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
     theirs = SqlCatalog("shop", uri=uri, warehouse=warehouse)

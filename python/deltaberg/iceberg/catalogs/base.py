@@ -19,7 +19,7 @@ from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newes
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
-from deltaberg.iceberg.transaction.table_commit import commit_table
+from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.storage import Location, LocationMap, StoreSpec
 from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text
 
@@ -125,6 +125,22 @@ class Catalog(Protocol):
             If there is no such namespace.
         SchemaError, InvalidArgumentError
             If the table is not valid.
+        """
+        ...
+
+    def create_table_transaction(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> TableTransaction:
+        """Stage a table, which is there for others once the transaction commits, with the rows that it has by then.
+
+        The parameters are those of `create_table`, and so are the exceptions besides those of a commit. As a context
+        manager the transaction commits at the end; after an exception there is no table.
         """
         ...
 
@@ -285,6 +301,24 @@ class NamedCatalog(ABC):
     ) -> IcebergTable:
         """Create a table without rows, and open it. See `Catalog.create_table`."""
         levels = identifier_levels(identifier)
+        with self.create_table_transaction(levels, schema, location, partition_spec, sort_order, properties) as staged:
+            try:
+                staged.commit()
+            except DeltabergError as error:
+                raise error.with_context(table=".".join(levels), catalog=self.name) from None
+        return self.load_table(levels)
+
+    def create_table_transaction(
+        self,
+        identifier: Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = None,
+        sort_order: Any = None,
+        properties: Mapping[str, Any] | None = None,
+    ) -> TableTransaction:
+        """Stage a table. See `Catalog.create_table_transaction`."""
+        levels = identifier_levels(identifier)
         try:
             version, kept = given_properties(properties)
             raw = new_metadata(
@@ -297,10 +331,9 @@ class NamedCatalog(ABC):
                 now_ms=time.time_ns() // 1_000_000,
             )
             committer = self.table_pointer(levels).committer()
-            commit_table(committer, lambda _: ([], None), staged=committer.stage(raw))
+            return TableTransaction(committer.stage(raw), committer, creates=True)
         except DeltabergError as error:
             raise error.with_context(table=".".join(levels), catalog=self.name) from None
-        return self.load_table(levels)
 
     def transaction(self, *, policy: CommitPolicy | None = None) -> SeveralTables:
         """Begin a transaction of several tables. See `Catalog.transaction`."""
