@@ -27,7 +27,6 @@ def _source(root: Path) -> Any:
 def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     """Write the entries of each manifest again, or read all manifests and write their entries as one."""
     from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
-    from deltaberg.iceberg.manifests.manifests import read_manifest
     from deltaberg.iceberg.manifests.merge import merged_entries
     from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
     from deltaberg.iceberg.metadata.schema import encode_schema
@@ -41,8 +40,9 @@ def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     header = ManifestHeader(2, 0, write_json(encode_schema(schema)), 0, spec, partition)
     rows = source.manifests.to_pylist()
 
-    def read(row: dict[str, Any]) -> pa.Table:
-        return read_manifest(reader.fetch(row["manifest_path"]), row, partition, WHOLE_ENTRIES)
+    def read(rows: list[dict[str, Any]]) -> pa.Table:
+        (found,) = reader.read(rows, WHOLE_ENTRIES)
+        return found.table
 
     def write(entries: pa.Table, number: int) -> None:
         path = folder / f"{number}.avro"
@@ -51,8 +51,8 @@ def _ours(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
         manifest_row(entries, header, str(path), len(encoded), snapshot_id=_SNAPSHOT)
 
     if merges:
-        return lambda: write(merged_entries([read(row) for row in rows], _SNAPSHOT), 0)
-    given = [read(row) for row in rows]
+        return lambda: write(merged_entries([read(rows)], _SNAPSHOT), 0)
+    given = [read([row]) for row in rows]
 
     def write_all() -> None:
         for number, entries in enumerate(given):

@@ -56,6 +56,10 @@ fn push_name(path: &str, prefix: &str, encoded: bool, decoded: &mut Vec<u8>, tar
     } else {
         name.as_bytes()
     };
+    if is_canonical(name) {
+        target.extend_from_slice(name);
+        return true;
+    }
     let mut is_first = true;
     let mut rest = name;
     loop {
@@ -75,6 +79,17 @@ fn push_name(path: &str, prefix: &str, encoded: bool, decoded: &mut Vec<u8>, tar
         let Some(end) = end else { return !is_first };
         rest = rest.get(end.saturating_add(1)..).unwrap_or_default();
     }
+}
+
+/// Whether no segment of a name is empty or begins with a dot, so that it can be copied as it is: nearly all are so.
+fn is_canonical(name: &[u8]) -> bool {
+    let is_plain = |rest: &[u8]| rest.first().is_some_and(|first| !matches!(first, b'/' | b'.'));
+    let mut rest = name;
+    while is_plain(rest) {
+        let Some(end) = memchr::memchr(b'/', rest) else { return true };
+        rest = rest.get(end.saturating_add(1)..).unwrap_or_default();
+    }
+    false
 }
 
 /// Whether a path begins with a slash, or perhaps with a scheme.

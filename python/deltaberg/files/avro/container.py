@@ -59,20 +59,25 @@ class AvroFile:
                 feature=codec,
             )
         self._codec = _CODECS[codec]
-        self.blocks: list[Block] = self._find_blocks(cursor)
+        self.blocks: list[Block] = self._find_blocks(cursor.at)
 
-    def _find_blocks(self, cursor: _Header) -> list[Block]:
+    def _find_blocks(self, at: int) -> list[Block]:
+        data, sync, total = self._data, self._sync, len(self._data)
         blocks: list[Block] = []
-        while cursor.at < len(self._data):
-            rows, size = cursor.long(), cursor.long()
+        # Manifests have thousands of small blocks, so this loop makes no object but the blocks.
+        while at < total:
+            rows, at = _long(data, at)
+            size, at = _long(data, at)
             if rows < 0 or size < 0:
                 raise CorruptAvroError("a block of the Avro file has a negative length", block=str(len(blocks)))
-            offset = cursor.at
-            cursor.skip(size)
-            if cursor.take(_SYNC_BYTES) != self._sync:
+            end = at + size
+            if end + _SYNC_BYTES > total:
+                raise CorruptAvroError("the Avro file is cut off")
+            if not data.startswith(sync, end):
                 raise CorruptAvroError("a block of the Avro file does not end with its marker", block=str(len(blocks)))
             if rows:
-                blocks.append(Block(offset, size, rows))
+                blocks.append(Block(at, size, rows))
+            at = end + _SYNC_BYTES
         return blocks
 
     @property
@@ -110,34 +115,37 @@ class AvroFile:
         return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, threads)
 
 
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, and the place after it."""
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise CorruptAvroError("the Avro file ends within a number, or the number has more than 64 bits")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), at
+        shift += 7
+
+
 class _Header:
-    """Reads what is not in blocks: the header and the sizes of blocks."""
+    """Reads the header."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
         self.at = at
 
     def long(self) -> int:
-        value = shift = 0
-        while True:
-            if self.at >= len(self._data) or shift > 63:
-                raise CorruptAvroError("the Avro file ends within a number, or the number has more than 64 bits")
-            byte = self._data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value >> 1 ^ -(value & 1)
-            shift += 7
+        value, self.at = _long(self._data, self.at)
+        return value
 
     def take(self, length: int) -> bytes:
         start = self.at
-        self.skip(length)
-        return self._data[start : self.at]
-
-    def skip(self, length: int) -> None:
-        if length < 0 or self.at + length > len(self._data):
+        if length < 0 or start + length > len(self._data):
             raise CorruptAvroError("the Avro file is cut off")
-        self.at += length
+        self.at = start + length
+        return self._data[start : self.at]
 
     def pairs(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}

@@ -24,7 +24,7 @@ from deltaberg.iceberg.manifests.fields import (
 )
 from deltaberg.iceberg.partition.structs import AS_TEXT
 from deltaberg.pruning import keep_rows
-from deltaberg.schema import Struct, arrow_type, as_array
+from deltaberg.schema import Struct, arrow_type, as_array, count_up
 
 __all__ = ["no_entries", "read_manifest"]
 
@@ -76,17 +76,19 @@ def read_manifest(
     found = file.read_by_id(wanted, keys, threads).combine_chunks()
     files = as_array(found.column("data_file"))
     columns = {child.name: found.column(child.name) for child in _OWN_FIELDS}
-    columns["position"] = _numbers(len(found))
+    columns["position"] = count_up(0, len(found))
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
     if stored and not part.as_stored:
         columns["partition"] = _with_text(columns["partition"], partition)
     table = pa.table(columns)
-    _check(table, manifest)
-    table = _inherit(table, manifest)
+    states = _check(table, manifest)
+    table = _inherit(table, manifest, states)
     if not part.as_stored:
         place = table.schema.get_field_index("file_format")
         table = table.set_column(place, "file_format", pc.utf8_lower(table.column("file_format")))
-    return table if part.deleted else keep_rows(table, pc.not_equal(table.column("status"), DELETED))
+    if part.deleted or DELETED not in states:
+        return table
+    return keep_rows(table, pc.not_equal(table.column("status"), DELETED))
 
 
 def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:
@@ -139,13 +141,10 @@ def _with_text(values: pa.StructArray, partition: Struct) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
 
 
-def _numbers(count: int) -> pa.Int64Array:
-    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count)), 1)
-
-
-def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
-    """Raise if an entry says what none may say."""
-    if not {*_distinct(table, "status")} <= {0, 1, 2}:
+def _check(table: pa.Table, manifest: Mapping[str, Any]) -> frozenset[int]:
+    """Raise if an entry says what none may say; return which states there are."""
+    states = frozenset(_distinct(table, "status"))
+    if not states <= {0, 1, 2}:
         raise CorruptMetadataError("the status of an entry is not 0, 1 or 2")
     allowed = {DATA} if manifest["content"] == 0 else {POSITION_DELETES, EQUALITY_DELETES}
     if not {content or DATA for content in _distinct(table, "content")} <= allowed:
@@ -159,6 +158,7 @@ def _check(table: pa.Table, manifest: Mapping[str, Any]) -> None:
         raise UnsupportedFeatureError(
             f"a file is of format {unknown[0]!r}", hint=f"supported are {', '.join(_FORMATS)}", feature=unknown[0]
         )
+    return states
 
 
 def _distinct(table: pa.Table, name: str) -> list[Any]:
@@ -166,12 +166,16 @@ def _distinct(table: pa.Table, name: str) -> list[Any]:
     return found
 
 
-def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
-    """Return entries with the values that they leave to the list ("Sequence Number Inheritance", "Row Lineage")."""
+def _inherit(table: pa.Table, manifest: Mapping[str, Any], states: frozenset[int]) -> pa.Table:
+    """Return entries with the values that they leave to the list ("Sequence Number Inheritance", "Row Lineage").
+
+    Parameters
+    ----------
+    states
+        The states of the entries: usually all files were added, or none, which takes less work.
+    """
     sequence = manifest["sequence_number"]
     status = table.column("status")
-    # Files of version 1 have the number 0, like their manifests; otherwise only added files inherit the manifest's.
-    inherits = pc.or_(pc.equal(status, ADDED), pa.scalar(not sequence))
     own = {
         "snapshot_id": table.column("snapshot_id").fill_null(manifest["added_snapshot_id"])
         if manifest["added_snapshot_id"] is not None
@@ -180,24 +184,33 @@ def _inherit(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
     }
     for name in ("sequence_number", "file_sequence_number"):
         given = own[name] = table.column(name)
-        if given.null_count:
-            own[name] = pc.if_else(pc.and_(given.is_null(), inherits), pa.scalar(sequence, pa.int64()), given)
-    live = pc.not_equal(status, DELETED)
+        if not given.null_count:
+            continue
+        # Files of version 1 have the number 0, like their manifests; otherwise only added files inherit the manifest's.
+        if not sequence or states <= {ADDED}:
+            own[name] = given if sequence is None else given.fill_null(sequence)
+        elif ADDED in states:
+            inherits = pc.and_(given.is_null(), pc.equal(status, ADDED))
+            own[name] = pc.if_else(inherits, pa.scalar(sequence, pa.int64()), given)
     unknown = own["sequence_number"]
-    if unknown.null_count and pc.any(pc.and_(unknown.is_null(), live), min_count=0).as_py():
+    if unknown.null_count and pc.any(pc.and_(unknown.is_null(), _live(table)), min_count=0).as_py():
         raise CorruptMetadataError("an existing entry of a manifest has no sequence number, and must not inherit one")
     if "first_row_id" in table.column_names:
-        own["first_row_id"] = _row_ids(table, manifest["first_row_id"], live)
+        own["first_row_id"] = _row_ids(table, manifest["first_row_id"])
     columns = [own.get(name, table.column(name)) for name in table.column_names]
     return pa.table(columns, names=table.column_names)
 
 
-def _row_ids(table: pa.Table, first: int | None, live: pa.ChunkedArray) -> pa.Array:
+def _live(table: pa.Table) -> pa.ChunkedArray:
+    return pc.not_equal(table.column("status"), DELETED)
+
+
+def _row_ids(table: pa.Table, first: int | None) -> pa.Array:
     """Return first row ids: files that have none take the next ones of the manifest."""
     given = table.column("first_row_id")
     if first is None:
         return pa.nulls(len(table), pa.int64())
-    takes = pc.and_(given.is_null(), live)
+    takes = pc.and_(given.is_null(), _live(table))
     counts = pc.if_else(takes, table.column("record_count"), 0)
     before = pc.subtract(pc.cumulative_sum(counts), counts)
     return pc.if_else(takes, pc.add(before, pa.scalar(first, pa.int64())), given)

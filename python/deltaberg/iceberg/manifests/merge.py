@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest
+from deltaberg.pruning import keep_rows
 from deltaberg.schema import as_array
 
 __all__ = ["MergePolicy", "merge_rows", "merged_entries", "parts_of_size", "plan_merges"]
@@ -142,9 +143,11 @@ def merged_entries(parts: Sequence[pa.Table], snapshot_id: int) -> pa.Table:
     entries = pa.concat_tables(parts)
     status = as_array(entries.column("status"))
     own = pc.equal(as_array(entries.column("snapshot_id")), snapshot_id).fill_null(False)
+    kept = pc.or_(pc.not_equal(status, DELETED), own)
     becomes = pc.if_else(pc.and_(pc.equal(status, ADDED), pc.invert(own)), pa.scalar(EXISTING, pa.int32()), status)
     entries = entries.set_column(entries.schema.get_field_index("status"), "status", becomes)
-    return entries.filter(pc.or_(pc.not_equal(status, DELETED), own))
+    # Usually all entries stay, and filtering would copy their metrics.
+    return keep_rows(entries, kept)
 
 
 def parts_of_size(

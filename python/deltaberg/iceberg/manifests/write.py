@@ -41,6 +41,8 @@ _OWN = {
     numbered("sequence_number", 3, pa.int64()): 2,
     numbered("file_sequence_number", 4, pa.int64()): 2,
 }
+#: Chunks of so many entries are not copied together.
+_LARGE_CHUNK = 4096
 _SINCE = {"content": 2, "equality_ids": 2, "referenced_data_file": 2}
 _SINCE |= dict.fromkeys(("first_row_id", "content_offset", "content_size_in_bytes"), 3)
 
@@ -104,6 +106,24 @@ def encode_manifest(
         added, equality deletes without columns, or nothing where a value is required.
     """
     _check(entries, header)
+    table = pa.concat_tables([_as_written(piece, header) for piece in _pieces(entries)])
+    return write_avro(table, name="manifest_entry", metadata=header.pairs(), codec=codec, level=level, threads=threads)
+
+
+def _pieces(entries: pa.Table) -> list[pa.Table]:
+    """Return entries in pieces of one chunk each, unless these are small.
+
+    Entries of large manifests that are merged stay where they were read, since their metrics take most of the memory;
+    those of small ones are copied together, since a block of the file does not go on in another chunk.
+    """
+    chunks = entries.column(0).num_chunks
+    if len(entries) < chunks * _LARGE_CHUNK:
+        return [entries]
+    return [pa.Table.from_batches([batch]) for batch in entries.to_batches()] or [entries]
+
+
+def _as_written(entries: pa.Table, header: ManifestHeader) -> pa.Table:
+    """Return entries in the columns that the format version has."""
     version = header.format_version
     files = [(field, _column(entries, field, header)) for field in _file_fields(entries, header)]
     fields, arrays = [field for field, _ in files], [array for _, array in files]
@@ -111,8 +131,7 @@ def encode_manifest(
     own = [field.with_nullable(_is_optional(field, version)) for field, since in _OWN.items() if since <= version]
     schema = pa.schema([*own, numbered("data_file", 2, data_file.type, required=True)])
     columns = [*(_column(entries, field, header) for field in own), data_file]
-    table = pa.Table.from_arrays(columns, schema=schema)
-    return write_avro(table, name="manifest_entry", metadata=header.pairs(), codec=codec, level=level, threads=threads)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _is_optional(field: pa.Field, version: int) -> bool:

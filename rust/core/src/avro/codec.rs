@@ -1,6 +1,5 @@
 //! The codecs of Avro blocks.
 
-use std::borrow::Cow;
 use std::io::Read;
 
 use libdeflater::{CompressionLvl, DecompressionError, Decompressor};
@@ -40,26 +39,37 @@ impl Codec {
             _ => Err(Error::new(ErrorKind::InvalidArgument, format!("unknown Avro codec {name:?}"))),
         }
     }
+}
+
+/// Decompresses blocks, and keeps its memory from one to the next: blocks of manifests are small.
+pub(super) struct Expander {
+    codec: Codec,
+    inflater: Option<Decompressor>,
+    buffer: Vec<u8>,
+}
+
+impl Expander {
+    pub(super) fn new(codec: Codec) -> Self {
+        Self { codec, inflater: (codec == Codec::Deflate).then(Decompressor::new), buffer: Vec::new() }
+    }
 
     /// Decompresses a block.
-    pub(super) fn decompress<'a>(self, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> Result<Cow<'a, [u8]>> {
-        match self {
-            Self::Null => Ok(Cow::Borrowed(bytes)),
-            Self::Deflate => {
-                let size = inflate(bytes, buffer)?;
-                Ok(Cow::Borrowed(buffer.get(..size).unwrap_or_default()))
+    pub(super) fn expand<'a>(&'a mut self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        let buffer = &mut self.buffer;
+        match self.codec {
+            Codec::Null => return Ok(bytes),
+            Codec::Deflate => {
+                let size = inflate(self.inflater.get_or_insert_with(Decompressor::new), bytes, buffer)?;
+                return Ok(buffer.get(..size).unwrap_or_default());
             }
-            Self::Zstandard => {
+            Codec::Zstandard => {
                 buffer.clear();
                 let source = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| broken(&error))?;
                 read_all(source, buffer)?;
-                Ok(Cow::Borrowed(buffer))
             }
-            Self::Snappy => {
-                snappy(bytes, buffer)?;
-                Ok(Cow::Borrowed(buffer))
-            }
+            Codec::Snappy => snappy(bytes, buffer)?,
         }
+        Ok(buffer)
     }
 }
 
@@ -126,15 +136,14 @@ impl Compressor {
 }
 
 /// Inflates into the front of the buffer, which grows as needed: the format does not record the size.
-fn inflate(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
+fn inflate(inflater: &mut Decompressor, bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
     let most = usize::try_from(MOST).unwrap_or(usize::MAX);
     let guess = bytes.len().saturating_mul(8).clamp(1 << 16, most);
     if buffer.len() < guess {
         buffer.resize(guess, 0);
     }
-    let mut decompressor = Decompressor::new();
     loop {
-        match decompressor.deflate_decompress(bytes, buffer) {
+        match inflater.deflate_decompress(bytes, buffer) {
             Ok(size) => return Ok(size),
             Err(DecompressionError::BadData) => {
                 return Err(corrupt("a block cannot be decompressed: the data is damaged"));

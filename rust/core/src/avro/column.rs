@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::cursor::corrupt;
+use super::cursor::{Read, corrupt};
 use super::plan::{Plan, Step};
 
 /// A column of some type. `valid` has an entry for every row, unless no step of the plan fills the column.
@@ -229,11 +229,17 @@ fn plain(data_type: DataType, rows: usize, nulls: Option<NullBuffer>, buffers: V
 }
 
 /// Adds a length to the last offset.
-pub fn push_offset(offsets: &mut Vec<i32>, length: usize) -> Result<()> {
+#[inline]
+pub fn push_offset(offsets: &mut Vec<i32>, length: usize) -> Read<()> {
     let last = offsets.last().copied().unwrap_or(0);
     let next = i32::try_from(length).ok().and_then(|length| last.checked_add(length));
-    offsets.push(next.ok_or_else(|| Error::new(ErrorKind::TooLarge, "a column of an Avro file exceeds 2 GiB"))?);
+    offsets.push(next.ok_or_else(too_large)?);
     Ok(())
+}
+
+#[cold]
+fn too_large() -> Box<Error> {
+    Error::new(ErrorKind::TooLarge, "a column of an Avro file exceeds 2 GiB").into()
 }
 
 pub fn wrong_type() -> Error {

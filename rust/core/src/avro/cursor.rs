@@ -1,6 +1,9 @@
 //! Reading Avro's binary encoding from a block, never past its end.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
+
+/// The result of reading a value. An error is rare and large, and behind a pointer it leaves values in registers.
+pub type Read<T> = Result<T, Box<Error>>;
 
 /// What is left of a block.
 pub struct Cursor<'a> {
@@ -18,7 +21,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a zigzag varint of up to 64 bits.
     #[inline]
-    pub fn long(&mut self) -> Result<i64> {
+    pub fn long(&mut self) -> Read<i64> {
         if let Some((first, rest)) = self.rest.split_first()
             && *first < 0x80
         {
@@ -28,7 +31,8 @@ impl<'a> Cursor<'a> {
         self.long_varint()
     }
 
-    fn long_varint(&mut self) -> Result<i64> {
+    #[inline(never)]
+    fn long_varint(&mut self) -> Read<i64> {
         let mut value = 0_u64;
         for shift in (0_u32..70).step_by(7) {
             let Some((byte, rest)) = self.rest.split_first() else { return Err(ends()) };
@@ -42,12 +46,12 @@ impl<'a> Cursor<'a> {
                 return Ok(zigzag(value));
             }
         }
-        Err(corrupt("an integer has more than 64 bits"))
+        Err(flaw("an integer has more than 64 bits"))
     }
 
     /// Skips a varint without computing its value, yet refuses what [`Self::long`] refuses.
     #[inline]
-    pub fn skip_long(&mut self) -> Result<()> {
+    pub fn skip_long(&mut self) -> Read<()> {
         if let Some((first, rest)) = self.rest.split_first()
             && *first < 0x80
         {
@@ -59,7 +63,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips several varints, and refuses what [`Self::long`] refuses.
     #[inline]
-    pub fn skip_longs(&mut self, count: usize) -> Result<()> {
+    pub fn skip_longs(&mut self, count: usize) -> Read<()> {
         let mut left = count;
         // Of eight bytes at once, those below 0x80 end a varint. Whole varints are taken: they have no more than 56 bits.
         while let Some(bytes) = self.rest.first_chunk::<8>() {
@@ -75,15 +79,36 @@ impl<'a> Cursor<'a> {
         (0..left).try_for_each(|_| self.skip_long())
     }
 
+    /// Skips pairs of an integer and bytes, such as a column's id and its bound, and refuses what [`Self::long`] and
+    /// [`Self::bytes`] refuse.
     #[inline]
-    pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+    pub fn skip_pairs(&mut self, count: usize) -> Read<()> {
+        for _ in 0..count {
+            // Nearly always, the integer and the length have one byte each; an odd one is negative.
+            if let Some(([number, length], rest)) = self.rest.split_first_chunk()
+                && *number < 0x80
+                && *length < 0x80
+                && *length & 1 == 0
+                && let Some(rest) = rest.get(usize::from(*length >> 1)..)
+            {
+                self.rest = rest;
+                continue;
+            }
+            self.skip_long()?;
+            self.bytes()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Read<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(ends)?;
         self.rest = rest;
         Ok(taken)
     }
 
     #[inline]
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ends)?;
         self.rest = rest;
         Ok(*taken)
@@ -91,29 +116,41 @@ impl<'a> Cursor<'a> {
 
     /// Reads bytes that their length precedes.
     #[inline]
-    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub fn bytes(&mut self) -> Read<&'a [u8]> {
         let length = self.long()?;
-        self.take(usize::try_from(length).map_err(|_| corrupt("a length is negative"))?)
+        self.take(usize::try_from(length).map_err(|_| flaw("a length is negative"))?)
     }
 
-    pub fn boolean(&mut self) -> Result<bool> {
+    pub fn boolean(&mut self) -> Read<bool> {
         match self.array::<1>()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            _ => Err(corrupt("a boolean is neither 0 nor 1")),
+            _ => Err(flaw("a boolean is neither 0 nor 1")),
         }
     }
 
     /// Reads the header of the next part of an array or a map: the number of its items and, if the writer recorded it,
     /// their size in bytes. Returns none at the end. `least` is how many bytes an item takes at least.
     #[inline]
-    pub fn items(&mut self, least: usize) -> Result<Option<(usize, Option<usize>)>> {
+    pub fn items(&mut self, least: usize) -> Read<Option<(usize, Option<usize>)>> {
+        // The end, or the one part that most maps have.
+        if let Some((first, rest)) = self.rest.split_first()
+            && *first < 0x80
+            && *first & 1 == 0
+        {
+            self.rest = rest;
+            let count = usize::from(*first >> 1);
+            return match count.checked_mul(least) {
+                Some(needed) if needed <= rest.len() => Ok((count > 0).then_some((count, None))),
+                _ => Err(ends()),
+            };
+        }
         let count = self.long()?;
         if count == 0 {
             return Ok(None);
         }
         let bytes = if count < 0 {
-            Some(usize::try_from(self.long()?).map_err(|_| corrupt("a length is negative"))?)
+            Some(usize::try_from(self.long()?).map_err(|_| flaw("a length is negative"))?)
         } else {
             None
         };
@@ -135,8 +172,14 @@ pub fn corrupt(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::CorruptAvro, message)
 }
 
-fn ends() -> Error {
-    corrupt("the block ends inside a value")
+#[cold]
+pub fn flaw(message: impl Into<String>) -> Box<Error> {
+    Box::new(corrupt(message))
+}
+
+#[cold]
+fn ends() -> Box<Error> {
+    flaw("the block ends inside a value")
 }
 
 #[cfg(test)]
@@ -153,6 +196,24 @@ mod tests {
     fn together(bytes: &[u8], count: usize) -> Result<usize, String> {
         let mut cursor = Cursor::new(bytes);
         cursor.skip_longs(count).map_err(|error| error.to_string())?;
+        Ok(cursor.remaining())
+    }
+
+    fn goes_on_rarely(byte: u8) -> bool {
+        byte % 16 == 3
+    }
+
+    /// What is left after reading pairs of an integer and bytes, or how the first bad one is refused.
+    fn pair_by_pair(bytes: &[u8], count: usize) -> Result<usize, String> {
+        let mut cursor = Cursor::new(bytes);
+        let mut pair = || cursor.long().and_then(|_| cursor.bytes());
+        (0..count).try_for_each(|_| pair().map(|_| ())).map_err(|error| error.to_string())?;
+        Ok(cursor.remaining())
+    }
+
+    fn pairs_together(bytes: &[u8], count: usize) -> Result<usize, String> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.skip_pairs(count).map_err(|error| error.to_string())?;
         Ok(cursor.remaining())
     }
 
@@ -174,6 +235,13 @@ mod tests {
                 .collect();
             for count in [usize::from(count % 40), bytes.iter().filter(|byte| **byte < 0x80).count()] {
                 assert_eq!(together(&bytes, count), one_by_one(&bytes, count), "{count} of {bytes:?}");
+            }
+            // Lengths that fit, as most of them do in a manifest.
+            let short: Vec<u8> =
+                bytes.iter().map(|byte| byte & if goes_on_rarely(*byte) { 0xff } else { 0x0e }).collect();
+            for bytes in [&bytes, &short] {
+                let count = usize::from(count % 12);
+                assert_eq!(pairs_together(bytes, count), pair_by_pair(bytes, count), "{count} pairs of {bytes:?}");
             }
         }
     }

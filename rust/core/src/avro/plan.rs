@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::cursor::{Cursor, corrupt};
+use super::cursor::{Cursor, Read, corrupt, flaw};
 
 /// The most levels of nesting.
 const DEEPEST: usize = 100;
@@ -35,8 +35,16 @@ pub enum Skip {
     Boolean,
     Record(Vec<Skip>),
     Union(Vec<Skip>),
+    /// A union of null and one other type, with the numbers of both branches.
+    Optional {
+        null: i64,
+        value: i64,
+        inner: Box<Skip>,
+    },
     /// Several integers, one after the other.
     Varints(usize),
+    /// An integer, and bytes after it.
+    Pair,
     /// An array, and how many bytes an item takes at least.
     Items(Box<Skip>, usize),
 }
@@ -180,7 +188,7 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
         "bytes" | "string" => Skip::Bytes,
         "fixed" => Skip::Fixed(node.size),
         "record" => record_of(all(&node.children)?),
-        "union" => Skip::Union(all(&node.children)?),
+        "union" => union_of(all(&node.children)?),
         "array" | "pairs" => {
             let element = only_child(node)?;
             Skip::Items(Box::new(skip(element, inner)?), least_of_items(element, inner)?)
@@ -193,9 +201,24 @@ pub fn skip(node: &Node, depth: usize) -> Result<Skip> {
     })
 }
 
-/// Joins the integers of a record, of which the entries of most maps in manifests consist.
+/// Joins the parts of the records of which the maps in manifests consist: integers, or an integer and bytes.
 fn record_of(parts: Vec<Skip>) -> Skip {
-    if parts.iter().all(|part| matches!(part, Skip::Varint)) { Skip::Varints(parts.len()) } else { Skip::Record(parts) }
+    match parts.as_slice() {
+        [Skip::Varint, Skip::Bytes] => Skip::Pair,
+        all if all.iter().all(|part| matches!(part, Skip::Varint)) => Skip::Varints(all.len()),
+        _ => Skip::Record(parts),
+    }
+}
+
+/// Most unions are of null and one other type.
+fn union_of(mut branches: Vec<Skip>) -> Skip {
+    let (null, value) = match branches.as_slice() {
+        [Skip::Nothing, _] => (0, 1),
+        [_, Skip::Nothing] => (1, 0),
+        _ => return Skip::Union(branches),
+    };
+    let inner = Box::new(branches.swap_remove(usize::from(null == 0)));
+    Skip::Optional { null, value, inner }
 }
 
 /// Returns how many bytes a value takes at least.
@@ -233,11 +256,28 @@ fn mismatch(node: &Node, target: &DataType) -> Error {
 }
 
 impl Skip {
-    pub fn run(&self, cursor: &mut Cursor<'_>) -> Result<()> {
+    /// Skips a value.
+    #[inline]
+    pub fn run(&self, cursor: &mut Cursor<'_>) -> Read<()> {
+        // Most fields that are skipped are null.
+        let Self::Optional { null, value, inner } = self else { return self.run_any(cursor) };
+        let branch = cursor.long()?;
+        if branch == *null {
+            return Ok(());
+        }
+        if branch != *value {
+            return Err(no_branch(branch));
+        }
+        inner.run_any(cursor)
+    }
+
+    fn run_any(&self, cursor: &mut Cursor<'_>) -> Read<()> {
         match self {
+            Self::Optional { .. } => self.run(cursor),
             Self::Nothing => Ok(()),
             Self::Varint => cursor.skip_long(),
             Self::Varints(count) => cursor.skip_longs(*count),
+            Self::Pair => cursor.skip_pairs(1),
             Self::Bytes => cursor.bytes().map(|_| ()),
             Self::Fixed(size) => cursor.take(*size).map(|_| ()),
             Self::Boolean => cursor.boolean().map(|_| ()),
@@ -252,6 +292,7 @@ impl Skip {
                     match (bytes, item.as_ref()) {
                         (Some(bytes), _) => cursor.take(bytes).map(|_| ())?,
                         (None, Self::Varints(each)) => cursor.skip_longs(count.saturating_mul(*each))?,
+                        (None, Self::Pair) => cursor.skip_pairs(count)?,
                         (None, item) => (0..count).try_for_each(|_| item.run(cursor))?,
                     }
                 }
@@ -261,6 +302,7 @@ impl Skip {
     }
 }
 
-pub fn no_branch(branch: i64) -> Error {
-    corrupt(format!("a union has no branch {branch}"))
+#[cold]
+pub fn no_branch(branch: i64) -> Box<Error> {
+    flaw(format!("a union has no branch {branch}"))
 }

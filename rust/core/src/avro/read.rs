@@ -6,9 +6,9 @@ use arrow_schema::{DataType, SchemaRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
-use super::codec::Codec;
+use super::codec::{Codec, Expander};
 use super::column::{Column, Values, batch_of, push_offset, wrong_type};
-use super::cursor::{Cursor, corrupt};
+use super::cursor::{Cursor, Read, corrupt, flaw};
 use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch};
 
 /// The most rows of a block whose rows take no bytes, which would otherwise bound their number.
@@ -84,10 +84,10 @@ impl Job<'_> {
     }
 
     fn run(&self, first: usize, blocks: &[Block]) -> Result<Vec<RecordBatch>> {
-        let (mut batches, mut root, mut buffer) = (Vec::new(), self.root(), Vec::new());
+        let (mut batches, mut root, mut expander) = (Vec::new(), self.root(), Expander::new(self.codec));
         for (index, block) in blocks.iter().enumerate() {
             let number = first.saturating_add(index);
-            self.block(*block, &mut root, &mut buffer).map_err(|error| error.with("block", number))?;
+            self.block(*block, &mut root, &mut expander).map_err(|error| error.with("block", number))?;
             if root.bytes() > BATCH_BYTES {
                 let full = std::mem::replace(&mut root, self.root());
                 batches.push(batch_of(full, self.schema).map_err(|error| error.with("block", number))?);
@@ -100,19 +100,17 @@ impl Job<'_> {
         Ok(batches)
     }
 
-    fn block(&self, block: Block, root: &mut Column, buffer: &mut Vec<u8>) -> Result<()> {
+    fn block(&self, block: Block, root: &mut Column, expander: &mut Expander) -> Result<()> {
         let end = block.offset.checked_add(block.size);
         let bytes = end.and_then(|end| self.data.get(block.offset..end));
         let bytes = bytes.ok_or_else(|| corrupt("the file ends inside a block"))?;
-        let raw = self.codec.decompress(bytes, buffer)?;
+        let raw = expander.expand(bytes)?;
         let needed = block.rows.checked_mul(self.least);
         if needed.is_none_or(|needed| needed > raw.len()) || (self.least == 0 && block.rows > MOST_EMPTY_ROWS) {
             return Err(corrupt("a block has fewer bytes than its rows need"));
         }
-        let mut cursor = Cursor::new(&raw);
-        for _ in 0..block.rows {
-            read(&self.plan, root, &mut cursor)?;
-        }
+        let mut cursor = Cursor::new(raw);
+        (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor)).map_err(|error| *error)?;
         if cursor.remaining() > 0 {
             return Err(corrupt(format!("{} bytes follow the last row of a block", cursor.remaining())));
         }
@@ -120,49 +118,65 @@ impl Job<'_> {
     }
 }
 
-fn record(steps: &[Step], column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
-    let Values::Struct(children) = &mut column.values else { return Err(wrong_type()) };
+fn record(steps: &[Step], column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+    let Values::Struct(children) = &mut column.values else { return Err(wrong_type().into()) };
     for step in steps {
         match step {
             Step::Skip(skip) => skip.run(cursor)?,
-            Step::Read(slot, plan) => read(plan, children.get_mut(*slot).ok_or_else(wrong_type)?, cursor)?,
+            Step::Read(slot, plan) => {
+                let Some(child) = children.get_mut(*slot) else { return Err(wrong_type().into()) };
+                read(plan, child, cursor)?;
+            }
         }
     }
     column.valid.append_non_null();
     Ok(())
 }
 
-fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
-    match plan {
-        Plan::Null => {
-            column.push_null();
-            return Ok(());
-        }
-        Plan::Optional { null, value, plan } => {
-            let branch = cursor.long()?;
-            if branch == *value {
-                return read(plan, column, cursor);
-            }
+/// Reads a value. What most fields of metadata are, null, integers or text, is read without a further call.
+#[inline]
+fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+    let mut plan = plan;
+    while let Plan::Optional { null, value, plan: inner } = plan {
+        let branch = cursor.long()?;
+        if branch != *value {
             if branch != *null {
                 return Err(no_branch(branch));
             }
             column.push_null();
             return Ok(());
         }
-        Plan::Record(steps) => return record(steps, column, cursor),
-        _ => {}
+        plan = inner;
     }
     match (plan, &mut column.values) {
         (Plan::Int64, Values::Int64(values)) => values.push(cursor.long()?),
         (Plan::Int32, Values::Int32(values)) => values.push(int32(cursor.long()?)?),
-        (Plan::Bytes, Values::Bytes { offsets, data }) => {
+        (Plan::Text, Values::Bytes { offsets, data }) => {
             let bytes = cursor.bytes()?;
+            if !is_ascii(bytes) {
+                std::str::from_utf8(bytes).map_err(|error| flaw(format!("text is not UTF-8: {error}")))?;
+            }
             push_offset(offsets, bytes.len())?;
             data.extend_from_slice(bytes);
         }
-        (Plan::Text, Values::Bytes { offsets, data }) => {
+        _ => return read_any(plan, column, cursor),
+    }
+    column.valid.append_non_null();
+    Ok(())
+}
+
+/// Whether no byte has its highest bit set. Nearly all text in metadata is so, and this is seen sooner than UTF-8 is.
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    let (chunks, rest) = bytes.as_chunks::<16>();
+    let bits = chunks.iter().fold(0_u128, |bits, chunk| bits | u128::from_le_bytes(*chunk));
+    bits & 0x8080_8080_8080_8080_8080_8080_8080_8080 == 0 && rest.iter().fold(0, |bits, byte| bits | byte) < 0x80
+}
+
+fn read_any(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+    match (plan, &mut column.values) {
+        (Plan::Bytes, Values::Bytes { offsets, data }) => {
             let bytes = cursor.bytes()?;
-            std::str::from_utf8(bytes).map_err(|error| corrupt(format!("text is not UTF-8: {error}")))?;
             push_offset(offsets, bytes.len())?;
             data.extend_from_slice(bytes);
         }
@@ -185,7 +199,9 @@ fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()>
         (Plan::Pairs { fields, keys, least }, Values::List { offsets, items }) => {
             let before = items.len();
             while let Some((count, _)) = cursor.items(*least)? {
-                (0..count).try_for_each(|_| pair(fields, keys.as_deref(), items, cursor))?;
+                if keys.is_some() || !plain_pairs(fields, items, count, cursor)? {
+                    (0..count).try_for_each(|_| pair(fields, keys.as_deref(), items, cursor))?;
+                }
             }
             push_offset(offsets, items.len().saturating_sub(before))?;
         }
@@ -196,41 +212,75 @@ fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Result<()>
             }
             push_offset(offsets, items.len().saturating_sub(before))?;
         }
-        _ => return Err(wrong_type()),
+        (Plan::Null, _) => {
+            column.push_null();
+            return Ok(());
+        }
+        (Plan::Record(steps), _) => return record(steps, column, cursor),
+        _ => return Err(wrong_type().into()),
     }
     column.valid.append_non_null();
     Ok(())
 }
 
+/// Reads pairs of an integer of 32 bits and an integer or bytes, of which the maps in manifests consist. Returns whether
+/// these are such pairs; if not, nothing was read.
+fn plain_pairs(fields: &[Step], pairs: &mut Column, count: usize, cursor: &mut Cursor<'_>) -> Read<bool> {
+    let ([Step::Read(0, Plan::Int32), Step::Read(1, plan)], Values::Struct(children)) = (fields, &mut pairs.values)
+    else {
+        return Ok(false);
+    };
+    let [keys, values] = children.as_mut_slice() else { return Ok(false) };
+    match (&mut keys.values, plan, &mut values.values) {
+        (Values::Int32(keys), Plan::Int64, Values::Int64(values)) => {
+            for _ in 0..count {
+                keys.push(int32(cursor.long()?)?);
+                values.push(cursor.long()?);
+            }
+        }
+        (Values::Int32(keys), Plan::Bytes, Values::Bytes { offsets, data }) => {
+            for _ in 0..count {
+                keys.push(int32(cursor.long()?)?);
+                let bytes = cursor.bytes()?;
+                push_offset(offsets, bytes.len())?;
+                data.extend_from_slice(bytes);
+            }
+        }
+        _ => return Ok(false),
+    }
+    for column in [&mut keys.valid, &mut values.valid, &mut pairs.valid] {
+        column.append_n_non_nulls(count);
+    }
+    Ok(true)
+}
+
 /// Reads a record of a key and a value, and keeps it only if its key is wanted.
-fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
+fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
     let Some(wanted) = keys else { return record(fields, pairs, cursor) };
     // Writers put the key of a map entry first, so the value of an unwanted key can be skipped.
     if let [Step::Read(0, Plan::Int32 | Plan::Int64), Step::Read(1, value)] = fields {
         let key = cursor.long()?;
-        let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type()) };
-        let [keys, values] = children.as_mut_slice() else { return Err(wrong_type()) };
+        let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type().into()) };
+        let [keys, values] = children.as_mut_slice() else { return Err(wrong_type().into()) };
         if !wanted.contains(&key) {
             return pass_over(value, cursor);
         }
         match &mut keys.values {
             Values::Int32(values) => values.push(int32(key)?),
             Values::Int64(values) => values.push(key),
-            _ => return Err(wrong_type()),
+            _ => return Err(wrong_type().into()),
         }
         keys.valid.append_non_null();
         read(value, values, cursor)?;
         pairs.valid.append_non_null();
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "keys can be selected only if a pair has a key and a value and nothing else",
-    ))
+    let message = "keys can be selected only if a pair has a key and a value and nothing else";
+    Err(Error::new(ErrorKind::InvalidArgument, message).into())
 }
 
 /// Skips a value that would have been read if its key were wanted.
-fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Result<()> {
+fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Read<()> {
     match plan {
         Plan::Int32 | Plan::Int64 => cursor.skip_long(),
         Plan::Bytes | Plan::Text => cursor.bytes().map(|_| ()),
@@ -245,39 +295,41 @@ fn pass_over(plan: &Plan, cursor: &mut Cursor<'_>) -> Result<()> {
             }
         }
         _ => {
-            Err(Error::new(ErrorKind::InvalidArgument, "keys can be selected only if the values are integers or bytes"))
+            let message = "keys can be selected only if the values are integers or bytes";
+            Err(Error::new(ErrorKind::InvalidArgument, message).into())
         }
     }
 }
 
-fn entry(value: &Plan, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Result<()> {
-    let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type()) };
-    let [keys, values] = children.as_mut_slice() else { return Err(wrong_type()) };
+fn entry(value: &Plan, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+    let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type().into()) };
+    let [keys, values] = children.as_mut_slice() else { return Err(wrong_type().into()) };
     read(&Plan::Text, keys, cursor)?;
     read(value, values, cursor)?;
     pairs.valid.append_non_null();
     Ok(())
 }
 
-fn int32(value: i64) -> Result<i32> {
-    i32::try_from(value).map_err(|_| corrupt(format!("{value} does not fit into 32 bits")))
+#[inline]
+fn int32(value: i64) -> Read<i32> {
+    i32::try_from(value).map_err(|_| flaw(format!("{value} does not fit into 32 bits")))
 }
 
 /// Reads a big-endian integer in two's complement that has no more digits than the type allows.
-fn unscaled(bytes: &[u8], data_type: &DataType) -> Result<i128> {
-    let DataType::Decimal128(precision, _) = data_type else { return Err(wrong_type()) };
-    let (first, rest) = bytes.split_first().ok_or_else(|| corrupt("a decimal has no bytes"))?;
+fn unscaled(bytes: &[u8], data_type: &DataType) -> Read<i128> {
+    let DataType::Decimal128(precision, _) = data_type else { return Err(wrong_type().into()) };
+    let (first, rest) = bytes.split_first().ok_or_else(|| flaw("a decimal has no bytes"))?;
     let sign = if *first >= 0x80 { -1_i128 } else { 0 };
     let mut value = sign.wrapping_shl(8) | i128::from(*first);
     for byte in rest {
         if value >> 119 != sign {
-            return Err(corrupt("a decimal has more than 128 bits"));
+            return Err(flaw("a decimal has more than 128 bits"));
         }
         value = value.wrapping_shl(8) | i128::from(*byte);
     }
     let limit = 10_u128.checked_pow(u32::from(*precision)).unwrap_or(u128::MAX);
     if value.unsigned_abs() >= limit {
-        return Err(corrupt(format!("a decimal has more than {precision} digits")));
+        return Err(flaw(format!("a decimal has more than {precision} digits")));
     }
     Ok(value)
 }

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
 use super::codec::{Codec, Compressor};
+use super::cursor::Read;
 
 /// A block ends with the row that brings it to this many bytes, before compression.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -105,7 +106,7 @@ impl<'a> Root<'a> {
     fn encode(&self, rows: Range<usize>, blocks: &mut Blocks<'_>) -> Result<()> {
         let (mut raw, mut count) = (Vec::with_capacity(BLOCK_BYTES.saturating_mul(2)), 0_usize);
         for row in rows {
-            self.columns.iter().try_for_each(|column| column.put(row, &mut raw))?;
+            self.columns.iter().try_for_each(|column| column.put(row, &mut raw)).map_err(|error| *error)?;
             count = count.saturating_add(1);
             if raw.len() >= BLOCK_BYTES {
                 blocks.push(count, &raw)?;
@@ -193,7 +194,8 @@ impl<'a> Source<'a> {
             other => return Err(refused(format!("values of type {other} have no Avro encoding"))),
         };
         let is_optional = field.is_nullable() && !matches!(values, Values::Null);
-        Ok(Self { name: field.name(), is_optional, nulls: array.nulls(), values })
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Self { name: field.name(), is_optional, nulls, values })
     }
 
     fn children(fields: &'a Fields, arrays: &'a [arrow_array::ArrayRef], depth: usize) -> Result<Vec<Self>> {
@@ -211,10 +213,11 @@ impl<'a> Source<'a> {
             }
     }
 
-    fn put(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+    #[inline]
+    fn put(&self, row: usize, out: &mut Vec<u8>) -> Read<()> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             if !self.is_optional {
-                return Err(refused(format!("the required field {} is null", self.name)));
+                return Err(refused(format!("the required field {} is null", self.name)).into());
             }
             out.push(0);
             return Ok(());
@@ -222,6 +225,10 @@ impl<'a> Source<'a> {
         if self.is_optional {
             out.push(2);
         }
+        self.put_value(row, out)
+    }
+
+    fn put_value(&self, row: usize, out: &mut Vec<u8>) -> Read<()> {
         match &self.values {
             Values::Null => {}
             Values::Boolean(values) => out.push(u8::from(values.value(row))),
@@ -230,15 +237,14 @@ impl<'a> Source<'a> {
             Values::Float32(values) => out.extend_from_slice(&at(values, row)?.to_le_bytes()),
             Values::Float64(values) => out.extend_from_slice(&at(values, row)?.to_le_bytes()),
             Values::Bytes(offsets, data) => {
-                let bytes = data.get(range(offsets, row)?).ok_or_else(damaged)?;
-                put_count(out, bytes.len());
-                out.extend_from_slice(bytes);
+                put_bytes(out, data.get(range(offsets, row)?).ok_or_else(damaged)?);
             }
             Values::Fixed(values) => out.extend_from_slice(values.value(row)),
             Values::Decimal { values, size, limit } => {
                 let value = at(values, row)?;
                 if value.unsigned_abs() >= *limit {
-                    return Err(refused(format!("a decimal of {} has more digits than its type allows", self.name)));
+                    let message = format!("a decimal of {} has more digits than its type allows", self.name);
+                    return Err(refused(message).into());
                 }
                 let bytes = value.to_be_bytes();
                 out.extend_from_slice(bytes.get(bytes.len().saturating_sub(*size)..).unwrap_or_default());
@@ -248,13 +254,52 @@ impl<'a> Source<'a> {
                 let places = range(offsets, row)?;
                 if !places.is_empty() {
                     put_count(out, places.len());
-                    places.into_iter().try_for_each(|place| item.put(place, out))?;
+                    item.put_all(places, out)?;
                 }
                 out.push(0);
             }
         }
         Ok(())
     }
+
+    /// Whether no value is null, nor marked as one that could be.
+    fn is_plain(&self) -> bool {
+        self.nulls.is_none() && !self.is_optional
+    }
+
+    /// Puts the items of a list. Those of the maps in manifests are pairs of an integer and an integer or bytes.
+    fn put_all(&self, places: Range<usize>, out: &mut Vec<u8>) -> Read<()> {
+        if let (true, Values::Record(children)) = (self.is_plain(), &self.values)
+            && let [key, value] = children.as_slice()
+            && let (true, true, Values::Int32(keys)) = (key.is_plain(), value.is_plain(), &key.values)
+            && let Some(keys) = keys.get(places.clone())
+        {
+            match &value.values {
+                Values::Int64(values) => {
+                    let values = values.get(places).ok_or_else(damaged)?;
+                    for (key, value) in keys.iter().zip(values) {
+                        put_long(out, (*key).into());
+                        put_long(out, *value);
+                    }
+                    return Ok(());
+                }
+                Values::Bytes(offsets, data) => {
+                    for (key, place) in keys.iter().zip(places) {
+                        put_long(out, (*key).into());
+                        put_bytes(out, data.get(range(offsets, place)?).ok_or_else(damaged)?);
+                    }
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        places.into_iter().try_for_each(|place| self.put(place, out))
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_count(out, bytes.len());
+    out.extend_from_slice(bytes);
 }
 
 fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
@@ -262,13 +307,13 @@ fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
 }
 
 #[inline]
-fn at<T: Copy>(values: &[T], row: usize) -> Result<T> {
+fn at<T: Copy>(values: &[T], row: usize) -> Read<T> {
     values.get(row).copied().ok_or_else(damaged)
 }
 
 /// The places of the items of a row.
 #[inline]
-fn range(offsets: &[i32], row: usize) -> Result<Range<usize>> {
+fn range(offsets: &[i32], row: usize) -> Read<Range<usize>> {
     let place = |row: usize| offsets.get(row).and_then(|offset| usize::try_from(*offset).ok()).ok_or_else(damaged);
     Ok(place(row)?..place(row.saturating_add(1))?)
 }
@@ -287,18 +332,33 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
 /// Appends a zigzag varint.
 #[inline]
 fn put_long(out: &mut Vec<u8>, value: i64) {
-    let mut rest = (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned();
-    while rest >= 0x80 {
-        out.push((rest & 0x7f) as u8 | 0x80);
-        rest >>= 7;
+    let rest = (value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned();
+    if rest < 0x80 {
+        out.push((rest & 0x7f) as u8);
+    } else {
+        put_varint(out, rest);
     }
-    out.push((rest & 0x7f) as u8);
+}
+
+fn put_varint(out: &mut Vec<u8>, value: u64) {
+    let (mut bytes, mut count, mut rest) = ([0_u8; 10], 0_usize, value);
+    for byte in &mut bytes {
+        *byte = (rest & 0x7f) as u8;
+        count = count.saturating_add(1);
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    out.extend_from_slice(bytes.get(..count).unwrap_or_default());
 }
 
 fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-fn damaged() -> Error {
-    refused("the offsets of an array point outside of its values")
+#[cold]
+fn damaged() -> Box<Error> {
+    refused("the offsets of an array point outside of its values").into()
 }
