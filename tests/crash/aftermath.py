@@ -36,9 +36,11 @@ def look_after(
             getattr(tally, found[0]).append(f"{where}: {found[1]}")
         if past_rows(at, verdict.moments) != verdict.old:
             tally.lost.append(f"{where}: older versions have other rows")
-        table = at.newest()
-        if table is not None:
-            tally.wrong += [f"{where}: then {sentence}" for sentence in format_of(at).go_on(at, table, files)]
+        current = at.current
+        table = current.newest()
+        # Nobody goes on with a table that was dropped.
+        if table is not None and current.kind == at.kind:
+            tally.wrong += [f"{where}: then {sentence}" for sentence in format_of(at).go_on(current, table, files)]
     except Exception as error:  # noqa: BLE001 - whatever fails is a finding
         tally.lost.append(f"{where}: {type(error).__name__}: {error}")
         return None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from deltaberg.iceberg.catalogs.session import RestSession
-from deltaberg.iceberg.catalogs.swap_commit import SwapAttempt
+from deltaberg.iceberg.catalogs.sql import SqlCatalog
 from deltaberg.storage import local
 from deltaberg.storage.local import LocalOutput, LocalStorage
 from tests.crash.operations import OPERATIONS
@@ -66,7 +66,7 @@ class _Killer:
             setattr(LocalOutput, name, self.around(getattr(LocalOutput, name), f"output.{name}"))
         for name in _STEPS:
             setattr(local, name, self.around(getattr(local, name), name))
-        for owner, name, shown in ((SwapAttempt, "_swap", "swap"), (RestSession, "change", "request")):
+        for owner, name, shown in ((SqlCatalog, "_change", "statement"), (RestSession, "change", "request")):
             setattr(owner, name, self.around(getattr(owner, name), shown))
 
 

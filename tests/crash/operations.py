@@ -44,6 +44,8 @@ class Operation:
         How many versions it makes; each of them may be what a crash leaves.
     kind
         Where it happens: one of ``targets.KINDS``.
+    in_catalog
+        Whether it changes what the catalog says of the table, and no version of it: its name, or whether it is there.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Operation:
     keeps_from: int = 0
     versions: int = 1
     kind: str = "delta"
+    in_catalog: bool = False
 
 
 def _rows(*ids: int, part: str | None = None) -> pa.Table:
@@ -393,15 +396,16 @@ _ICEBERG = [
     _SEVERAL,
     Operation("transaction of version 1", _all_at_once, _values(8, 9), "iceberg of version 1"),
 ]
-#: The server of the REST protocol that the harness starts is made of pyiceberg, which writes no tables of version 3.
-_NOT_BY_REST = {
-    one.name for one in _ICEBERG if one.start == "iceberg of version 3" or one.name.endswith("raise the version")
-}
+#: Those of a catalog, which knows a table by its name.
+_OF_CATALOGS = [
+    Operation("drop", Target.drop, {}, "iceberg", in_catalog=True),
+    Operation("rename", Target.rename, start="iceberg", in_catalog=True),
+    Operation("register", Target.register, start="iceberg", in_catalog=True),
+]
 _ALL += [
     replace(one, name=f"{kind}: {one.name}", kind=kind)
     for kind in ("iceberg", *CATALOGS)
-    for one in _ICEBERG
-    if kind != "rest" or one.name not in _NOT_BY_REST
+    for one in (_ICEBERG if kind == "iceberg" else [*_ICEBERG, *_OF_CATALOGS])
 ]
 _ALL.append(_TWO_TABLES)
 #: Each operation by its name.

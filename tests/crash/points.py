@@ -26,7 +26,7 @@ __all__ = ["Nursery", "kill_everywhere"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Points around these calls are tried first: they change what others see.
-_DECISIVE = ("put", "link_if_absent", "publish", "delete_many", "swap", "request")
+_DECISIVE = ("put", "link_if_absent", "publish", "delete_many", "statement", "request")
 #: So many are tried in any case.
 _LEAST = 4
 
@@ -100,7 +100,7 @@ def _kill_everywhere(
 
     verdict = Verdict.of(operation, at, run)
     names = json.loads(counted.read_text())
-    assert set(names) & {"put", "delete_many", "request"}, operation.name
+    assert set(names) & set(_DECISIVE), operation.name
     points = [(number, when) for number in range(len(names)) for when in ("before", "after")]
     generator.shuffle(points)
     points.sort(key=lambda point: names[point[0]] not in _DECISIVE)

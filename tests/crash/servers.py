@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.iceberg.catalogs.rest_server import Answer, Asked, running
-from tests.iceberg.catalogs.rest_writer import WritableServer
+from tests.iceberg.catalogs.rest_writer import WritableServer, writing_version_3
 from tests.iceberg.catalogs.written import peer_sql
 from tests.support import postgres
 
@@ -64,5 +64,5 @@ def _database() -> Iterator[str]:
 
 @contextmanager
 def _serving(location: str) -> Iterator[str]:
-    with running(_Server(location=location)) as server:
+    with writing_version_3(), running(_Server(location=location)) as server:
         yield server.uri

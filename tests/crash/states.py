@@ -8,25 +8,25 @@ from typing import NamedTuple
 
 from tests.crash.formats import NO_TABLE, Rows, State, format_of
 from tests.crash.operations import Operation
-from tests.crash.targets import Target
+from tests.crash.targets import CATALOGS, Target
 
 __all__ = ["Verdict", "past_rows", "state_of"]
 
 
 def state_of(at: Target) -> State:
     """Return what a reader sees now."""
-    table = at.newest()
+    table, other = at.newest(), at.other.newest() if at.kind in CATALOGS else None
+    state, beside = (NO_TABLE if one is None else format_of(at).state(one) for one in (table, other))
     if table is None:
-        return NO_TABLE
-    state = format_of(at).state(table)
-    other = at.other.newest() if at.kind == "rest" else None
+        return beside if other is None else beside._replace(about=(*beside.about, at.other.name))
     # What a transaction of both tables leaves is as before in both of them, or as after.
-    return state if other is None else state._replace(about=(*state.about, format_of(at).state(other)))
+    return state if other is None else state._replace(about=(*state.about, beside))
 
 
 def past_rows(at: Target, moments: tuple[int, ...]) -> list[Rows]:
     """Return the rows of older versions or snapshots."""
-    return [format_of(at).past(at, moment) for moment in moments]
+    current = at.current if moments else at
+    return [format_of(current).past(current, moment) for moment in moments]
 
 
 class Verdict(NamedTuple):
@@ -64,6 +64,9 @@ class Verdict(NamedTuple):
         run()
         after = state_of(at)
         assert after.values == sorted(operation.after.items()), operation.name
+        if operation.in_catalog:
+            assert after != before, operation.name
+            return cls(operation, before, (after,), moments, old)
         assert after.version == before.version + operation.versions, (operation.name, before.version, after.version)
         between = range(before.version + 1, after.version)
         ways = tuple(format_of(at).between(at, number) for number in between)

@@ -106,6 +106,29 @@ class Target:
         one, other = (several.table((_NAMESPACE, name)) for name in (self.name, self.other.name))
         return several, one, other
 
+    def drop(self) -> None:
+        """Drop the table from its catalog."""
+        self.catalog.drop_table((_NAMESPACE, self.name))
+
+    def rename(self) -> None:
+        """Give the table the name of the other one."""
+        self.catalog.rename_table((_NAMESPACE, self.name), (_NAMESPACE, self.other.name))
+
+    def register(self) -> None:
+        """Enter the table into its catalog a second time, under the name of the other one."""
+        self.catalog.register_table((_NAMESPACE, self.other.name), self.table.metadata_location)
+
+    @property
+    def current(self) -> Target:
+        """The table under the name that it has now; once it was dropped, by its newest metadata file, which stays."""
+        if self.kind not in CATALOGS:
+            return self
+        found = next((one for one in (self, self.other) if one.newest() is not None), None)
+        if found is not None:
+            return found
+        files = sorted(Path(self.location).rglob("*.metadata.json"), key=lambda file: file.name)
+        return replace(self, location=str(files[-1]), kind="iceberg") if files else self
+
     def newest(self) -> Any | None:
         """Open the table anew, if there is one."""
         try:

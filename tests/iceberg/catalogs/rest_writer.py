@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.iceberg.catalogs.rest_server import Answer, Asked, RestServer, error_body
 
-__all__ = ["WritableServer"]
+__all__ = ["WritableServer", "writing_version_3"]
 
 
 @dataclass
@@ -31,12 +35,32 @@ class WritableServer(RestServer):
     def _of_namespaces(self, parts: list[str], asked: Asked) -> Answer:
         if parts == ["transactions", "commit"]:
             return self._commit(None, asked)
+        if asked.method == "DELETE":
+            return self._entered(lambda: self.peer.drop_table(_levels(parts)))
         if asked.method == "POST":
             body = json.loads(asked.body)
+            if parts == ["tables", "rename"]:
+                names = [(*body[one]["namespace"], body[one]["name"]) for one in ("source", "destination")]
+                return self._entered(lambda: self.peer.rename_table(*names))
+            if parts[2] == "register":
+                name = (*parts[1].split("\x1f"), body["name"])
+                return self._entered(lambda: self.peer.register_table(name, body["metadata-location"]))
             if len(parts) == 3:
                 return self._staged(tuple(parts[1].split("\x1f")), body)
-            return self._commit((*parts[1].split("\x1f"), parts[3]), asked)
+            return self._commit(_levels(parts), asked)
         return super()._of_namespaces(parts, asked)
+
+    def _entered(self, change: Callable[[], Any]) -> Answer:
+        """Change which tables there are, and under what names."""
+        from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+        try:
+            change()
+        except NoSuchTableError as error:
+            return 404, {}, error_body(404, "NoSuchTableException", str(error))
+        except TableAlreadyExistsError as error:
+            return 409, {}, error_body(409, "AlreadyExistsException", str(error))
+        return 204, {}, None
 
     def _staged(self, namespace: tuple[str, ...], body: dict[str, Any]) -> Answer:
         from pyiceberg.partitioning import PartitionSpec
@@ -116,3 +140,26 @@ class WritableServer(RestServer):
         self.tables[levels] = Path(found.metadata_location.removeprefix("file://"))
         metadata = json.loads(found.metadata.model_dump_json())
         return 200, {}, {"metadata-location": found.metadata_location, "metadata": metadata}
+
+
+def _levels(parts: list[str]) -> tuple[str, ...]:
+    """Return the name of a table whose path has these parts."""
+    return (*parts[1].split("\x1f"), parts[3])
+
+
+@contextmanager
+def writing_version_3() -> Iterator[None]:
+    """Have pyiceberg write metadata of version 3, too.
+
+    It makes all updates of that version, and refuses to write what comes of them. Where a table is made in that version
+    or raised to it, pyiceberg would also leave out the id of the next row.
+    """
+    from pyiceberg.table import update
+    from pyiceberg.table.metadata import TableMetadataV3
+    from pyiceberg.typedef import IcebergBaseModel
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(update, "SUPPORTED_TABLE_FORMAT_VERSION", 3)
+        patch.setattr(TableMetadataV3, "model_dump_json", IcebergBaseModel.model_dump_json)
+        patch.setattr(TableMetadataV3.model_fields["next_row_id"], "default", 0)
+        yield
