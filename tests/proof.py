@@ -17,10 +17,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.points import Nursery, kill_everywhere
 from tests.crash.refusals import refuse_everywhere
 from tests.crash.requests import disturb_everywhere
-from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk, race_through_rest
+from tests.races.race import (
+    PATIENT,
+    Race,
+    bad_network,
+    race_in_bucket,
+    race_in_database,
+    race_on_disk,
+    race_through_rest,
+)
 from tests.support import faulty_proxy, moto_s3, postgres
 from tests.support.tally import Tally, table_of
 from tests.support.versioned_bucket import VersionedBucket
@@ -34,8 +43,6 @@ def _chosen(wanted: str) -> list[Operation]:
 
 def _crashes(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     without = "postgres" if postgres.binaries() is None else ""
-    if without:
-        print("not tried: catalogs in PostgreSQL, whose programs are not there", flush=True)
     with Nursery() as nursery:
         for operation in _chosen(options.only):
             if operation.kind == without:
@@ -56,9 +63,15 @@ def _faults(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
         for operation in _in_directories(options.only):
             bucket = VersionedBucket(endpoint)
-            place, chance = _made(folder / str(len(list(folder.iterdir())))), random.Random(options.seed)
-            yield disturb_everywhere(operation, proxy, bucket, place, options.seconds, chance)
+            place = InBucket(operation, proxy, bucket, folder / f"{len(list(folder.iterdir()))}" / "original")
+            yield disturb_everywhere(operation, place, options.seconds, random.Random(options.seed))
             bucket.close()
+    root = _made(folder / "rest") / "table"
+    with catalog_behind_gateway(root) as proxy:
+        for operation in _chosen(options.only):
+            if operation.kind == "rest":
+                place_in_catalog = InCatalog(operation, proxy, root)
+                yield disturb_everywhere(operation, place_in_catalog, options.seconds, random.Random(options.seed))
 
 
 def _model(_: Path, options: argparse.Namespace) -> Iterator[Tally]:
@@ -97,6 +110,9 @@ def _races(folder: Path, options: argparse.Namespace) -> Iterator[Tally]:
         if options.only in name:
             race = Race(max(8, options.turns // 4), options.seed, kind=kind, sparks=2)
             yield race_on_disk(_made(folder / f"spark-{kind}"), race, name)
+    if options.only in "race in PostgreSQL" and postgres.binaries() is not None:
+        race = Race(max(1, options.turns // 4), options.seed, kind="postgres")
+        yield race_in_database(_made(folder / "postgres"), race)
     if options.only in "race through REST":
         yield race_through_rest(_made(folder / "rest"), Race(max(1, options.turns // 8), options.seed, kind="rest"))
     with moto_s3.running() as endpoint, faulty_proxy.running(endpoint) as proxy:
@@ -147,6 +163,8 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     print(f"seed {options.seed}; repeat with --seed {options.seed}", flush=True)
+    if postgres.binaries() is None:
+        print("not tried: catalogs in PostgreSQL, whose programs are not there", flush=True)
     tallies = []
     with tempfile.TemporaryDirectory(prefix="deltaberg-proof-") as folder:
         for name in options.parts or PARTS:

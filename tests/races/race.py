@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.support.snapshot_log import newest_metadata
 from tests.support.tally import Budget, Tally
 from tests.support.versioned_bucket import VersionedBucket
 
-__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_on_disk", "race_through_rest"]
+__all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_in_database", "race_on_disk", "race_through_rest"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: The processes that change the table; and those that read it meanwhile.
@@ -113,6 +113,12 @@ def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -
     _create_iceberg(at)
     tally, notes, budget = _run(name, at, race, folder, None)
     return _check_snapshots(at, local_files(root), tally, notes, budget)
+
+
+def race_in_database(folder: Path, race: Race, name: str = "race in PostgreSQL") -> Tally:
+    """Race in a SQL catalog whose database is a server."""
+    with serving(race.kind, str(folder)) as uri:
+        return race_on_disk(folder, replace(race, uri=uri), name)
 
 
 def race_through_rest(folder: Path, race: Race, name: str = "race through REST") -> Tally:

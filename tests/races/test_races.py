@@ -19,9 +19,18 @@ from tests.crash.aftermath import local_files
 from tests.crash.targets import Target
 from tests.races.kinds import COLUMNS, as_arrow
 from tests.races.pack import digest
-from tests.races.race import PATIENT, Race, bad_network, race_in_bucket, race_on_disk, race_through_rest
+from tests.races.race import (
+    PATIENT,
+    Race,
+    bad_network,
+    race_in_bucket,
+    race_in_database,
+    race_on_disk,
+    race_through_rest,
+)
 from tests.races.replay import check_race, check_snapshot_race
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
+from tests.support import postgres, untried
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.serial_log import check_history
 from tests.support.snapshot_log import check_snapshots, newest_metadata
@@ -61,6 +70,14 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
     _check(race_on_disk(tmp_path, Race(6, seed, kind=kind, least=2)), 15)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_iceberg_in_postgresql(tmp_path: Path, seed: int) -> None:
+    if postgres.binaries() is None:
+        untried.POSTGRES.skip("its programs are not there")
+    _check(race_in_database(tmp_path, Race(6, seed, kind="postgres", least=2)), 15)
 
 
 @pytest.mark.spark
