@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +20,10 @@ from deltaberg.errors import (
     InvalidArgumentError,
     UnsupportedFeatureError,
 )
-from deltaberg.files import open_data_file
+from deltaberg.files import deletion_bitmaps, open_data_file
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.deletes.puffin import PuffinFile
+from deltaberg.iceberg.operations import hidden_rows
 from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.transaction.conflict import isolation_level
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -30,7 +32,7 @@ from deltaberg.table import Scan, scan_options
 from deltaberg.table.read.sharing import bound_scan
 from deltaberg.table.rewrite import find_rows
 from tests.storage.conftest import Bucket
-from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder
+from tests.support.iceberg_builder import PATH_ID, POS_ID, IcebergBuilder, IcebergFile
 from tests.support.snapshot_log import faults_of_directory
 
 pytestmark = pytest.mark.one_backend
@@ -241,6 +243,57 @@ def test_vectors_take_in_position_deletes(tmp_path: Path) -> None:
     assert _hide(table, 6, 14) == HiddenRows(2, 2, 2, 1, 0, 1)
     assert _ids(table) == sorted(left - {6, 14})
     assert {file["record_count"] for file in _deletes(table)} == {5, 2}
+
+
+@pytest.mark.parametrize("files", [20, 60])
+def test_delete_files_are_asked_about_few_data_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """What decides whether others need the delete files of a partition is not each pair of a delete and a data file."""
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    data = [builder.data([{"id": 10 * file + number} for number in range(10)]) for file in range(files)]
+    builder.commit(*data)
+    builder.commit(*(builder.position_deletes([(file, row) for file in data]) for row in range(5)))
+    asked = 0
+
+    def counted(*given: Any) -> list[bytes]:
+        nonlocal asked
+        asked += 1
+        return deletion_bitmaps(*given)
+
+    monkeypatch.setattr(hidden_rows, "deletion_bitmaps", counted)
+    table: IcebergTable = open_table(tmp_path / "t", "iceberg")
+    assert _hide(table, 9) == HiddenRows(1, 1, 1)
+    # The file itself, the first others, and the first of these by each delete file.
+    assert asked == 1 + 16 + 5
+    assert len(_ids(table)) == 5 * files - 1
+
+
+def test_which_delete_files_others_need(tmp_path: Path, seed: int) -> None:
+    """They go as soon as all data files that they name have vectors, and not before."""
+    random = Random(seed)
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long"}, format_version=3)
+    data = [builder.data([{"id": 10 * file + number} for number in range(10)]) for file in range(40)]
+    builder.commit(*data)
+    written: list[IcebergFile] = []
+    named: dict[str, set[int]] = {}
+    left = set(range(400))
+    for _ in range(12):
+        rows = sorted({(random.randrange(40), random.randrange(8)) for _ in range(random.choice((2, 3, 20)))})
+        written.append(builder.position_deletes([(data[file], row) for file, row in rows]))
+        named[written[-1].path] = {file for file, _ in rows}
+        left -= {10 * file + row for file, row in rows}
+    builder.commit(*written)
+    table: IcebergTable = open_table(tmp_path / "t", "iceberg")
+    have_vectors: set[int] = set()
+    for some in ([0], [1, 2, 3], random.sample(range(4, 40), 30), list(range(40))):
+        gone = {10 * file + 9 - (file in have_vectors) for file in some}
+        have_vectors.update(some)
+        _hide(table, *gone)
+        left -= gone
+        assert _ids(table) == sorted(left)
+        found = {file["file_path"] for file in _deletes(table) if file["file_format"] == "PARQUET"}
+        assert found == {path for path, files in named.items() if not files <= have_vectors}
 
 
 def _broken(transaction: Transaction) -> None:

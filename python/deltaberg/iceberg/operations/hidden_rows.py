@@ -41,6 +41,8 @@ __all__ = ["HiddenRows", "hide_rows"]
 _GRANULARITY = "write.delete.granularity"
 _BY_FILE, _BY_PARTITION = "file", "partition"
 _WHOLE_FILE = 1 << 62
+#: How many data files are asked first whether delete files name them.
+_FIRST_FILES = 16
 #: Concurrent requests to a remote store.
 _REQUESTS = 16
 
@@ -264,21 +266,36 @@ def _position_lists(source: IcebergSource, files: pa.Table) -> list[list[int]]:
 
 def _other_users(targets: _Targets, numbers: set[int]) -> set[int]:
     """Return which position delete files delete rows of further data files, which have no deletion vectors."""
-    source, mine = targets.source, set(targets.paths)
+    source = targets.source
     files = source.select_files(TRUE).files
+    others = files.filter(pc.invert(pc.is_in(files.column("path"), value_set=pa.array(targets.paths, pa.string()))))
     needed: set[int] = set()
-    lists = _position_lists(source, files)
-    for number in sorted(numbers):
-        rows = [
-            row
-            for row, path in enumerate(files.column("path").to_pylist())
-            if path not in mine and number in lists[row]
-        ]
-        # A file of the partition may not be named in it at all.
-        chosen = files.take(pa.array(rows, pa.int64()))
-        if any(_positions_in(source, chosen, [[number]] * len(rows))):
-            needed.add(number)
+    size = _FIRST_FILES
+    while (undecided := numbers - needed) and len(others := _with_any(others, undecided)):
+        needed |= _named_for(source, others.slice(0, size), undecided)
+        # Mostly, the first file of a partition decides. Few delete files are asked about all files.
+        others, size = others.slice(size), 4 * size
     return needed
+
+
+def _with_any(files: pa.Table, numbers: set[int]) -> pa.Table:
+    """Return the files of a file table that some of the delete files with these numbers may delete rows of."""
+    lists = as_array(files.column("delete_files"))
+    wanted = pc.is_in(pc.list_flatten(lists), value_set=pa.array(numbers, pa.int32()))
+    return files.take(pc.list_parent_indices(lists).filter(wanted).unique())
+
+
+def _named_for(source: IcebergSource, files: pa.Table, numbers: set[int]) -> set[int]:
+    """Return which of some position delete files name rows of data files: those of the partition need not be named."""
+    lists = [[number for number in found if number in numbers] for found in files.column("delete_files").to_pylist()]
+    named: set[int] = set()
+    for at, bitmaps in enumerate(_positions_in(source, files, lists)):
+        open_numbers = [number for number in lists[at] if number not in named]
+        if bitmaps and open_numbers:
+            alike = files.take(pa.repeat(pa.scalar(at), len(open_numbers)))
+            by_number = _positions_in(source, alike, [[number] for number in open_numbers])
+            named.update(number for number, found in zip(open_numbers, by_number, strict=True) if found)
+    return named
 
 
 def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequence[int]]) -> list[list[bytes]]:
