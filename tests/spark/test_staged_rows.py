@@ -112,6 +112,20 @@ def test_a_frame_is_merged_once(tmp_path: Path, table_format: str, monkeypatch: 
     assert not _left(tmp_path)
 
 
+def test_a_frame_holds_keys_of_rows_to_delete(tmp_path: Path) -> None:
+    table = _table(tmp_path, "iceberg")
+    assert isinstance(table, IcebergTable)
+    table.delete_by_keys(_frame(_rows(2), _rows(), _rows(3, text="not")), "id")
+    assert table.scan().to_arrow()["id"].to_pylist() == [1]
+    assert not table.delete_by_keys(_frame(_rows(), schema="id bigint, `a.b` string"), "id").committed
+    only = FrameRows(_Frame([_rows(1).to_batches()], st.StructType.fromJson(_SCHEMA)))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="no columns to compare"):
+        table.delete_by_keys(only, [])
+    with pytest.raises(SchemaError, match="cannot be written"):
+        table.delete_by_keys(_frame(pa.table({"id": ["x"], "a.b": ["y"]})), "id")
+    assert not _left(tmp_path)
+
+
 def test_a_frame_that_cannot_be_merged_leaves_nothing(tmp_path: Path) -> None:
     table = _table(tmp_path)
     assert isinstance(table, DeltaTable)

@@ -145,6 +145,50 @@ def test_what_is_refused(tmp_path: Path) -> None:
         old.delete_by_keys(pa.table({"id": [1]}))
 
 
+def test_keys_are_what_a_merge_takes(tmp_path: Path) -> None:
+    """Among it tables of both formats and scans."""
+    table = _new(tmp_path)
+    table.append(_rows(*range(10)))
+    other = create_table(tmp_path / "other", pa.schema([("id", pa.int32())]))
+    other.append(pa.table({"id": pa.array([1, 2], pa.int32())}))
+    table.delete_by_keys(other)
+    assert _ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
+    table.delete_by_keys(table.scan("id > 7", columns=["id"]))
+    assert _ids(table) == [0, 3, 4, 5, 6, 7]
+    table.delete_by_keys(table, ["id", "kind"])
+    assert _ids(table) == []
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("partition_by", [[], ["bucket(4, s.id)"]], ids=["alone", "bucket"])
+def test_keys_in_structs(tmp_path: Path, version: str, partition_by: list[str]) -> None:
+    """Other fields are none of the keys, even required ones, and a field of a null is null."""
+    inner = pa.struct([("id", pa.int64()), pa.field("name", pa.string(), nullable=False)])
+    columns = pa.schema([("n", pa.int64()), ("s", inner)])
+    table: IcebergTable = create_table(
+        tmp_path / "t", columns, format="iceberg", partition_by=partition_by, properties={"format-version": version}
+    )
+    rows = [{"id": number, "name": "ab"[number % 2]} for number in range(6)]
+    table.append(pa.table({"n": range(8), "s": pa.array([*rows, {"id": None, "name": "n"}, None], inner)}))
+
+    def left() -> list[int]:
+        found = open_table(table.location, "iceberg", validate=True).scan().to_arrow()
+        return sorted(found["n"].to_pylist())
+
+    with pytest.raises(InvalidArgumentError, match="keys of the type struct") as caught:
+        table.delete_by_keys(pa.table({"s": [{"id": 1}]}))
+    assert caught.value.hint == "name fields of the struct in columns, with dots"
+    table.delete_by_keys(pa.table({"s": [{"id": 1, "name": "no"}, {"id": 4, "name": "no"}]}), "s.id")
+    assert left() == [0, 2, 3, 5, 6, 7]
+    table.delete_by_keys(pa.table({"S": [{"ID": 5}], "n": [0]}), ["s.id"])
+    assert left() == [0, 2, 3, 6, 7]
+    table.delete_by_keys(pa.table({"n": [0, 1], "s": [{"id": 0}, {"id": 2}]}), ["n", ("s", "id")])
+    assert left() == [2, 3, 6, 7]
+    table.delete_by_keys(pa.table({"s": pa.array([None], inner)}), ["s.id"])
+    assert left() == [2, 3]
+    assert faults_of_directory(Path(table.location)) == []
+
+
 def test_keys_beside_other_commits(tmp_path: Path) -> None:
     """Rows that others append first are deleted, too; files whose rows move must not have got deletes."""
     table = _new(tmp_path, partition_by="kind")

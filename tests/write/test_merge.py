@@ -299,7 +299,7 @@ def test_upsert(tmp_path: Path, memory: int | None) -> None:
         (_rows((1, "n", 0)), None, InvalidArgumentError, "needs keys"),
         (_rows((1, "n", 0)), 5, InvalidArgumentError, "needs keys"),
         (_rows((1, "n", 0)), [5], InvalidArgumentError, "5 is not a column name"),
-        (_rows((1, "n", 0)), ("id", "name"), InvalidArgumentError, "not fields of structs"),
+        (_rows((1, "n", 0)), ("id", "name"), InvalidArgumentError, "a tuple is the name of one field"),
         (_rows((1, "n", 0)), "missing", ColumnNotFoundError, "missing"),
     ):
         with pytest.raises(kind, match=message):

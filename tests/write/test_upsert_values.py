@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from deltaberg import DeltaTable, create_table
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError, SchemaError
+from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
 
 _UTC = pa.timestamp("us", "UTC")
 _NOON = dt.datetime(2026, 11, 22, 12)
@@ -118,11 +119,48 @@ def test_structs_are_matched_by_name_and_keep_the_fields_that_rows_lack(tmp_path
     ]
 
 
-def test_keys_are_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+@pytest.mark.parametrize("keys", ["s.x", ("S", "x"), ["s.x", "id"]], ids=str)
+def test_keys_are_fields_of_structs(tmp_path: Path, table_format: Any, keys: Any) -> None:
+    """Rows with their values match, the other fields keep theirs, and a key in a null is null."""
+    kind = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    table = create_table(tmp_path / "t", pa.schema([("id", pa.int64()), ("s", kind)]), format=table_format)
+    table.append(pa.table({"id": [1, 1], "s": [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]}))
+    table.append(pa.table({"id": [9, 9], "s": pa.array([{"x": None, "y": "n"}, None], kind)}))
+    result = table.upsert(pa.table({"id": [1, 1], "s": [{"x": 2}, {"x": 3}]}), keys)
+    names = ("numTargetRowsUpdated", "numTargetRowsInserted")
+    assert [result.metrics[name] for name in names] == [1, 1]
+    rows = table.scan("id = 1").to_arrow()["s"].to_pylist()
+    assert sorted(rows, key=str) == [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}, {"x": 3, "y": None}]
+    assert table.scan().count() == 5
+    for row in ({"x": None, "y": "n"}, None):
+        with pytest.raises(ConstraintViolationError, match=r"the key s\.x is null"):
+            table.upsert(pa.table({"id": [1], "s": pa.array([row], kind)}), keys)
+    with pytest.raises(ConstraintViolationError, match="the same key"):
+        table.upsert(pa.table({"id": [1, 1], "s": [{"x": 7, "y": "a"}, {"x": 7, "y": "b"}]}), keys)
+    with pytest.raises(ColumnNotFoundError, match=r"(?i)no column 's\.x'"):
+        table.upsert(pa.table({"id": [1], "s": [{"y": "a"}]}), keys)
+
+
+def test_identifier_fields_inside_structs_are_keys(tmp_path: Path) -> None:
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False), ("y", pa.string())])
+    columns = pa.schema([pa.field("s", inner, nullable=False), ("v", pa.int64())])
+    table = create_table(tmp_path / "t", columns, format="iceberg")
+    table.alter().identify_by("s.x").commit()
+    table.upsert(pa.table({"s": [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}], "v": [1, 2]}))
+    assert table.upsert(pa.table({"s": [{"x": 2}], "v": [20]})).metrics["numTargetRowsUpdated"] == 1
+    assert table.scan().to_arrow().sort_by("v").to_pylist() == [
+        {"s": {"x": 1, "y": "a"}, "v": 1},
+        {"s": {"x": 2, "y": "b"}, "v": 20},
+    ]
+
+
+def test_a_tuple_is_one_key(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "s": [{"x": 1}]})
     table = create_table(tmp_path / "t", rows.schema)
-    for keys, hint in (("s.x", "name columns"), (("s", "x"), "a tuple is one name"), (["id", "s.x"], "name columns")):
-        with pytest.raises(InvalidArgumentError, match="not fields of structs") as caught:
-            table.upsert(rows, keys)
-        assert hint in (caught.value.hint or "")
+    with pytest.raises(InvalidArgumentError, match="a tuple is the name of one field") as caught:
+        table.upsert(rows, ("id", "s"))
+    assert caught.value.hint == "pass a list of the names of columns"
+    with pytest.raises(ColumnNotFoundError, match="and no fields"):
+        table.upsert(rows, ("id", "x"))
     assert table.upsert(rows, [("id",)]).added_rows == 1

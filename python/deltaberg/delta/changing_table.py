@@ -285,8 +285,8 @@ class ChangingTable(WritableTable):
             The new rows, as for `merge`. Columns of the table that they lack keep their values. In inserted rows they
             are filled as by `append`: with default, generated and identity values, or else with nulls.
         keys
-            The column, or columns, whose values identify a row. They must not be null, and no two new rows may have the
-            same.
+            The column, or columns, whose values identify a row; dots lead into structs. They must not be null, and no
+            two new rows may have the same.
         when_matched
             ``update``, or ``ignore`` to leave the rows of the table as they are.
         when_not_matched

@@ -296,8 +296,8 @@ class ChangingTable(KeyedTable):
             The new rows, as for `merge`. Columns of the table that they lack keep their values. In inserted rows they
             are filled as by `append`: with default values, or else with nulls.
         keys
-            The column, or columns, whose values identify a row; by default the identifier fields of the table. They
-            must not be null, and no two new rows may have the same.
+            The column, or columns, whose values identify a row, with dots that lead into structs; by default the
+            identifier fields of the table. They must not be null, and no two new rows may have the same.
         when_matched
             ``update``, or ``ignore`` to leave the rows of the table as they are.
         when_not_matched

@@ -33,9 +33,12 @@ class KeyedTable(PickingTable):
         Parameters
         ----------
         keys
-            The keys, one in each row, as `append` takes rows. Null equals null.
+            The keys, one in each row: an Arrow table or stream, a data frame, a `Scan` or a table. They are held in
+            memory; Spark stores those of its DataFrames beside the table on their way. Null equals null, and a field
+            of a struct that is null is null.
         columns
-            The columns that are compared; by default all columns of the keys. The others are stored with the keys.
+            The columns, or fields of structs, that are compared; by default all columns of the keys. The others are
+            stored with the keys.
         branch, properties
             As for `transaction`.
 
@@ -51,6 +54,8 @@ class KeyedTable(PickingTable):
             variant.
         SchemaError
             The keys do not fit the columns.
+        StorageError
+            The keys cannot be stored.
         UnsupportedFeatureError
             The table has version 1, or needs what is not written.
         CommitConflictError

@@ -17,6 +17,7 @@ from deltaberg.schema.arrow import (
 from deltaberg.schema.columns import (
     ColumnName,
     column_names,
+    fields_given,
     find_column,
     find_path,
     join_name,
@@ -60,6 +61,7 @@ __all__ = [
     "copied",
     "count_up",
     "field_id",
+    "fields_given",
     "find_column",
     "find_path",
     "has_field_ids",

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.schema.types import Field, Struct
+from deltaberg.schema.types import DataType, Field, Struct
 
 __all__ = [
     "ColumnName",
     "column_names",
+    "fields_given",
     "find_column",
     "find_path",
     "join_name",
@@ -128,6 +129,34 @@ def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
         if whole is not None:
             return (whole,)
     return find_path(schema, split_name(name))
+
+
+def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> DataType:
+    """Return the type of a column without the fields of structs that given rows lack.
+
+    Parameters
+    ----------
+    kind, given
+        The type of the column, and that of the rows.
+    required
+        Whether fields that must not be null are kept, also if the rows lack them.
+
+    Examples
+    --------
+    >>> from deltaberg.schema import Primitive
+    >>> one, two = (Field(name, Primitive("long")) for name in "ab")
+    >>> fields_given(Struct((one, two)), Struct((two,))).names
+    ('b',)
+    """
+    if not isinstance(kind, Struct) or not isinstance(given, Struct):
+        return kind
+    known = {child.name.lower(): child.type for child in given}
+    kept = [
+        replace(child, type=fields_given(child.type, known.get(child.name.lower(), child.type), required=required))
+        for child in kind
+        if child.name.lower() in known or (required and not child.nullable)
+    ]
+    return Struct(tuple(kept))
 
 
 def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:

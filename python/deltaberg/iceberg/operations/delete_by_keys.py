@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,9 +27,11 @@ from deltaberg.iceberg.partition.structs import partition_struct
 from deltaberg.iceberg.partition.transforms import Unknown, parse_transform
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import ColumnName, Field, List, Map, Primitive, Struct, find_column
+from deltaberg.schema import ColumnName, Field, List, Map, Primitive, Struct, fields_given, find_column, join_name
 from deltaberg.schema.conform import ConformOptions
-from deltaberg.table.write import WriteSpec, all_rows, open_stream, write_files
+from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table.write import WriteSpec, all_rows, write_files
+from deltaberg.table.write.rows import open_source
 
 __all__ = ["delete_by_keys"]
 
@@ -43,9 +46,10 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
     transaction
         The transaction.
     keys
-        The keys, as `open_stream` takes rows. A null equals a null.
+        The keys, as `open_source` takes rows. A null equals a null.
     columns
-        The columns that are compared; None for all columns of the keys. Others are stored with the keys.
+        The columns, or fields of structs, that are compared; None for all columns of the keys. Others are stored with
+        the keys.
 
     Raises
     ------
@@ -55,6 +59,8 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
         There are no columns, or one cannot be compared.
     SchemaError
         The keys do not fit the columns.
+    StorageError
+        The store fails, in which Spark stores the keys of a DataFrame on their way, and all others are written.
     """
     with transaction.operation("delete"):
         metadata = transaction.metadata
@@ -68,10 +74,12 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
                 table=metadata.location,
                 feature="equality deletes",
             )
-        rows = all_rows(open_stream(keys))
-        stored = _stored(metadata.current_schema.struct, rows.schema, metadata.location)
-        compared = stored.fields if columns is None else [_top(stored, name) for name in columns]
-        ids = _compared_ids(compared)
+        source = open_source(keys)
+        stored = _stored(metadata.current_schema.struct, source.schema, metadata.location)
+        paths = [(child,) for child in stored] if columns is None else [find_column(stored, name) for name in columns]
+        ids = _compared_ids(paths)
+        with source.staged(set(source.schema.names), transaction.store, transaction.root) as reader:
+            rows = all_rows(reader)
         if not len(rows):
             return
         specs = _specs(transaction, ids)
@@ -85,30 +93,32 @@ def _stored(schema: Struct, found: pa.Schema, table: str) -> Struct:
     """Return the columns that keys have."""
     if not found.names:
         raise InvalidArgumentError("the keys have no columns", table=table)
-    names = [_top(schema, (name,)).name for name in found.names]
-    if len(set(names)) < len(names):
+    given = {find_column(schema, (child.name,))[0].name: child.type for child in table_schema(found)}
+    if len(given) < len(found.names):
         raise SchemaError("the keys have a column twice", table=table)
-    return Struct(tuple(child for child in schema if child.name in names))
-
-
-def _top(schema: Struct, name: ColumnName) -> Field:
-    path = find_column(schema, name)
-    if len(path) > 1:
-        raise InvalidArgumentError(
-            "fields of structs are not compared", hint="compare columns of the table", column=".".join(map(str, name))
+    # Fields of structs that are not compared are none of the keys, even if the table requires them.
+    return Struct(
+        tuple(
+            replace(child, type=fields_given(child.type, given[child.name], required=False))
+            for child in schema
+            if child.name in given
         )
-    return path[0]
+    )
 
 
-def _compared_ids(compared: Sequence[Field]) -> list[int]:
-    """Return the ids of the columns that are compared."""
+def _compared_ids(compared: Sequence[Sequence[Field]]) -> list[int]:
+    """Return the ids of the columns that are compared, by the fields that lead to each."""
     ids = []
-    for child in compared:
+    for path in compared:
+        child = path[-1]
         if isinstance(child.type, (Struct, List, Map)) or child.type in _UNCOMPARED or is_shape(child):
+            is_struct = isinstance(child.type, Struct)
             raise InvalidArgumentError(
                 f"rows cannot be deleted by keys of the type {child.type}",
-                hint="compare columns of other types, or delete rows by a condition",
-                column=child.name,
+                hint="name fields of the struct in columns, with dots"
+                if is_struct
+                else "compare columns of other types, or delete rows by a condition",
+                column=join_name([field.name for field in path]),
             )
         ids += [] if child.id is None else [child.id]
     if not ids:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
@@ -34,7 +34,6 @@ __all__ = ["MergeOutcome", "check_upsert", "merge_into", "upsert_into"]
 
 #: Bytes of rows and keys in memory, unless the caller says otherwise.
 _MEMORY = 512 << 20
-_KEYS_ARE_COLUMNS = "the keys of an upsert are columns, not fields of structs"
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def upsert_into(
         The new rows. Columns of the table that they lack, and fields of structs, keep their values. In inserted rows
         they are filled as in rows that are appended.
     keys
-        The columns whose values identify a row.
+        The columns, or fields of structs, whose values identify a row.
     when_matched
         ``update`` or ``ignore``.
     when_not_matched
@@ -140,8 +139,8 @@ def upsert_into(
 
     Raises
     ------
-    InvalidArgumentError
-        A key is a field of a struct.
+    ColumnNotFoundError
+        The new rows lack a key.
     SchemaError
         A value of a new row cannot be stored exactly in its column, whether or not it is a key.
     ConstraintViolationError
@@ -159,10 +158,10 @@ def upsert_into(
     # Keys are compared and counted as the table would hold them: 1.5 is no key of integers.
     source.conform(schema, target.empty_as_null)
     known = source.columns
-    found = [_key_column(known, name) for name in names]
+    found = [_key_path(known, name) for name in names]
     equal: list[Value] = [
-        Call("=", (ColumnValue((options.target_alias, name)), ColumnValue((options.source_alias, name))))
-        for name in found
+        Call("=", (ColumnValue((options.target_alias, *path)), ColumnValue((options.source_alias, *path))))
+        for path in found
     ]
     on = equal[0]
     for other in equal[1:]:
@@ -182,7 +181,7 @@ def upsert_into(
     clauses = []
     if when_matched == "update":
         # Integers that match are equal, so that these keys need not be set, which the table may refuse.
-        kept = target.fixed.intersection(found)
+        kept = target.fixed.intersection(path[0] for path in found if len(path) == 1)
         new = {name: value for name, value in values(options.target_alias).items() if name[0] not in kept}
         clauses.append(MergeClause(MATCHED, "update", None, new))
     if when_not_matched == "insert":
@@ -206,17 +205,18 @@ def check_upsert(keys: Any, when_matched: str, when_not_matched: str) -> None:
         raise InvalidArgumentError("all rows are ignored", hint="leave out when_matched or when_not_matched")
 
 
-def _key_column(known: Struct, name: ColumnName) -> str:
-    """Return the name of a key as the rows spell it."""
-    if isinstance(name, tuple) and len(name) > 1:
-        hint = "pass a list of names, since a tuple is one name"
-        raise InvalidArgumentError(_KEYS_ARE_COLUMNS, hint=hint, column=join_name(name))
-    path = find_column(known, name)
-    if len(path) > 1:
-        raise InvalidArgumentError(
-            _KEYS_ARE_COLUMNS, hint="name columns", column=join_name([field.name for field in path])
-        )
-    return path[0].name
+def _key_path(known: Struct, name: ColumnName) -> tuple[str, ...]:
+    """Return the path to a key as the rows spell it."""
+    try:
+        return tuple(field.name for field in find_column(known, name))
+    except ColumnNotFoundError:
+        if isinstance(name, tuple) and len(name) > 1 and set(name) <= set(known.names):
+            raise InvalidArgumentError(
+                "a tuple is the name of one field of structs, and there is none of this name",
+                hint="pass a list of the names of columns",
+                column=join_name(name),
+            ) from None
+        raise
 
 
 def _source(data: Any, options: MergeOptions) -> MergeSource:
@@ -230,9 +230,9 @@ def _run(
     clauses: Sequence[MergeClause],
     options: MergeOptions,
     begun: float,
-    keys: Sequence[str] = (),
+    keys: Sequence[tuple[str, ...]] = (),
 ) -> MergeOutcome:
-    """Merge; ``keys`` are columns of the source without nulls, whose values identify a row."""
+    """Merge; ``keys`` are paths to columns of the source without nulls, whose values identify a row."""
     now = dt.datetime.now(dt.timezone.utc)
     scope = MergeScope(
         Relation(options.target_alias, target.schema),

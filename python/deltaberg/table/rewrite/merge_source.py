@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import TRUE, Expression, all_of
-from deltaberg.schema import DataType, Struct, arrow_schema, find_column
+from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, join_name
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import table_schema
 from deltaberg.storage import Location, StoreSpec
@@ -70,7 +71,7 @@ class MergeSource:
         # Whether a column takes nulls is asked of the rows that are written, which need not be all rows.
         known = Struct(
             tuple(
-                replace(child, type=_without_fields(child.type, given[child.name]), nullable=True)
+                replace(child, type=fields_given(child.type, given[child.name]), nullable=True)
                 for child in columns
                 if child.name in given
             )
@@ -84,14 +85,14 @@ class MergeSource:
         Conformer(self._rows.schema, self.columns, self._options)
 
     def store(
-        self, columns: set[str], memory: JoinMemory, keys: Sequence[str], store: StoreSpec, root: Location
+        self, columns: set[str], memory: JoinMemory, keys: Sequence[tuple[str, ...]], store: StoreSpec, root: Location
     ) -> StoredRows:
         """Read the rows, and keep the columns that are used. The others become nulls of the type null.
 
         Parameters
         ----------
         keys
-            Columns in which a null is refused.
+            Paths to columns in which a null is refused.
         store, root
             Where Spark stores rows on their way to this machine.
 
@@ -116,7 +117,9 @@ class MergeSource:
             raise
         return stored
 
-    def _kept(self, rows: pa.RecordBatch, columns: set[str], keys: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    def _kept(
+        self, rows: pa.RecordBatch, columns: set[str], keys: Sequence[tuple[str, ...]], schema: pa.Schema
+    ) -> pa.RecordBatch:
         for number, child in enumerate(rows.schema):
             if child.name in self._empty_as_null:
                 rows = rows.set_column(number, child, empty_to_null(rows.column(number)))
@@ -128,22 +131,14 @@ class MergeSource:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _without_fields(kind: DataType, given: DataType) -> DataType:
-    """Return the type of a column without the fields of structs that given rows lack, if these may be null."""
-    if not isinstance(kind, Struct) or not isinstance(given, Struct):
-        return kind
-    known = {child.name.lower(): child.type for child in given}
-    kept = [
-        replace(child, type=_without_fields(child.type, known.get(child.name.lower(), child.type)))
-        for child in kind
-        if child.name.lower() in known or not child.nullable
-    ]
-    return Struct(tuple(kept))
-
-
-def _check_keys(rows: pa.RecordBatch, keys: Sequence[str]) -> None:
-    for name in keys:
-        if rows.column(name).null_count:
+def _check_keys(rows: pa.RecordBatch, keys: Sequence[tuple[str, ...]]) -> None:
+    for path in keys:
+        values = rows.column(path[0])
+        for part in path[1:]:
+            # A field of a null is null.
+            values = pc.struct_field(values, part)
+        if values.null_count:
+            name = join_name(path)
             raise ConstraintViolationError(f"the key {name} is null in a row of the source", column=name)
 
 
