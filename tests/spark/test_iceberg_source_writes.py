@@ -87,6 +87,15 @@ def test_modes_and_options(tmp_path: Path) -> None:
         ("overwrite", {"overwrite-mode": "dynamic"}, "the table has no partitions"),
         ("append", {"distribution-mode": "hash"}, "must be none"),
         ("append", {"check-nullability": "false"}, "must be true"),
+        ("overwrite", {"isolation-level": "snapshot"}, "must be serializable"),
+        ("append", {"check-ordering": "true"}, "must be false"),
+        ("append", {"delete-granularity": "row"}, "must be file or partition"),
+        ("append", {"write-format": "orc", "compression-strategy": "size"}, "speed or compression"),
+        ("append", {"output-spec-id": "0"}, "does not obey the option output-spec-id"),
+        ("overwrite", {"Validate-From-Snapshot-Id": "1"}, "does not obey the option validate-from-snapshot-id"),
+        ("append", {"use-table-distribution-and-ordering": "false"}, "does not obey the option use-table"),
+        ("append", {"advisory-partition-size": "1000"}, "does not obey the option advisory-partition-size"),
+        ("append", {"shred-variants": "true"}, "does not obey the option shred-variants"),
         ("append", {"mergeSchema": "true", "merge-schema": "true"}, "cannot be used together"),
         ("append", {"target-file-size-bytes": "big"}, "must be an integer"),
         ("append", {"write-format": "csv"}, "must be parquet or orc or avro"),
@@ -104,6 +113,31 @@ def test_what_is_refused(mode: str, options: dict[str, str], message: str, tmp_p
     found = columns if options else pa.schema([("id", pa.string())])
     with pytest.raises(DeltabergError, match=message):
         IcebergWriteOptions({"path": str(tmp_path / "t"), **options}).stage(found, overwrite=mode == "overwrite")
+
+
+def test_options_that_ask_for_what_is_done_anyway(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    rows = pa.table({"id": [1, 2], "p": ["x", "y"]})
+    anyway = _named(isolation_level="serializable", delete_granularity="partition", check_ordering="false")
+    for strategy in ("speed", "compression"):
+        more = _named(write_format="orc", compression_strategy=strategy)
+        _SOURCE.write(rows, root, "overwrite", **anyway, **more, **_named(check_nullability="true"))
+    assert _rows(root) == [(1, "x"), (2, "y")]
+    assert open_table(root, "iceberg").inspect("files")["file_format"].to_pylist() == ["ORC"]
+
+
+@pytest.mark.parametrize("options", [{}, _named(isolation_level="serializable")], ids=["none", "serializable"])
+def test_overwrites_are_serializable(tmp_path: Path, options: dict[str, str]) -> None:
+    """An overwrite does not lose what it did not know of."""
+    root = tmp_path / "t"
+    table = create_table(root, _COLUMNS, format="iceberg")
+    table.append(pa.table({"id": [1], "p": ["x"]}))
+    late = _SOURCE.writer(root, _COLUMNS, "overwrite", **options)
+    message = late.write(iter(pa.table({"id": [2], "p": ["y"]}).to_batches()))
+    table.append(pa.table({"id": [3], "p": ["z"]}))
+    with pytest.raises(CommitConflictError, match="rows to be replaced"):
+        late.commit([message])
+    assert _rows(root) == [(1, "x"), (3, "z")]
 
 
 def test_a_table_that_changed_meanwhile(tmp_path: Path) -> None:

@@ -175,11 +175,11 @@ class IcebergDataSource(_TableSource):
         ``true``: add columns that the table lacks.
     snapshot-property.*
         What the summary of the snapshot says in addition.
-    write-format, target-file-size-bytes, compression-codec, compression-level
+    write-format, target-file-size-bytes, compression-codec, compression-level, compression-strategy
         How data files are written.
     partitionBy
         The partitioning of a new table: columns and transforms separated by commas, or a JSON list.
-    fanout-enabled, distribution-mode, check-nullability, check-ordering, isolation-level
+    fanout-enabled, distribution-mode, check-nullability, check-ordering, isolation-level, delete-granularity
         Taken as far as they ask for what is done anyway.
     """
 

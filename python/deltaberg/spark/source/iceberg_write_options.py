@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.operations.staged_write import StagedWrite, WriteRequest, stage_write
 from deltaberg.spark.source.options import WriteOptions
@@ -17,16 +18,31 @@ __all__ = ["IcebergWriteOptions"]
 
 _SUMMARY = "snapshot-property."
 _FORMATS = ("parquet", "orc", "avro")
+_ANY_MOVE = (
+    "Spark lets no Python source move rows between tasks: repartition the frame, or use append of an IcebergTable"
+)
 #: Options that ask for what is done anyway, the values that do, and what to do instead of the others.
 _AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "fanout-enabled": (("true", "false"), "leave it out"),
-    "distribution-mode": (
-        ("none",),
-        "Spark lets no Python source move rows between tasks: repartition the frame, or use append of an IcebergTable",
-    ),
+    "distribution-mode": (("none",), _ANY_MOVE),
     "check-nullability": (("true",), "nulls in columns that must not be null are always refused"),
     "check-ordering": (("false",), "columns are found by name, in any order"),
-    "isolation-level": (("serializable", "snapshot"), "overwrites are always checked as serializable"),
+    # With "snapshot", iceberg-spark also replaces the rows that others have appended meanwhile.
+    "isolation-level": (
+        ("serializable",),
+        "an overwrite fails if others append rows meanwhile that it would have to replace: repeat it then",
+    ),
+    # These writes hide no rows.
+    "delete-granularity": (("file", "partition"), "leave it out"),
+}
+#: Options of iceberg-spark that are not obeyed, and what to do instead.
+_REFUSED: Mapping[str, str] = {
+    "output-spec-id": "rows go to the newest partitioning, which alter().partition_by() sets",
+    "validate-from-snapshot-id": "overwrites are checked against what is committed after they were planned",
+    "use-table-distribution-and-ordering": f"{_ANY_MOVE}; the rows of each file are sorted by the order of the table",
+    "advisory-partition-size": _ANY_MOVE,
+    "shred-variants": "leave it out",
+    "rewritten-file-scan-task-set-id": "write compacted files by compact() of an IcebergTable",
 }
 
 
@@ -43,8 +59,10 @@ class IcebergWriteOptions(WriteOptions):
         "target-file-size-bytes",
         "compression-codec",
         "compression-level",
+        "compression-strategy",
         "partitionBy",
         *_AS_IT_IS,
+        *_REFUSED,
     )
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -58,6 +76,9 @@ class IcebergWriteOptions(WriteOptions):
         path = self._path_to_write()
         for name, (words, hint) in _AS_IT_IS.items():
             self._chosen(name, words, hint)
+        for name, hint in _REFUSED.items():
+            if name in self._options:
+                raise InvalidArgumentError(f'format("iceberg") does not obey the option {name}', hint=hint)
         self._exclude("merge-schema", "mergeSchema")
         self._check_overwrite(overwrite, "overwrite-mode")
         merges = self._flag("merge-schema") or self._flag("mergeSchema")
@@ -81,6 +102,8 @@ class IcebergWriteOptions(WriteOptions):
         form = self._chosen("write-format", _FORMATS)
         if form is not None:
             found["write.format.default"] = form
+        if "compression-strategy" in self._options:
+            found["write.orc.compression-strategy"] = self._options["compression-strategy"]
         for name in ("compression-codec", "compression-level"):
             if name in self._options:
                 found.update({f"write.{each}.{name}": self._options[name] for each in _FORMATS})
