@@ -34,7 +34,6 @@ from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
-from deltaberg.iceberg.metadata.updates import apply_updates
 from deltaberg.iceberg.metadata.write import (
     catalog_file_name,
     encode_metadata,
@@ -48,6 +47,7 @@ from deltaberg.schema import Field, List, Primitive, Struct
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse, parse_with
 from tests.iceberg.metadata_strategies import references, schemas, snapshots
 from tests.kernels.json_text import Raw, spell
+from tests.support.changed_metadata import changed_json
 from tests.support.effort import examples
 
 pytestmark = pytest.mark.one_backend
@@ -100,7 +100,7 @@ def test_what_is_not_understood_survives(data: st.DataObject, version: int) -> N
     before = copy.deepcopy(raw)
     rows = {"first_row_id": 7, "added_rows": 3} if version == 3 else {}
     own = _snapshot(11, sequence_number=2 if version > 1 else 0, **rows)
-    found = apply_updates(
+    found = changed_json(
         raw,
         [
             changes.SetProperties({"a": "b"}),
@@ -138,12 +138,12 @@ def test_members_of_the_specification_are_written_as_they_are() -> None:
         snapshots=[{**SNAPSHOT, "snapshot-id": number}],
         current_snapshot_id=number,
     )
-    found = apply_updates(raw, [changes.SetProperties({"a": "1"})], now_ms=1_515_100_955_770)
+    found = changed_json(raw, [changes.SetProperties({"a": "1"})], now_ms=1_515_100_955_770)
     assert {name: found[name] for name in raw} == {**raw, "properties": {**raw["properties"], "a": "1"}}
     data = encode_metadata(found)
     assert json.loads(data) == read_metadata(data).raw == found
     assert b'"current-snapshot-id":3051729675574597004' in data.replace(b": ", b":")
-    moved = apply_updates(raw, [changes.SetSnapshotRef("main", SnapshotRef(number, "branch"))], now_ms=_NOW)
+    moved = changed_json(raw, [changes.SetSnapshotRef("main", SnapshotRef(number, "branch"))], now_ms=_NOW)
     assert (moved["current-snapshot-id"], moved["last-updated-ms"]) == (number, _NOW)
 
 
@@ -151,14 +151,14 @@ def test_members_of_the_specification_are_written_as_they_are() -> None:
 def test_times_and_the_snapshot_log() -> None:
     raw = _with_snapshot(last_updated_ms=1_000)
     main = SnapshotRef(11, "branch")
-    found = apply_updates(raw, [changes.AddSnapshot(_snapshot(11)), changes.SetSnapshotRef("main", main)], now_ms=_NOW)
+    found = changed_json(raw, [changes.AddSnapshot(_snapshot(11)), changes.SetSnapshotRef("main", main)], now_ms=_NOW)
     assert found["last-updated-ms"] == _NOW
     assert found["snapshot-log"][1:] == [{"snapshot-id": 11, "timestamp-ms": _NOW}]
     # A clock that runs behind does not turn times around, and a change of a property is no entry.
-    late = apply_updates(found, [changes.SetProperties({"a": "b"})], now_ms=5)
+    late = changed_json(found, [changes.SetProperties({"a": "b"})], now_ms=5)
     assert (late["last-updated-ms"], late["snapshot-log"]) == (_NOW, found["snapshot-log"])
     # What becomes current and is replaced within one change was never current.
-    both = apply_updates(
+    both = changed_json(
         raw,
         [
             changes.AddSnapshot(_snapshot(11)),
@@ -170,8 +170,8 @@ def test_times_and_the_snapshot_log() -> None:
     )
     assert [entry["snapshot-id"] for entry in both["snapshot-log"]] == [10, 12]
     # A rollback is an entry; entries up to a removed snapshot go, and so do references to it.
-    back = apply_updates(both, [changes.SetSnapshotRef("main", SnapshotRef(10, "branch"))], now_ms=_NOW + 1)
-    ahead = apply_updates(
+    back = changed_json(both, [changes.SetSnapshotRef("main", SnapshotRef(10, "branch"))], now_ms=_NOW + 1)
+    ahead = changed_json(
         back,
         [
             changes.SetSnapshotRef("t", SnapshotRef(12, "tag")),
@@ -180,14 +180,14 @@ def test_times_and_the_snapshot_log() -> None:
         now_ms=_NOW + 2,
     )
     assert [entry["snapshot-id"] for entry in ahead["snapshot-log"]] == [10, 12, 10, 11]
-    less = apply_updates(ahead, [changes.RemoveSnapshots((12, 99))], now_ms=_NOW + 3)
+    less = changed_json(ahead, [changes.RemoveSnapshots((12, 99))], now_ms=_NOW + 3)
     assert [entry["snapshot-id"] for entry in less["snapshot-log"]] == [10, 11]
     assert (sorted(less["refs"]), len(less["snapshots"])) == (["main"], 2)
     with pytest.raises(ConstraintViolationError, match="the current snapshot cannot be removed"):
-        apply_updates(less, [changes.RemoveSnapshots((11,))], now_ms=_NOW)
+        changed_json(less, [changes.RemoveSnapshots((11,))], now_ms=_NOW)
     for version, nothing in ((2, -1), (3, None)):
         row = {"first-row-id": 0, "added-rows": 0}
-        empty = apply_updates(
+        empty = changed_json(
             _with_snapshot(version, snapshots=[SNAPSHOT | row]), [changes.RemoveSnapshotRef("main")], now_ms=_NOW
         )
         assert (empty["current-snapshot-id"], empty["snapshot-log"], empty["refs"]) == (nothing, [], {})
@@ -200,11 +200,11 @@ def test_upgrades_spell_out_what_version_1_leaves_to_readers() -> None:
     spec = [{"name": "a", "transform": "bucket[4]", "source-id": 4}, {"name": "b", "transform": "void", "source-id": 9}]
     raw = _with_snapshot(1, schema=schema, partition_spec=spec, last_column_id=9)
     del raw["table-uuid"]
-    same = apply_updates(raw, [], now_ms=_NOW)
+    same = changed_json(raw, [], now_ms=_NOW)
     assert same["partition-spec"] == [{**spec[0], "field-id": 1000}, {**spec[1], "field-id": 1001}]
     assert same["schemas"] == [{**schema, "schema-id": 0}] == [same["schema"]]
     assert (same["last-partition-id"], same["default-spec-id"], same["default-sort-order-id"]) == (1001, 0, 0)
-    found = apply_updates(raw, [changes.UpgradeFormatVersion(3)], now_ms=_NOW)
+    found = changed_json(raw, [changes.UpgradeFormatVersion(3)], now_ms=_NOW)
     assert "schema" not in found
     assert "partition-spec" not in found
     assert (found["next-row-id"], found["last-sequence-number"]) == (0, 0)
@@ -212,7 +212,7 @@ def test_upgrades_spell_out_what_version_1_leaves_to_readers() -> None:
     assert metadata_of_json(found).format_version == 3
     listed = _with_snapshot(1, snapshots=[{"snapshot-id": 10, "timestamp-ms": 100, "manifests": ["a"]}])
     with pytest.raises(UnsupportedFeatureError, match="lists its manifests in the metadata"):
-        apply_updates(listed, [changes.UpgradeFormatVersion(2)], now_ms=_NOW)
+        changed_json(listed, [changes.UpgradeFormatVersion(2)], now_ms=_NOW)
 
 
 @pytest.mark.req("ICE-META-06", "ICE-META-10", half="writer")
@@ -228,10 +228,10 @@ def test_ids_are_never_lowered_and_equal_objects_share_one() -> None:
         changes.AddSortOrder(SortOrder(1, (SortField((24,), "identity", "asc", "nulls-first"),))),
         changes.SetDefaultSortOrder(),
     ]
-    found = apply_updates(raw, updates, now_ms=_NOW)
+    found = changed_json(raw, updates, now_ms=_NOW)
     numbers = ("last-column-id", "current-schema-id", "last-partition-id", "default-spec-id", "default-sort-order-id")
     assert [found[name] for name in numbers] == [25, 1, 1000, 1, 1]
-    again = apply_updates(found, updates, now_ms=_NOW)
+    again = changed_json(found, updates, now_ms=_NOW)
     assert again == found
     narrow = [
         changes.SetDefaultSortOrder(0),
@@ -241,19 +241,19 @@ def test_ids_are_never_lowered_and_equal_objects_share_one() -> None:
         changes.RemovePartitionSpecs((1,)),
         changes.RemoveSchemas((1,)),
     ]
-    less = apply_updates(found, narrow, now_ms=_NOW)
+    less = changed_json(found, narrow, now_ms=_NOW)
     assert [less[name] for name in numbers] == [25, 0, 1000, 0, 0]
-    later = apply_updates(less, [changes.AddSchema(_schema(Field("z", _LONG, id=26)))], now_ms=_NOW)
+    later = changed_json(less, [changes.AddSchema(_schema(Field("z", _LONG, id=26)))], now_ms=_NOW)
     assert (later["last-column-id"], [part["schema-id"] for part in later["schemas"]]) == (26, [0, 1])
 
 
 def test_what_is_there_is_chosen_by_its_id() -> None:
-    raw = apply_updates(document(last_column_id=22), [changes.AddSortOrder(_order(1, "asc"))], now_ms=_NOW)
+    raw = changed_json(document(last_column_id=22), [changes.AddSortOrder(_order(1, "asc"))], now_ms=_NOW)
     old, new = _schema(), _schema(Field("z", _LONG, id=23))
 
     def sent(*updates: changes.Update) -> list[changes.Update]:
-        found = by_known_ids(updates, Draft(raw, _NOW))
-        assert apply_updates(raw, found, now_ms=_NOW) == apply_updates(raw, updates, now_ms=_NOW)
+        found = by_known_ids(updates, Draft(metadata_of_json(raw), _NOW))
+        assert changed_json(raw, found, now_ms=_NOW) == changed_json(raw, updates, now_ms=_NOW)
         return found
 
     choose, add = changes.SetCurrentSchema(), changes.AddSchema(new)
@@ -316,28 +316,28 @@ _REFUSED: list[tuple[Any, type[DeltabergError], str]] = [
 @pytest.mark.parametrize(("update", "error", "message"), _REFUSED)
 def test_what_is_refused(update: changes.Update, error: type[DeltabergError], message: str) -> None:
     with pytest.raises(error, match=message):
-        apply_updates(_with_snapshot(), [update], now_ms=_NOW)
+        changed_json(_with_snapshot(), [update], now_ms=_NOW)
 
 
 @pytest.mark.req("ICE-PART-03", half="writer")
 def test_sources_are_primitive_and_not_repeated() -> None:
-    raw = apply_updates(document(), [changes.AddSchema(_TWO_LEVELS), changes.SetCurrentSchema()], now_ms=_NOW)
+    raw = changed_json(document(), [changes.AddSchema(_TWO_LEVELS), changes.SetCurrentSchema()], now_ms=_NOW)
     for source in (2, 3):
         with pytest.raises(SchemaError, match="not of a primitive type, or is inside a list"):
-            apply_updates(raw, [changes.AddSpec(_spec(source))], now_ms=_NOW)
+            changed_json(raw, [changes.AddSpec(_spec(source))], now_ms=_NOW)
     country = Field("loc", Struct((Field("country", Primitive("string"), id=3),)), id=2)
     found = new_metadata(_schema(country), _spec(3), location="/t", now_ms=_NOW)
     assert found["partition-specs"][0]["fields"][0]["source-id"] == 3
     old = document(1)
     with pytest.raises(SchemaError, match="count up from 1000"):
-        apply_updates(old, [changes.AddSpec(_spec(field_id=1001))], now_ms=_NOW)
+        changed_json(old, [changes.AddSpec(_spec(field_id=1001))], now_ms=_NOW)
 
 
 def test_row_ids_do_not_overlap() -> None:
     raw = document(3, next_row_id=5)
     for first, added in ((4, 1), (None, 1), (5, None)):
         with pytest.raises(ConstraintViolationError, match="the next row id is 5"):
-            apply_updates(
+            changed_json(
                 raw, [changes.AddSnapshot(_snapshot(11, None, first_row_id=first, added_rows=added))], now_ms=_NOW
             )
 
@@ -374,7 +374,7 @@ def test_requirements() -> None:
     ]
     needs.check_requirements(base, held)
     wide = Schema(Struct((_ID, Field("b", _LONG, id=2))))
-    meanwhile = apply_updates(base.raw, [changes.AddSchema(wide), changes.SetCurrentSchema()], now_ms=_NOW)
+    meanwhile = changed_json(base.raw, [changes.AddSchema(wide), changes.SetCurrentSchema()], now_ms=_NOW)
     with pytest.raises(MetadataChangedError, match="last-assigned-field-id is 2, not 1"):
         needs.check_requirements(metadata_of_json(meanwhile), held)
     for requirement in (needs.AssertRefSnapshotId("main", 9), needs.AssertTableUUID("x")):

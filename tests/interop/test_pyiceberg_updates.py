@@ -29,10 +29,10 @@ from deltaberg.iceberg.metadata.schema import Schema, read_schema
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec, read_spec
-from deltaberg.iceberg.metadata.updates import apply_updates
 from deltaberg.iceberg.metadata.write import with_previous_file
 from deltaberg.schema import Field, Primitive, Struct
 from tests.iceberg.metadata_json import SNAPSHOT, document, parse
+from tests.support.changed_metadata import changed_json
 
 pytestmark = pytest.mark.one_backend
 
@@ -110,7 +110,7 @@ def test_pyiceberg_applies_updates_alike(version: int) -> None:
         ),
     ]
     base = parse(raw)
-    ours = apply_updates(raw, updates, now_ms=1_600_000_000_011)
+    ours = changed_json(raw, updates, now_ms=1_600_000_000_011)
     ours = with_previous_file(ours, base, "s3://bucket/table/metadata/v1.metadata.json")
     theirs = update_table_metadata(
         peer.TableMetadataUtil.parse_obj(raw),
@@ -131,7 +131,7 @@ def test_pyiceberg_applies_updates_alike(version: int) -> None:
         changes.RemoveSnapshotRef("v1"),
         changes.SetLocation("s3://bucket/moved"),
     ]
-    again = apply_updates(ours, more, now_ms=1_700_000_000_000)
+    again = changed_json(ours, more, now_ms=1_700_000_000_000)
     their = update_table_metadata(peer.TableMetadataUtil.parse_obj(ours), _theirs(more, _UPDATE), True)
     mine, other = _model(again), _model(their)
     logs = [[entry["snapshot-id"] for entry in found.pop("snapshot-log")] for found in (mine, other)]
@@ -153,7 +153,7 @@ def test_pyiceberg_reads_what_we_changed_in_tables_of_all_engines(conformance: P
         updates: list[changes.Update] = [changes.SetProperties({"x": "y"})]
         if found.current_snapshot_id is not None:
             updates.append(changes.SetSnapshotRef("t", SnapshotRef(found.current_snapshot_id, "tag")))
-        ours = apply_updates(found.raw, updates, now_ms=0)
+        ours = changed_json(found.raw, updates, now_ms=0)
         theirs = update_table_metadata(peer.TableMetadataUtil.parse_obj(dict(found.raw)), _theirs(updates, _UPDATE))
         assert _model(ours) == _model(theirs), file
         compared += 1

@@ -17,8 +17,9 @@ from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatu
 from deltaberg.iceberg import IcebergTable
 from deltaberg.iceberg.manifests.fields import MANIFESTS
 from deltaberg.iceberg.manifests.write_list import complete_rows
-from deltaberg.iceberg.metadata.updates import SetProperties, apply_updates
+from deltaberg.iceberg.metadata.updates import SetProperties
 from deltaberg.schema import VARIANT, Field, Primitive, Struct
+from tests.support.changed_metadata import changed_json
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.rows import ID, ids, ids_of
 from tests.write.small_iceberg import as_pyiceberg_reads
@@ -230,7 +231,7 @@ def test_encrypted_tables_are_not_written_and_keep_their_keys(tmp_path: Path) ->
         table.delete("id = 1")
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
     raw = builder.metadata()
-    changed = apply_updates(raw, [SetProperties({"a": "b"})], now_ms=raw["last-updated-ms"] + 1)
+    changed = changed_json(raw, [SetProperties({"a": "b"})], now_ms=raw["last-updated-ms"] + 1)
     assert (changed["encryption-keys"], changed["properties"]) == (keys, {"a": "b"})
 
 

@@ -189,8 +189,8 @@ class _Racing:
         self._inner = inner
         self._race: Callable[[], object] | None = race
 
-    def load(self) -> LoadedTable | None:
-        return self._inner.load()
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+        return self._inner.load(known)
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
         return self._inner.stage(raw)

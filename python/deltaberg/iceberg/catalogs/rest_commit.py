@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -85,18 +85,20 @@ class RestCommitter:
     door: RestDoor
     levels: Levels
 
-    def load(self) -> LoadedTable | None:
-        """Ask the catalog for the table; None if it has no such table."""
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+        """Ask the catalog for the table; None if it has no such table. Metadata of a known file is not read again."""
         try:
             found = _document(self.door.ask_for_table(self.levels, None))
         except TableNotFoundError:
             return None
-        return self.loaded(found, self.door.store_of(self.levels, found))
+        return self.loaded(found, self.door.store_of(self.levels, found), known)
 
-    def loaded(self, found: Mapping[str, Any], store: StoreSpec) -> LoadedTable:
+    def loaded(self, found: Mapping[str, Any], store: StoreSpec, known: LoadedTable | None = None) -> LoadedTable:
         """Return the table in an answer."""
-        metadata = metadata_of_json(members(found.get("metadata"), "the metadata in the catalog's answer"))
         recorded = optional(found, "metadata-location", str, "the catalog's answer")
+        if known is not None and recorded is not None and known.file == place_of(recorded, None):
+            return replace(known, store=store)
+        metadata = metadata_of_json(members(found.get("metadata"), "the metadata in the catalog's answer"))
         return loaded_table(metadata, place_of(recorded or metadata.location, None), store, None)
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
@@ -123,11 +125,11 @@ class RestCommitter:
 
     def attempt(self, proposal: Proposal) -> RestAttempt:
         """Build the request."""
-        raw = proposal.base.metadata.raw
+        base = proposal.base.metadata
         if proposal.is_new:
-            updates = [*creation_updates(raw), *proposal.updates]
+            updates = [*creation_updates(base.raw), *proposal.updates]
         else:
-            updates = by_known_ids(proposal.updates, Draft(raw, proposal.now_ms))
+            updates = by_known_ids(proposal.updates, Draft(base, proposal.now_ms))
         body = {
             "identifier": {"namespace": list(self.levels[:-1]), "name": self.levels[-1]},
             "requirements": [requirement.to_json() for requirement in proposal.requirements],

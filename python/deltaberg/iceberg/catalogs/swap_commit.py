@@ -62,17 +62,18 @@ class SwapCommitter:
     store: StoreSpec
     _recorded: tuple[LoadedTable, str] | None = field(default=None, init=False, repr=False)
 
-    def load(self) -> LoadedTable | None:
-        """Ask the catalog, and read the metadata file that it names."""
-        return load_newest(self.find, self._loaded)
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+        """Ask the catalog, and read the metadata file that it names, unless it is the known one."""
+        return load_newest(self.find, lambda recorded: self._loaded(recorded, known))
 
-    def _loaded(self, recorded: str | None) -> LoadedTable | None:
+    def _loaded(self, recorded: str | None, known: LoadedTable | None) -> LoadedTable | None:
         if recorded is None:
             return None
         if self._recorded is None or self._recorded[1] != recorded:
             file = place_of(recorded, None)
-            found = loaded_table(load_file(file, self.store), file, self.store, None)
-            self._recorded = found, recorded
+            if known is None or known.file != file:
+                known = loaded_table(load_file(file, self.store), file, self.store, None)
+            self._recorded = known, recorded
         return self._recorded[0]
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
@@ -85,9 +86,10 @@ class SwapCommitter:
     def attempt(self, proposal: Proposal) -> SwapAttempt:
         """Build the next metadata file."""
         base = proposal.base
-        raw = dict(base.metadata.raw)
+        changed = base.metadata
         if proposal.updates:
-            raw = apply_updates(raw, proposal.updates, now_ms=proposal.now_ms)
+            changed = apply_updates(changed, proposal.updates, now_ms=proposal.now_ms)
+        raw: Mapping[str, Any] = changed.raw
         old: str | None = None
         version = 0
         if not proposal.is_new:
@@ -97,7 +99,7 @@ class SwapCommitter:
             raw = with_previous_file(raw, base.metadata, old)
             number = version_of(base.file.path.rpartition("/")[2])
             version = 0 if number is None else number + 1
-        metadata = metadata_of_json(raw)
+        metadata = metadata_of_json(raw, changed)
         new = metadata_file(metadata, version)
         data = encode_metadata(raw, metadata_codec(metadata.properties))
         return SwapAttempt(self, proposal, old, new, metadata, data)

@@ -113,10 +113,10 @@ def is_applied(updates: Iterable[Update], metadata: TableMetadata) -> bool:
     """Return whether changes would leave metadata as it is, because they were made to it already."""
     moment = metadata.last_updated_ms
     try:
-        found = apply_updates(metadata.raw, tuple(updates), now_ms=moment)
+        found = apply_updates(metadata, tuple(updates), now_ms=moment)
     except DeltabergError:
         return False
-    return found == apply_updates(metadata.raw, (), now_ms=moment)
+    return bool(found.raw == apply_updates(metadata, (), now_ms=moment).raw)
 
 
 class Attempt(Protocol):
@@ -157,8 +157,11 @@ class Attempt(Protocol):
 class Committer(Protocol):
     """Commits changes to one table."""
 
-    def load(self) -> LoadedTable | None:
-        """Return the newest metadata, to commit on top of it; None if there is no table."""
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+        """Return the newest metadata, to commit on top of it; None if there is no table.
+
+        ``known`` is returned itself, without reading it again, if it still is the newest.
+        """
         ...
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:

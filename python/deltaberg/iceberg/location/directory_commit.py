@@ -86,8 +86,10 @@ class DirectoryCommitter:
                 found.setdefault(int(match[1]), []).append(meta)
         return found
 
-    def load(self) -> LoadedTable | None:
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         """Return the newest version that a listing shows; None if the directory is no table.
+
+        ``known`` is returned itself if the listing shows the same file.
 
         Raises
         ------
@@ -96,9 +98,9 @@ class DirectoryCommitter:
         UnsupportedFeatureError
             If a catalog keeps the table.
         """
-        return load_newest(self.versions, self._newest)
+        return load_newest(self.versions, lambda versions: self._newest(versions, known))
 
-    def _newest(self, versions: Mapping[int, list[ObjectMeta]]) -> LoadedTable | None:
+    def _newest(self, versions: Mapping[int, list[ObjectMeta]], known: LoadedTable | None) -> LoadedTable | None:
         if not versions:
             self._check_unmanaged()
             return None
@@ -110,7 +112,10 @@ class DirectoryCommitter:
                 hint="find out which of them holds what is needed, and delete the other one",
                 table=str(self.root),
             )
-        return self.loaded(newest[0])
+        (meta,) = newest
+        if known is not None and known.meta == meta and known.file.path == meta.path:
+            return known
+        return self.loaded(meta)
 
     def _check_unmanaged(self) -> None:
         for meta in self.storage.list_from(self.directory.path):
@@ -149,9 +154,10 @@ class DirectoryCommitter:
                 table=str(self.root),
             )
         base = proposal.base
-        raw = dict(base.metadata.raw)
+        changed = base.metadata
         if proposal.updates:
-            raw = apply_updates(raw, proposal.updates, now_ms=proposal.now_ms)
+            changed = apply_updates(changed, proposal.updates, now_ms=proposal.now_ms)
+        raw: Mapping[str, Any] = changed.raw
         name = base.file.path.rpartition("/")[2]
         version = 1
         if not proposal.is_new:
@@ -162,7 +168,7 @@ class DirectoryCommitter:
             recorded = f"{base.metadata.location.rstrip('/')}/{METADATA_DIRECTORY}/{name}"
             raw = with_previous_file(raw, base.metadata, recorded)
             name = f"v{version}{match[2]}"
-        metadata = metadata_of_json(raw)
+        metadata = metadata_of_json(raw, changed)
         self._check_home(metadata)
         data = encode_metadata(raw, "gzip" if is_compressed(name) else "none")
         return DirectoryAttempt(self, base, version, self.directory.join(name), metadata, data, proposal)

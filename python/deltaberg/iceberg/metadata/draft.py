@@ -29,16 +29,16 @@ class Draft:
 
     Parameters
     ----------
-    raw
+    before
         The metadata to start from. It is not changed.
     now_ms
         The time in milliseconds since 1970. Times in the metadata never run backwards: if this is earlier than one of
         them, the latest of them is used.
     """
 
-    def __init__(self, raw: Mapping[str, Any], now_ms: int) -> None:
-        self.before: TableMetadata = metadata_of_json(dict(raw))
-        self.raw: dict[str, Any] = dict(raw)
+    def __init__(self, before: TableMetadata, now_ms: int) -> None:
+        self.before = before
+        self.raw: dict[str, Any] = dict(before.raw)
         self.now_ms = now_ms
         #: The ids that the change assigned last, by the member that holds the objects.
         self.added: dict[str, int] = {}
@@ -153,7 +153,7 @@ class Draft:
                 name: ref for name, ref in self.raw["refs"].items() if ref.get("snapshot-id") not in gone
             }
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> TableMetadata:
         """Set the time and the snapshot log, and return the metadata."""
         raw = self.raw
         log = [] if self._log_begins else self.listed("snapshot-log")
@@ -172,8 +172,7 @@ class Draft:
         else:
             raw.pop("schema", None)
             raw.pop("partition-spec", None)
-        metadata_of_json(raw)
-        return raw
+        return metadata_of_json(raw, self.before)
 
     def _moment(self, log: list[Mapping[str, Any]]) -> int:
         old = self.before.snapshots

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from deltaberg.errors import CorruptMetadataError, UnsupportedFeatureError
@@ -33,8 +33,16 @@ _WHAT = "the table metadata"
 _Listed = TypeVar("_Listed")
 
 
-def metadata_of_json(found: Any) -> TableMetadata:
+def metadata_of_json(found: Any, known: TableMetadata | None = None) -> TableMetadata:
     """Return what a JSON object says about a table.
+
+    Parameters
+    ----------
+    found
+        The JSON object.
+    known
+        Metadata of which some of its parts are: the very same objects are not read again. A commit to a table of many
+        snapshots adds one of them.
 
     Raises
     ------
@@ -52,15 +60,39 @@ def metadata_of_json(found: Any) -> TableMetadata:
             feature=f"v{version}",
         )
     try:
-        return _read(raw, version)
+        return _read(raw, version, _Known(known, version))
     except RecursionError:
         raise CorruptMetadataError(f"{_WHAT} is nested too deeply") from None
 
 
-def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
+class _Known:
+    """The parts of other metadata, by the objects that they were read from."""
+
+    def __init__(self, metadata: TableMetadata | None, version: int) -> None:
+        self._parts: dict[int, Any] = {}
+        self._metadata = metadata
+        if metadata is None or metadata.format_version != version:
+            return
+        for parts, name in (
+            (metadata.schemas.values(), "schemas"),
+            (metadata.snapshots.values(), "snapshots"),
+            (metadata.snapshot_log, "snapshot-log"),
+            (metadata.metadata_log, "metadata-log"),
+        ):
+            listed = metadata.raw.get(name) or ()
+            if len(listed) == len(parts):
+                self._parts.update(zip(map(id, listed), parts, strict=True))
+
+    def or_read(self, part: Mapping[str, Any], read: Callable[[Mapping[str, Any]], _Listed]) -> _Listed:
+        """Return the known part of an object, or read it."""
+        found: _Listed | None = self._parts.get(id(part))
+        return read(part) if found is None else found
+
+
+def _read(raw: Mapping[str, Any], version: int, known: _Known) -> TableMetadata:
     need = version > 1
-    snapshots, current = _snapshots(raw, version)
-    schemas, schema_id = _schemas(raw, need)
+    snapshots, current = _snapshots(raw, version, known)
+    schemas, schema_id = _schemas(raw, need, known)
     specs, spec_id = _specs(raw, need)
     orders, order_id = _sort_orders(raw, need)
     last = integer if need else optional_integer
@@ -82,8 +114,10 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
         snapshots=snapshots,
         current_snapshot_id=current,
         refs=_refs(raw, current),
-        snapshot_log=tuple(read_log_entry(part) for part in objects(raw, "snapshot-log", _WHAT)),
-        metadata_log=tuple(read_metadata_log_entry(part) for part in objects(raw, "metadata-log", _WHAT)),
+        snapshot_log=tuple(known.or_read(part, read_log_entry) for part in objects(raw, "snapshot-log", _WHAT)),
+        metadata_log=tuple(
+            known.or_read(part, read_metadata_log_entry) for part in objects(raw, "metadata-log", _WHAT)
+        ),
         next_row_id=optional_integer(raw, "next-row-id", _WHAT),
         statistics=tuple(objects(raw, "statistics", _WHAT)),
         partition_statistics=tuple(objects(raw, "partition-statistics", _WHAT)),
@@ -92,8 +126,11 @@ def _read(raw: Mapping[str, Any], version: int) -> TableMetadata:
     )
 
 
-def _snapshots(raw: Mapping[str, Any], version: int) -> tuple[dict[int, Snapshot], int | None]:
-    listed = [read_snapshot(part, version) for part in objects(raw, "snapshots", _WHAT)]
+def _snapshots(raw: Mapping[str, Any], version: int, known: _Known) -> tuple[dict[int, Snapshot], int | None]:
+    def read(part: Mapping[str, Any]) -> Snapshot:
+        return read_snapshot(part, version)
+
+    listed = [known.or_read(part, read) for part in objects(raw, "snapshots", _WHAT)]
     snapshots = _by_id("snapshot-id", ((found.snapshot_id, found) for found in listed))
     current = optional(raw, "current-snapshot-id", int, _WHAT)
     current = None if current == -1 else current
@@ -112,9 +149,9 @@ def _refs(raw: Mapping[str, Any], current: int | None) -> dict[str, SnapshotRef]
     return refs
 
 
-def _schemas(raw: Mapping[str, Any], need: bool) -> tuple[dict[int, Schema], int]:
+def _schemas(raw: Mapping[str, Any], need: bool, known: _Known) -> tuple[dict[int, Schema], int]:
     """Read the schemas; early files of version 2 have a single one, as those of version 1."""
-    listed = [read_schema(part) for part in objects(raw, "schemas", _WHAT)]
+    listed = [known.or_read(part, read_schema) for part in objects(raw, "schemas", _WHAT)]
     if not listed:
         if need and raw.get("schema") is None:
             required(raw, "schemas", list, _WHAT)

@@ -23,6 +23,7 @@ from deltaberg.iceberg.metadata.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.snapshot_updates import (
     AddSnapshot,
     RemovePartitionStatistics,
@@ -209,7 +210,7 @@ class RemoveEncryptionKey(Update):
         draft.keep("encryption-keys", lambda part: part.get("key-id") != self.key_id)
 
 
-def apply_updates(raw: Mapping[str, Any], updates: Sequence[Update], *, now_ms: int) -> dict[str, Any]:
+def apply_updates(metadata: TableMetadata, updates: Sequence[Update], *, now_ms: int) -> TableMetadata:
     """Return metadata with changes made to it. The metadata that is passed stays as it is.
 
     ``last-updated-ms`` becomes the time of the change, and the snapshot log gets an entry if the current snapshot
@@ -217,8 +218,8 @@ def apply_updates(raw: Mapping[str, Any], updates: Sequence[Update], *, now_ms: 
 
     Parameters
     ----------
-    raw
-        The JSON object of the metadata.
+    metadata
+        The metadata.
     updates
         The changes, in order.
     now_ms
@@ -233,7 +234,7 @@ def apply_updates(raw: Mapping[str, Any], updates: Sequence[Update], *, now_ms: 
     SchemaError
         If a schema, a partition spec or a sort order is not valid for the table.
     """
-    draft = Draft(raw, now_ms)
+    draft = Draft(metadata, now_ms)
     for update in updates:
         update.apply(draft)
     return draft.finish()

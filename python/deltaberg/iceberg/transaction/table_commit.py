@@ -88,6 +88,7 @@ def commit_table(
     snapshot_id: int | None = None,
     staged: LoadedTable | None = None,
     policy: CommitPolicy | None = None,
+    known: LoadedTable | None = None,
 ) -> Committed:
     """Commit changes to a table, or create it.
 
@@ -105,6 +106,8 @@ def commit_table(
         A table that is to be created, as `Committer.stage` returned it; ``make`` is called with its metadata.
     policy
         How long the commit is tried; by default, as the properties of the table say.
+    known
+        The metadata that the caller has, which may still be the newest.
 
     Raises
     ------
@@ -118,7 +121,7 @@ def commit_table(
         If there is no table.
     """
     started = time.monotonic()
-    change = TableChange(committer, make, snapshot_id, staged)
+    change = TableChange(committer, make, snapshot_id, staged, known)
     base = staged or change.newest()
     chosen = policy or commit_policy(base.metadata.properties)
     change.now = chosen.now
@@ -135,6 +138,8 @@ class TableChange:
     make: Make
     snapshot_id: int | None
     staged: LoadedTable | None
+    #: The metadata that the caller has, which may still be the newest.
+    planned: LoadedTable | None = None
     now: Callable[[], int] = field(default=CommitPolicy().now, init=False)
     token: str = field(default="", init=False)
     is_committed: bool = field(default=False, init=False)
@@ -144,7 +149,7 @@ class TableChange:
 
     def newest(self) -> LoadedTable:
         """Return the newest metadata, which the first attempt uses."""
-        found = self.committer.load()
+        found = self.committer.load(self.planned)
         if found is None:
             raise TableNotFoundError("there is no table")
         self._known = found

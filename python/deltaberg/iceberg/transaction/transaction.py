@@ -22,7 +22,6 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import DELETES
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
@@ -219,7 +218,7 @@ class Transaction:
             A change is not allowed, or names what the table does not have.
         """
         self._check_open()
-        view = metadata_of_json(apply_updates(self._view.raw, updates, now_ms=self._now()))
+        view = apply_updates(self._view, updates, now_ms=self._now())
         if not self.pending.is_empty and self._target.parent(view) != self.planned:
             raise InvalidArgumentError(
                 f"the transaction has changed rows of {self.branch!r} before, which is to move to another snapshot",
@@ -364,7 +363,12 @@ class Transaction:
         staged = self._loaded if self._creates else None
         try:
             found = commit_table(
-                self._committer, self._make, snapshot_id=self._snapshot_id, staged=staged, policy=self._policy
+                self._committer,
+                self._make,
+                snapshot_id=self._snapshot_id,
+                staged=staged,
+                policy=self._policy,
+                known=self._loaded,
             )
         except BaseException as error:
             self.end_failed(error)
@@ -383,7 +387,9 @@ class Transaction:
         """
         self._check_open()
         self._is_ended = True
-        return None if self.is_empty else TableChange(self._committer, self._make, self._snapshot_id, None)
+        return (
+            None if self.is_empty else TableChange(self._committer, self._make, self._snapshot_id, None, self._loaded)
+        )
 
     def end_committed(self, found: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
@@ -406,7 +412,7 @@ class Transaction:
         updates = list(self._updates)
         after = base
         if updates:
-            after = metadata_of_json(apply_updates(base.raw, updates, now_ms=self._now()))
+            after = apply_updates(base, updates, now_ms=self._now())
         if not self.pending.is_empty:
             source = self._source(after, self._target.parent(after))
             check_conflicts(self.claims, self.planned, source)
