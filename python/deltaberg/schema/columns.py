@@ -146,7 +146,7 @@ def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> D
     >>> from deltaberg.schema import Primitive
     >>> one, two = (Field(name, Primitive("long")) for name in "ab")
     >>> fields_given(Struct((one, two)), Struct((two,))).names
-    ('b',)
+    ['b']
     """
     if not isinstance(kind, Struct) or not isinstance(given, Struct):
         return kind
