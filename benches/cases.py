@@ -18,6 +18,7 @@ from benches.request_cases import REQUEST_CASES
 from benches.single_kernel_cases import SINGLE_KERNEL_CASES
 from benches.spark_cases import SPARK_CASES
 from benches.spark_change_cases import SPARK_CHANGE_CASES
+from benches.spark_key_cases import SPARK_KEY_CASES
 from benches.start_cases import START_CASES
 from benches.write_cases import WRITE_CASES, WRITTEN_CASES
 
@@ -31,7 +32,7 @@ SUBJECTS: dict[str, Subject] = {
     "changing": Subject("Changing rows on one machine", {**CHANGE_CASES, **ICEBERG_CHANGE_CASES}),
     "curves": Subject("Cost curves", CURVE_CASES),
     "spark": Subject("On Spark", SPARK_CASES),
-    "spark-writing": Subject("Writing and changing tables on Spark", SPARK_CHANGE_CASES),
+    "spark-writing": Subject("Writing and changing tables on Spark", {**SPARK_CHANGE_CASES, **SPARK_KEY_CASES}),
     "start": Subject("From the start of Python", START_CASES),
     "requests": Subject("Requests to S3", REQUEST_CASES),
     "kernels": Subject("Kernels", KERNEL_CASES),

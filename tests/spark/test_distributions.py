@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,15 @@ import pytest
 from deltaberg import create_table
 from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
 from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
+from deltaberg.iceberg.partition.assign import partition_rows_by
+from deltaberg.iceberg.partition.transforms import parse_transform
+from deltaberg.schema import Decimal, Field, Primitive, Struct
+from deltaberg.schema.conform import ConformOptions
+from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.write.distribution import distributed, distribution_terms
+from deltaberg.spark.write.spark_transforms import spark_expression
+from deltaberg.table.write import WriteSpec
 from tests.spark.native_road import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.one_backend]
@@ -73,6 +84,104 @@ def test_files_are_those_of_one_machine(spark: Any, tmp_path: Path, mode: str | 
         table.alter().set({"write.distribution-mode": "sideways"}).commit()
         with pytest.raises(InvalidArgumentError, match="set it to none, hash or range"):
             table.append(frame)
+
+
+_DAY = 86_400_000_000
+_MICROS = [0, -1, 1, _DAY, -_DAY, _DAY - 1, -_DAY - 1, 3_599_999_999, -3_600_000_001, 951_782_400_000_000]
+#: From the year 1 on to 9999, around the ends of years that have the 29th of February and of years that have not.
+_TIMES = [*_MICROS, -62_135_596_800_000_000, 253_402_300_799_999_999, -2_203_891_200_000_001, -58_064_400_000_001, None]
+_DATES = [*(None if micros is None else micros // _DAY for micros in _TIMES), -141_428, -135_081, 11_016, -1, 59, 365]
+_TEXTS = ["", "a", "abc", "äöüß", "a\U0001f600b\U0001f600c", "e\u0301e\u0301e", "日本語テキスト", None]
+_EDGES = [0, 1, -1, 9, 10, -10, -11, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "read", "values", "transforms"),
+    [
+        ("timestamp", "timestamp_micros(v)", pa.array(_TIMES), ["year", "month", "day", "hour"]),
+        (
+            "timestamp_ntz",
+            "timestampadd(MICROSECOND, v, timestamp_ntz'1970-01-01 00:00:00')",
+            pa.array(_TIMES),
+            ["year", "month", "day", "hour"],
+        ),
+        ("date", "date_from_unix_date(int(v))", pa.array(_DATES), ["year", "month", "day", "identity"]),
+        (
+            "integer",
+            "int(v)",
+            pa.array([*_EDGES, *(end + step for end in (-(1 << 31), (1 << 31) - 12) for step in range(12))]),
+            ["truncate[1]", "truncate[10]", "truncate[2147483647]", "identity"],
+        ),
+        (
+            "long",
+            "v",
+            pa.array([*_EDGES, *(end + step for end in (-(1 << 63), (1 << 63) - 12) for step in range(12))]),
+            ["truncate[1]", "truncate[10]", "truncate[2147483647]", "identity"],
+        ),
+        ("string", "v", pa.array(_TEXTS), ["truncate[1]", "truncate[3]", "truncate[2147483647]"]),
+        (
+            "binary",
+            "v",
+            pa.array([b"", b"\0", b"\xff\xfe\xfd\xfc", "äöü".encode(), None]),
+            ["truncate[1]", "truncate[3]", "truncate[2147483647]"],
+        ),
+    ],
+)
+def test_spark_computes_what_the_kernels_compute(
+    spark: Any, kind: str, read: str, values: pa.Array, transforms: list[str]
+) -> None:
+    """Also before 1970, far from it, at the ends of integers, of nulls, and in a session of another zone."""
+    source = Primitive(kind)
+    made = {name: parse_transform(name) for name in transforms}
+    texts = {name: spark_expression(transform, source, "c") for name, transform in made.items()}
+    assert None not in texts.values()
+    held = {"string": "string", "binary": "binary"}.get(kind, "bigint")
+    dates = {name for name, transform in made.items() if transform.result_type(source) == Primitive("date")}
+    with setting(spark, "spark.sql.session.timeZone", "America/New_York"):
+        frame = spark.createDataFrame([(value,) for value in values.to_pylist()], f"v {held}").selectExpr(f"{read} c")
+        computed = [f"unix_date({text})" if name in dates else str(text) for name, text in texts.items()]
+        rows = frame.selectExpr(*(f"{text} k{number}" for number, text in enumerate(computed))).collect()
+    array = values if kind in ("string", "binary") else _array(values, kind)
+    for number, transform in enumerate(made.values()):
+        expected = transform.apply(array, source)
+        if pa.types.is_temporal(expected.type):
+            expected = expected.view(pa.int32())
+        found = [bytes(row[number]) if isinstance(row[number], bytearray) else row[number] for row in rows]
+        assert found == expected.to_pylist(), transform
+
+
+def _array(values: pa.Array, kind: str) -> pa.Array:
+    types = {"integer": pa.int32(), "long": pa.int64(), "date": pa.int32()}
+    numbers = values.cast(types.get(kind, pa.int64()))
+    views = {"timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "date": pa.date32()}
+    return numbers.view(views.get(kind, numbers.type))
+
+
+def test_what_only_the_kernels_compute() -> None:
+    for text, kind in (("bucket[4]", "long"), ("truncate[4]", "double"), ("day", "timestamp_ns"), ("void", "long")):
+        assert spark_expression(parse_transform(text), Primitive(kind), "c") is None
+    for text in ("identity", "truncate[4]", "bucket[4]"):
+        assert spark_expression(parse_transform(text), Decimal(9, 2), "c") is None
+
+
+def test_rows_go_through_no_python_worker_to_come_together(spark: Any) -> None:
+    """Unless a transform, or a type that is to be converted, needs it."""
+    columns = Struct((Field("id", Primitive("long"), id=1), Field("at", Primitive("timestamp"), id=2)))
+    frame = spark.range(3).selectExpr("id c0", "timestamp_seconds(id) c1")
+    for text, source, given, is_plain in (
+        ("day", 2, frame, True),
+        ("truncate[5]", 1, frame, True),
+        ("bucket[5]", 1, frame, False),
+        ("truncate[5]", 1, frame.selectExpr("int(c0) c0", "c1"), False),
+    ):
+        part = PartitionField((source,), 1000, "p", text)
+        spec = WriteSpec(columns, partition_rows_by(PartitionSpec(0, (part,)), columns), ConformOptions("UTC"))
+        spec = replace(spec, distribution="hash")
+        terms = distribution_terms(spec, ["id", "at"])
+        moved = distributed(given, ["id", "at"], terms, spec, SessionFacts.of(spark))
+        plan = moved._jdf.queryExecution().toString()
+        assert (re.search("MapInArrow", plan) is None) is is_plain
+        assert sorted(row.c0 for row in moved.collect()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["DATE", "SMALLINT"])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as st
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, expr
 
 from deltaberg.errors import DeltabergError
+from deltaberg.iceberg.partition.assign import AppliedTransform
 from deltaberg.schema import arrow_type, find_path
 from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.types import table_type
+from deltaberg.spark.write.spark_transforms import spark_expression
 from deltaberg.table.write import WriteSpec
 from deltaberg.table.write.order import OrderTerm
 
@@ -57,7 +60,8 @@ def distributed(
 ) -> DataFrame:
     """Return the rows of a frame, brought together by terms, so that few tasks write files of a partition.
 
-    What a term makes of a column is computed in Python workers by the very code that divides rows.
+    What a term makes of a column is computed by Spark where that is exact, and else in Python workers by the very code
+    that divides rows. The latter takes all columns to the workers and back.
 
     Parameters
     ----------
@@ -75,10 +79,16 @@ def distributed(
     plain = dict(zip((name.lower() for name in names), frame.columns, strict=True))
     columns: list[Column] = []
     computed: list[OrderTerm] = []
+    expressions: list[Column] = []
     schema = st.StructType(list(frame.schema.fields))
     for term in terms:
-        if term.transform is None and len(term.source) == 1 and term.source[0].lower() in plain:
-            columns.append(col(plain[term.source[0].lower()]))
+        own = _spark_expression(term, plain, frame.schema)
+        if own is not None:
+            name = own if term.transform is None else f"e{len(expressions)}"
+            if term.transform is not None:
+                # Hints take columns, and no expressions.
+                expressions.append(expr(own).alias(name))
+            columns.append(col(name))
             continue
         name = f"k{len(computed)}"
         computed.append(term)
@@ -87,6 +97,8 @@ def distributed(
     rows = frame
     if computed:
         rows = frame.mapInArrow(_KeyTask(spec, tuple(names), tuple(computed)), schema)
+    if expressions:
+        rows = rows.select("*", *expressions)
     if spec.distribution == "range":
         ordered = [_ordered(column, term) for column, term in zip(columns, terms, strict=True)]
         moved = rows.repartitionByRange(*ordered)
@@ -96,7 +108,21 @@ def distributed(
     else:
         # Spark splits partitions that are too large for a task, and puts small ones together.
         moved = rows.hint("rebalance", *columns)
-    return moved.select(*frame.columns) if computed else moved
+    return moved.select(*frame.columns) if computed or expressions else moved
+
+
+def _spark_expression(term: OrderTerm, plain: Mapping[str, str], schema: st.StructType) -> str | None:
+    """Return what a term makes of a column of a frame, as SQL of Spark; None if Python workers have to compute it."""
+    name = plain.get(term.source[0].lower())
+    if name is None or len(term.source) > 1:
+        return None
+    made = term.transform
+    if made is None:
+        return name
+    if not isinstance(made, AppliedTransform) or table_type(schema[name].dataType) != made.source:
+        # Rows are converted to the type of the column first.
+        return None
+    return spark_expression(made.transform, made.source, name)
 
 
 def _ordered(column: Column, term: OrderTerm) -> Column:
