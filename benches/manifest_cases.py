@@ -1,7 +1,8 @@
-"""The cases of writing manifests, compared with pyiceberg."""
+"""The cases of writing manifests, compared with pyiceberg and iceberg-java."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from benches import iceberg_data as data
 from benches.iceberg_cases import newest_metadata
-from benches.measure import Case, Outcome, Side, names, peak_of_processes, timed, warm
+from benches.measure import Case, Outcome, Side, joined, names, peak_of_processes, session, timed, warm
 
 __all__ = ["WRITTEN_MANIFEST_CASES"]
 
@@ -89,8 +90,41 @@ def _theirs(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
     return write_all
 
 
+def _java(root: Path, folder: Path, merges: bool) -> Callable[[], object]:
+    """Do the same in the JVM of a Spark session, without a call of Python for an entry."""
+    spark = session(engines=True)
+    jvm = spark._jvm  # noqa: SLF001 - the library is reached through the driver
+    iceberg = jvm.org.apache.iceberg
+    tables = iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    if merges:
+        # The copy has the metadata only: its manifests are those of the table, and stay there.
+        copy = folder / "table"
+        (copy / "metadata").mkdir(parents=True)
+        newest = newest_metadata(root)
+        shutil.copy(newest, copy / "metadata")
+        (copy / "metadata" / "version-hint.text").write_text(newest.name.removeprefix("v").partition(".")[0])
+        table = tables.load(str(copy))
+        table.updateProperties().set("commit.manifest.target-size-bytes", str(1 << 40)).commit()
+        one = jvm.com.google.common.base.Functions.constant("one")
+        return lambda: table.rewriteManifests().clusterBy(one).commit()
+    table = tables.load(str(root))
+    files, spec = table.io(), table.spec()
+    new_list = iceberg.relocated.com.google.common.collect.Lists.newArrayList
+    manifests = table.currentSnapshot().dataManifests(files)
+    given = [new_list(iceberg.ManifestFiles.read(found, files, table.specs()).iterator()) for found in manifests]
+
+    def write_all() -> None:
+        for number, entries in enumerate(given):
+            output = files.newOutputFile(str(folder / f"{number}.avro"))
+            writer = iceberg.ManifestFiles.write(2, spec, output, _SNAPSHOT)
+            writer.addAll(entries)
+            writer.close()
+
+    return write_all
+
+
 def _written(folder: Path, root: Path) -> Any:
-    """Describe the files that the written manifests name."""
+    """Describe the files that the written manifests name. Lists of manifests may lie beside these."""
     from deltaberg.iceberg.manifests.fields import ManifestPart
     from deltaberg.iceberg.manifests.manifests import read_manifest
     from deltaberg.iceberg.partition.structs import partition_struct
@@ -98,24 +132,36 @@ def _written(folder: Path, root: Path) -> Any:
     source = _source(root)
     partition = partition_struct(source.reader.spec_of(source.metadata.default_spec_id), source.reader.schemas)
     row = {"content": 0, "sequence_number": 1, "added_snapshot_id": _SNAPSHOT, "first_row_id": None}
-    tables = [read_manifest(path.read_bytes(), row, partition, ManifestPart()) for path in sorted(folder.iterdir())]
+    paths = sorted(path for path in folder.rglob("*.avro") if not path.name.startswith("snap-"))
+    tables = [read_manifest(path.read_bytes(), row, partition, ManifestPart()) for path in paths]
     entries = pa.concat_tables(tables)
     return [names(entries.column("file_path").to_pylist()), entries.column("status").value_counts().to_pylist()]
 
 
-def _side(writer: _Writer, merges: bool) -> Side:
+def _side(writer: _Writer, merges: bool, times: int = 1) -> Side:
+    """Do the work so many times; the first half is for warming up."""
+
     def run(scale: float) -> Outcome:
         root = data.manifests(scale)
-        with tempfile.TemporaryDirectory() as folder:
-            outcome = timed(writer(root, Path(folder), merges), lambda _: None)
-            peak = peak_of_processes()
-            return Outcome(outcome.amounts, _written(Path(folder), root), peak)
+        outcomes = []
+        for _ in range(times):
+            with tempfile.TemporaryDirectory() as folder:
+                outcome = timed(writer(root, Path(folder), merges), lambda _: None)
+                peak = peak_of_processes()
+                outcomes.append(Outcome(outcome.amounts, _written(Path(folder), root), peak))
+        whole = joined(outcomes)
+        return whole._replace(amounts=whole.amounts[times // 2 :])
 
     return run
 
 
 def _case(title: str, merges: bool) -> Case:
-    return Case(title, data.manifests, {"deltaberg": _side(_ours, merges), "pyiceberg": _side(_theirs, merges)})
+    sides = {
+        "deltaberg": _side(_ours, merges),
+        "pyiceberg": _side(_theirs, merges),
+        "iceberg-java": _side(_java, merges, 4),
+    }
+    return Case(title, data.manifests, sides)
 
 
 WRITTEN_MANIFEST_CASES: dict[str, Case] = {

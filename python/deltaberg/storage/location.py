@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -38,6 +39,9 @@ _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 _WITH_CONTAINER = ("az", "abfs")
 #: A name below the table, to see where the others are.
 _NAME = "name"
+#: So many paths are worth starting threads.
+_MANY_PATHS = 100_000
+_MOST_THREADS = 16
 #: A scheme that is followed by a user and a password.
 _USER = re.compile("^([A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^/@]*:[^/]*@")
 
@@ -233,7 +237,11 @@ class PathResolver:
             end, or nothing where names are relative to the table.
         """
         base = self._base(prefix)
-        return pa.chunked_array([self._located(chunk, prefix, base) for chunk in paths.chunks], pa.string())
+        if base is None or len(paths) < _MANY_PATHS or paths.num_chunks == 1:
+            return pa.chunked_array([self._located(chunk, prefix, base) for chunk in paths.chunks], pa.string())
+        with ThreadPoolExecutor(min(paths.num_chunks, os.cpu_count() or 1, _MOST_THREADS)) as pool:
+            found = list(pool.map(lambda chunk: self._located(chunk, prefix, base), paths.chunks))
+        return pa.chunked_array(found, pa.string())
 
     def _base(self, prefix: str) -> str | None:
         """Return what stands in front of the locations of names below a recorded prefix, if that is one place."""

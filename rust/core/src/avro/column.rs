@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::cursor::{Read, corrupt};
+use super::cursor::{Flaw, Read, corrupt};
 use super::plan::{Plan, Step};
 
 /// A column of some type. `valid` has an entry for every row, unless no step of the plan fills the column.
@@ -238,7 +238,7 @@ pub fn push_offset(offsets: &mut Vec<i32>, length: usize) -> Read<()> {
 }
 
 #[cold]
-fn too_large() -> Box<Error> {
+fn too_large() -> Flaw {
     Error::new(ErrorKind::TooLarge, "a column of an Avro file exceeds 2 GiB").into()
 }
 

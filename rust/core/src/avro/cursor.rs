@@ -2,8 +2,25 @@
 
 use crate::error::{Error, ErrorKind};
 
-/// The result of reading a value. An error is rare and large, and behind a pointer it leaves values in registers.
-pub type Read<T> = Result<T, Box<Error>>;
+/// The result of reading a value.
+pub type Read<T> = Result<T, Flaw>;
+
+/// An error behind a pointer: it is rare and large, and so it leaves values in registers.
+#[derive(Debug)]
+pub struct Flaw(Box<Error>);
+
+impl From<Error> for Flaw {
+    #[cold]
+    fn from(error: Error) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl From<Flaw> for Error {
+    fn from(flaw: Flaw) -> Self {
+        *flaw.0
+    }
+}
 
 /// What is left of a block.
 pub struct Cursor<'a> {
@@ -173,29 +190,30 @@ pub fn corrupt(message: impl Into<String>) -> Error {
 }
 
 #[cold]
-pub fn flaw(message: impl Into<String>) -> Box<Error> {
-    Box::new(corrupt(message))
+pub fn flaw(message: impl Into<String>) -> Flaw {
+    corrupt(message).into()
 }
 
 #[cold]
-fn ends() -> Box<Error> {
+fn ends() -> Flaw {
     flaw("the block ends inside a value")
 }
 
 #[cfg(test)]
 mod tests {
     use super::Cursor;
+    use crate::error::Error;
 
     /// What is left after skipping integers one by one, or how the first bad one is refused.
     fn one_by_one(bytes: &[u8], count: usize) -> Result<usize, String> {
         let mut cursor = Cursor::new(bytes);
-        (0..count).try_for_each(|_| cursor.skip_long()).map_err(|error| error.to_string())?;
+        (0..count).try_for_each(|_| cursor.skip_long()).map_err(|flaw| Error::from(flaw).to_string())?;
         Ok(cursor.remaining())
     }
 
     fn together(bytes: &[u8], count: usize) -> Result<usize, String> {
         let mut cursor = Cursor::new(bytes);
-        cursor.skip_longs(count).map_err(|error| error.to_string())?;
+        cursor.skip_longs(count).map_err(|flaw| Error::from(flaw).to_string())?;
         Ok(cursor.remaining())
     }
 
@@ -207,13 +225,13 @@ mod tests {
     fn pair_by_pair(bytes: &[u8], count: usize) -> Result<usize, String> {
         let mut cursor = Cursor::new(bytes);
         let mut pair = || cursor.long().and_then(|_| cursor.bytes());
-        (0..count).try_for_each(|_| pair().map(|_| ())).map_err(|error| error.to_string())?;
+        (0..count).try_for_each(|_| pair().map(|_| ())).map_err(|flaw| Error::from(flaw).to_string())?;
         Ok(cursor.remaining())
     }
 
     fn pairs_together(bytes: &[u8], count: usize) -> Result<usize, String> {
         let mut cursor = Cursor::new(bytes);
-        cursor.skip_pairs(count).map_err(|error| error.to_string())?;
+        cursor.skip_pairs(count).map_err(|flaw| Error::from(flaw).to_string())?;
         Ok(cursor.remaining())
     }
 

@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::cursor::{Cursor, Read, corrupt, flaw};
+use super::cursor::{Cursor, Flaw, Read, corrupt, flaw};
 
 /// The most levels of nesting.
 const DEEPEST: usize = 100;
@@ -303,6 +303,6 @@ impl Skip {
 }
 
 #[cold]
-pub fn no_branch(branch: i64) -> Box<Error> {
+pub fn no_branch(branch: i64) -> Flaw {
     flaw(format!("a union has no branch {branch}"))
 }

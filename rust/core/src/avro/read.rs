@@ -110,7 +110,7 @@ impl Job<'_> {
             return Err(corrupt("a block has fewer bytes than its rows need"));
         }
         let mut cursor = Cursor::new(raw);
-        (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor)).map_err(|error| *error)?;
+        (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor))?;
         if cursor.remaining() > 0 {
             return Err(corrupt(format!("{} bytes follow the last row of a block", cursor.remaining())));
         }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
 use super::codec::{Codec, Compressor};
-use super::cursor::Read;
+use super::cursor::{Flaw, Read};
 
 /// A block ends with the row that brings it to this many bytes, before compression.
 const BLOCK_BYTES: usize = 1 << 16;
@@ -106,7 +106,7 @@ impl<'a> Root<'a> {
     fn encode(&self, rows: Range<usize>, blocks: &mut Blocks<'_>) -> Result<()> {
         let (mut raw, mut count) = (Vec::with_capacity(BLOCK_BYTES.saturating_mul(2)), 0_usize);
         for row in rows {
-            self.columns.iter().try_for_each(|column| column.put(row, &mut raw)).map_err(|error| *error)?;
+            self.columns.iter().try_for_each(|column| column.put(row, &mut raw))?;
             count = count.saturating_add(1);
             if raw.len() >= BLOCK_BYTES {
                 blocks.push(count, &raw)?;
@@ -359,6 +359,6 @@ fn refused(message: impl Into<String>) -> Error {
 }
 
 #[cold]
-fn damaged() -> Box<Error> {
+fn damaged() -> Flaw {
     refused("the offsets of an array point outside of its values").into()
 }
