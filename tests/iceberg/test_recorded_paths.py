@@ -109,7 +109,11 @@ _PATHS = [
 )
 @pytest.mark.parametrize("any_store", [False, True])
 @pytest.mark.parametrize("location", [_LOCATION, _LOCATION + "/"])
-def test_many_paths_lead_where_each_leads(mapping: dict[str, str] | None, any_store: bool, location: str) -> None:
+@pytest.mark.parametrize("many", [1, 1000], ids=["in threads", "one by one"])
+def test_many_paths_lead_where_each_leads(
+    mapping: dict[str, str] | None, any_store: bool, location: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltaberg.storage.location._MANY_PATHS", many)
     resolver = PathResolver(parse_location(_LOCATION), mapping, encoded=False, any_store=any_store)
     paths = [
         *(_LOCATION + path for path in _PATHS),

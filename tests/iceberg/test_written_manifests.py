@@ -398,3 +398,17 @@ def test_the_spec_of_a_manifest_keeps_what_others_wrote() -> None:
     spec = PartitionSpec(3, (PartitionField((1,), 1000, "d", "identity", raw),))
     data = encode_manifest(_entries({"snapshot_id": 7}), replace(_header(2), spec=spec))
     assert json.loads(_decoded(data)[1]["partition-spec"]) == [raw]
+
+
+@pytest.mark.parametrize("large", [1, 100])
+@pytest.mark.parametrize("sizes", [(3, 0, 2), (1, 1), (0,)])
+def test_entries_in_several_chunks(large: int, sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large chunks are written where they lie, small ones are copied together; also slices of others."""
+    monkeypatch.setattr("deltaberg.iceberg.manifests.write._LARGE_CHUNK", large)
+    bounds = [[(1, bytes([at]))] if at % 2 else None for at in range(8)]
+    rows = [{"partition": {"d": dt.date(2024, 1, at + 1)}, "lower_bounds": bounds[at]} for at in range(8)]
+    whole = _entries(*rows)
+    parts = [whole.slice(at, size) for at, size in enumerate(sizes)]
+    written = _decoded(encode_manifest(pa.concat_tables(parts), _header(2)))[2]
+    one_by_one = [_decoded(encode_manifest(_entries(*rows).slice(at, 1), _header(2)))[2] for at in range(8)]
+    assert written == [one_by_one[at + place][0] for at, size in enumerate(sizes) for place in range(size)]
