@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from deltaberg._version import __version__
+from deltaberg.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from deltaberg.api import create_table, find_commit, open_table, write_table
@@ -68,14 +69,11 @@ _HOMES = {
 }
 _MODULES = frozenset({"errors", "kernels", "spark"})
 
+_load = lazy_names("deltaberg", _HOMES)
+
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"deltaberg.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'deltaberg' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return found
+    return import_module(f"deltaberg.{name}") if name in _MODULES else _load(name)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
-    {"_version"},
+    {"_version", "lazy_names"},
     {"errors"},
     {"lossless_json"},
     {"kernels"},

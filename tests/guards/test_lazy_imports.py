@@ -61,6 +61,17 @@ def test_a_scan_loads_no_optional_package_and_no_other_format(place: Path) -> No
     assert not found & {*_OPTIONAL, "deltaberg.files.read.orc", "deltaberg.files.read.avro"}
 
 
+def test_a_scan_loads_nothing_that_writes_or_computes(place: Path) -> None:
+    found = _loaded(_scan(place, "deltaberg.col('id') > 0"))
+    folders = ("expressions.values", "files.write", "table.join", "delta.operations", "iceberg.operations")
+    assert not [name for name in found if name.startswith(tuple(f"deltaberg.{folder}" for folder in folders))]
+    assert not found & {f"deltaberg.table.{name}" for name in ("compact", "rewrite.target", "write.write")}
+
+
+def test_what_opens_a_table_loads_no_pandas() -> None:
+    assert "pandas" not in _loaded("from deltaberg import open_table")
+
+
 def test_sql_text_loads_its_parser_alone(place: Path) -> None:
     assert _loaded(_scan(place, "'id > 0'")) & _OPTIONAL == {"sqlglot"}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.writable_table import WritableTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
@@ -19,7 +18,9 @@ from deltaberg.table.deltalake_words import (
     UPDATE_WORDS,
     our_words,
 )
-from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
+
+if TYPE_CHECKING:
+    from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause
 
 __all__ = ["ChangingTable"]
 
@@ -243,6 +244,9 @@ class ChangingTable(WritableTable):
             raise InvalidArgumentError(
                 "a merge needs one condition", hint='say which rows match, such as "target.id = source.id"'
             )
+        from deltaberg.table.rewrite import MergeBuilder, MergeOptions
+        from deltaberg.table.write import RowOptions
+
         rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deltaberg.delta.changing_table import ChangingTable
-from deltaberg.delta.checkpoint.layout import CheckpointLayout
 from deltaberg.delta.features import check_known_writers
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo
-from deltaberg.delta.log.compaction import compact_commits
-from deltaberg.delta.maintenance.checkpoints import write_checkpoint
-from deltaberg.delta.maintenance.log_cleanup import LogCleanup, clean_up_log
 from deltaberg.errors import VersionNotFoundError
 from deltaberg.table import Instant, checked_number, parse_instant
+
+if TYPE_CHECKING:
+    from deltaberg.delta.checkpoint.layout import CheckpointLayout
+    from deltaberg.delta.maintenance.log_cleanup import LogCleanup
 
 __all__ = ["MaintainedTable"]
 
@@ -52,6 +54,8 @@ class MaintainedTable(ChangingTable):
         >>> table.checkpoint().files
         ('00000000000000000000.checkpoint.parquet',)
         """
+        from deltaberg.delta.maintenance.checkpoints import write_checkpoint
+
         return write_checkpoint(self._snapshot, layout)
 
     def compact_log(self, first: int, last: int) -> str:
@@ -80,6 +84,8 @@ class MaintainedTable(ChangingTable):
         first, last = checked_number("first", first, 0, hint), checked_number("last", last, 0, hint)
         if last > self._snapshot.version:
             raise VersionNotFoundError(f"version {self._snapshot.version} is open, so {last} cannot be compacted")
+        from deltaberg.delta.log.compaction import compact_commits
+
         return compact_commits(self._log, first, last)
 
     def cleanup_metadata(self, at: Instant | None = None) -> LogCleanup:
@@ -109,4 +115,6 @@ class MaintainedTable(ChangingTable):
         ()
         """
         instant = None if at is None else parse_instant(at, self._options.zone)
+        from deltaberg.delta.maintenance.log_cleanup import clean_up_log
+
         return clean_up_log(self._snapshot.newer(), at=instant)

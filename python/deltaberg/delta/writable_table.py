@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.delta.log.directory import LogDirectory
-from deltaberg.delta.operations.alter import Alteration
-from deltaberg.delta.operations.compact import compact_table
-from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.delta.table_transaction import TableTransaction
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
-from deltaberg.table.compact import Compaction, CompactResult, Packing
-from deltaberg.table.rewrite import Condition, SearchedTable
-from deltaberg.table.write import ExplainedTable, Progress
+from deltaberg.table.rewrite import SearchedTable
+from deltaberg.table.write import ExplainedTable
+
+# What writes is loaded by the first write: it has more modules than all that reads.
+if TYPE_CHECKING:
+    from deltaberg.delta.operations.alter import Alteration
+    from deltaberg.delta.table_transaction import TableTransaction
+    from deltaberg.table.compact import CompactResult
+    from deltaberg.table.rewrite import Condition
+    from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]
 
@@ -92,6 +95,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
                 hint="open it without that argument",
                 table=str(self._log.root),
             )
+        from deltaberg.delta.table_transaction import TableTransaction
+
         made = TableTransaction(
             self._log,
             self._snapshot,
@@ -124,6 +129,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> table.properties
         {'owner': 'ada'}
         """
+        from deltaberg.delta.operations.alter import Alteration
+
         return Alteration(self.transaction(unsafe_single_writer=unsafe_single_writer))
 
     def append(
@@ -362,6 +369,10 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> done.removed_files > done.added_files == 1, done.conflicts
         (True, [])
         """
+        from deltaberg.delta.operations.compact import compact_table
+        from deltaberg.table.compact import Compaction, Packing
+        from deltaberg.table.write import RowOptions
+
         packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
         rows = RowOptions(target_file_size=target_size, compression=compression)
         compaction = Compaction(where, packing, rows, max_concurrent, self._options.timezone)

@@ -7,7 +7,7 @@ tuples. Values are any other expressions of SQL.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import format_instant, parse_timestamp
@@ -38,11 +38,13 @@ from deltaberg.expressions.predicates.tree import (
     col,
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
-from deltaberg.expressions.values.bind import BoundValue, Relation, bind_condition, bind_value
-from deltaberg.expressions.values.computed import ComputedFilter
-from deltaberg.expressions.values.filters import value_filter
-from deltaberg.expressions.values.parse import as_value, parse_value
-from deltaberg.expressions.values.tree import Value
+from deltaberg.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from deltaberg.expressions.values.bind import BoundValue, Relation, bind_condition, bind_value
+    from deltaberg.expressions.values.filters import value_filter
+    from deltaberg.expressions.values.parse import as_value, parse_value
+    from deltaberg.expressions.values.tree import Value
 
 __all__ = [
     "FALSE",
@@ -80,6 +82,21 @@ __all__ = [
     "split_and",
     "value_filter",
 ]
+
+# Values are loaded when they are first asked for: most reads use none, and they have more modules than filters.
+_HOMES = {
+    "BoundValue": "bind",
+    "Relation": "bind",
+    "Value": "tree",
+    "as_value": "parse",
+    "bind_condition": "bind",
+    "bind_value": "bind",
+    "parse_value": "parse",
+    "value_filter": "filters",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {name: f"{__name__}.values.{home}" for name, home in _HOMES.items()})
 
 #: How callers write a filter: as SQL text, as an expression, as tuples like those of pyarrow, or as an expression of
 #: pyiceberg.
@@ -121,4 +138,7 @@ def as_filter(condition: Filter | None) -> Expression:
     except UnsupportedExpressionError:
         if not isinstance(condition, str):
             raise
+        from deltaberg.expressions.values.computed import ComputedFilter
+        from deltaberg.expressions.values.parse import parse_value
+
         return ComputedFilter(parse_value(condition))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ConcurrentAppendError
 from deltaberg.iceberg.keyed_table import KeyedTable
-from deltaberg.iceberg.transaction.table_commit import commit_policy
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
@@ -20,8 +19,9 @@ from deltaberg.table.deltalake_words import (
     WRITE_WORDS,
     our_words,
 )
-from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause, MergeOptions
-from deltaberg.table.write import RowOptions
+
+if TYPE_CHECKING:
+    from deltaberg.table.rewrite import Condition, MergeBuilder, MergeClause
 
 __all__ = ["ChangingTable"]
 
@@ -105,6 +105,8 @@ class ChangingTable(KeyedTable):
         >>> table.delete("id % 2 = 1").metrics["numDeletedRows"], table.scan().to_arrow()["id"].to_pylist()
         (2, [2])
         """
+        from deltaberg.iceberg.transaction.table_commit import commit_policy
+
         left = commit_policy(self._loaded.metadata.properties).retries
         while True:
             removes_only = False
@@ -259,6 +261,9 @@ class ChangingTable(KeyedTable):
         >>> table.scan().to_arrow().sort_by("id").to_pylist()
         [{'id': 3, 'name': 'C'}, {'id': 4, 'name': 'd'}]
         """
+        from deltaberg.table.rewrite import MergeBuilder, MergeOptions
+        from deltaberg.table.write import RowOptions
+
         rows = RowOptions(schema_mode, timezone, allow_truncation, target_file_size, compression, writer_properties)
         options = MergeOptions(rows, source_alias, target_alias, strategy, memory)
 

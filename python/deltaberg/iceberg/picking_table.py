@@ -5,7 +5,6 @@ from __future__ import annotations
 from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.operations.cherry_pick import about_pick, cherry_pick, follows, staged_snapshot
 from deltaberg.iceberg.writable_table import WritableTable
 from deltaberg.table import CommitPolicy, CommitResult
 
@@ -41,6 +40,8 @@ class PickingTable(WritableTable):
         >>> table.scan().count(), table.publish("load-7").snapshot_id == staged.snapshot_id, table.scan().count()
         (0, True, 1)
         """
+        from deltaberg.iceberg.operations.cherry_pick import staged_snapshot
+
         return self._pick(staged_snapshot(self._loaded.metadata, wap_id), MAIN, policy)
 
     def cherrypick_snapshot(
@@ -86,6 +87,8 @@ class PickingTable(WritableTable):
         return self._pick(picked, branch, policy)
 
     def _pick(self, picked: Snapshot, branch: str | None, policy: CommitPolicy | None) -> CommitResult:
+        from deltaberg.iceberg.operations.cherry_pick import follows
+
         try:
             return self._pick_once(picked, branch, policy)
         except CommitConflictError:
@@ -98,6 +101,8 @@ class PickingTable(WritableTable):
         return self._pick_once(picked, branch, policy)
 
     def _pick_once(self, picked: Snapshot, branch: str | None, policy: CommitPolicy | None) -> CommitResult:
+        from deltaberg.iceberg.operations.cherry_pick import about_pick, cherry_pick
+
         with self.transaction(branch=branch, properties=about_pick(picked), policy=policy) as transaction:
             cherry_pick(transaction, picked)
             return transaction.commit()

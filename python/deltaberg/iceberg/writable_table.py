@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
-from deltaberg.iceberg.operations.add_files import add_existing_files
-from deltaberg.iceberg.operations.alter import Alteration
-from deltaberg.iceberg.operations.compact import compact_table
-from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
-from deltaberg.table.compact import Compaction, CompactResult, Packing
 from deltaberg.table.deltalake_words import WRITE_NAMES, WRITE_WORDS, our_words
 from deltaberg.table.rewrite import SearchedTable
-from deltaberg.table.write import ExplainedTable, Progress, RowOptions
+from deltaberg.table.write import ExplainedTable
+
+# What writes is loaded by the first write: it has more modules than all that reads.
+if TYPE_CHECKING:
+    from deltaberg.iceberg.operations.alter import Alteration
+    from deltaberg.iceberg.table_transaction import TableTransaction
+    from deltaberg.table.compact import CompactResult
+    from deltaberg.table.write import Progress
 
 __all__ = ["WritableTable"]
 
@@ -101,6 +103,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
                 hint="open it without that argument",
                 table=str(self._loaded.root),
             )
+        from deltaberg.iceberg.table_transaction import TableTransaction
+
         made = TableTransaction(
             self._loaded,
             self._pointer.committer(unsafe_single_writer=unsafe_single_writer),
@@ -129,6 +133,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> str(table.schema), table.properties
         ('struct<id: long, name: string>', {'owner': 'ada'})
         """
+        from deltaberg.iceberg.operations.alter import Alteration
+
         return Alteration(self.transaction())
 
     @our_words(WRITE_WORDS, names=WRITE_NAMES)
@@ -354,6 +360,10 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> done.removed_files, done.added_files, table.scan().to_arrow()["id"].to_pylist()
         (2, 1, [1, 2])
         """
+        from deltaberg.iceberg.operations.compact import compact_table
+        from deltaberg.table.compact import Compaction, Packing
+        from deltaberg.table.write import RowOptions
+
         packing = Packing(1 if target_size is None else target_size, min_files, max_deleted, group_size)
         rows = RowOptions(target_file_size=target_size, compression=compression)
         return compact_table(
@@ -407,6 +417,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> table.add_files([f"{new_path}.parquet"]).added_rows, table.scan("id > 1").to_arrow()["id"].to_pylist()
         (2, [2])
         """
+        from deltaberg.iceberg.operations.add_files import add_existing_files
+
         with self.transaction(branch=branch, properties=properties) as transaction:
             add_existing_files(transaction, file_paths, check_duplicates=check_duplicate_files)
             return transaction.commit()

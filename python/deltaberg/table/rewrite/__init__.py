@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
-from deltaberg.table.rewrite.changed_rows import (
-    ChangedRows,
-    NewFiles,
-    RowCounts,
-    RowIdentity,
-    RowTasks,
-    WrittenChange,
-)
-from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
-from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
-from deltaberg.table.rewrite.match import (
-    MatchedRows,
-    RowSearch,
-    RowTest,
-    count_rows,
-    find_rows,
-    matching_rows,
-    scan_of_rows,
-    search_here,
-)
-from deltaberg.table.rewrite.merge_options import MergeOptions
-from deltaberg.table.rewrite.new_rows import NewRows
-from deltaberg.table.rewrite.positions import RowPositions, positions_of
-from deltaberg.table.rewrite.rows import Change, DividedChange, Replacement, matched_rows
-from deltaberg.table.rewrite.searched_table import SearchedTable
-from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
-from deltaberg.table.rewrite.verbs import RowVerbs
-from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
+from typing import TYPE_CHECKING
+
+from deltaberg.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
+    from deltaberg.table.rewrite.changed_rows import (
+        ChangedRows,
+        NewFiles,
+        RowCounts,
+        RowIdentity,
+        RowTasks,
+        WrittenChange,
+    )
+    from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
+    from deltaberg.table.rewrite.conditions import Condition, RowCondition, condition_text, row_condition
+    from deltaberg.table.rewrite.match import (
+        MatchedRows,
+        RowSearch,
+        RowTest,
+        count_rows,
+        find_rows,
+        matching_rows,
+        scan_of_rows,
+        search_here,
+    )
+    from deltaberg.table.rewrite.merge_options import MergeOptions
+    from deltaberg.table.rewrite.new_rows import NewRows
+    from deltaberg.table.rewrite.positions import RowPositions, positions_of
+    from deltaberg.table.rewrite.rows import Change, DividedChange, Replacement, matched_rows
+    from deltaberg.table.rewrite.searched_table import SearchedTable
+    from deltaberg.table.rewrite.target import Rows, RowTarget, change_matching, update_change
+    from deltaberg.table.rewrite.verbs import RowVerbs
+    from deltaberg.table.rewrite.whole_files import VectorUnion, with_whole_files
 
 __all__ = [
     "Assignments",
@@ -72,3 +77,48 @@ __all__ = [
     "update_change",
     "with_whole_files",
 ]
+
+# A table that is read needs none of the work that changes rows.
+_HOMES = {
+    "Assignments": "assignments",
+    "Change": "rows",
+    "ChangedRows": "changed_rows",
+    "Condition": "conditions",
+    "DividedChange": "rows",
+    "MatchedRows": "match",
+    "MergeBuilder": "clauses",
+    "MergeClause": "clauses",
+    "MergeOptions": "merge_options",
+    "NewFiles": "changed_rows",
+    "NewRows": "new_rows",
+    "Replacement": "rows",
+    "RowCondition": "conditions",
+    "RowCounts": "changed_rows",
+    "RowIdentity": "changed_rows",
+    "RowPositions": "positions",
+    "RowSearch": "match",
+    "RowTarget": "target",
+    "RowTasks": "changed_rows",
+    "RowTest": "match",
+    "RowVerbs": "verbs",
+    "Rows": "target",
+    "SearchedTable": "searched_table",
+    "VectorUnion": "whole_files",
+    "WrittenChange": "changed_rows",
+    "bind_assignments": "assignments",
+    "change_matching": "target",
+    "condition_text": "conditions",
+    "count_rows": "match",
+    "find_rows": "match",
+    "matched_rows": "rows",
+    "matching_rows": "match",
+    "positions_of": "positions",
+    "row_condition": "conditions",
+    "scan_of_rows": "match",
+    "search_here": "match",
+    "update_change": "target",
+    "with_whole_files": "whole_files",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

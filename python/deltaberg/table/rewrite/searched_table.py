@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, TypeVar
 
-from deltaberg.table.rewrite.changed_rows import RowTasks
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from deltaberg.table.rewrite.changed_rows import RowTasks
 
 __all__ = ["SearchedTable"]
 

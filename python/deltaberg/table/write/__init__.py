@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from deltaberg.table.write.explain import ExplainedTable
-from deltaberg.table.write.places import can_be_directories
-from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
-from deltaberg.table.write.row_options import RowOptions
-from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
-from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
-from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
-from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
-from deltaberg.table.write.stream import all_rows, can_be_read_again, open_stream
-from deltaberg.table.write.table_rules import CountedValues, TableRules
-from deltaberg.table.write.write import write_files
+from typing import TYPE_CHECKING
+
+from deltaberg.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from deltaberg.table.write.explain import ExplainedTable
+    from deltaberg.table.write.places import can_be_directories
+    from deltaberg.table.write.progress import Progress, ProgressSum, WriteProgress
+    from deltaberg.table.write.row_options import RowOptions
+    from deltaberg.table.write.row_rules import ColumnFill, RowCheck, RowRules, empty_to_null
+    from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows, roads_together
+    from deltaberg.table.write.spec import PartitionField, WriteSpec, partition_columns
+    from deltaberg.table.write.staged import PlannedRows, StagedFiles, WrittenRows
+    from deltaberg.table.write.stream import all_rows, can_be_read_again, open_stream
+    from deltaberg.table.write.table_rules import CountedValues, TableRules
+    from deltaberg.table.write.write import write_files
 
 __all__ = [
     "LOCAL_ROAD",
@@ -43,3 +48,37 @@ __all__ = [
     "roads_together",
     "write_files",
 ]
+
+# A table that is read needs none of the work that writes rows.
+_HOMES = {
+    "ColumnFill": "row_rules",
+    "CountedValues": "table_rules",
+    "ExplainedTable": "explain",
+    "LOCAL_ROAD": "rows",
+    "PartitionField": "spec",
+    "PlannedRows": "staged",
+    "Progress": "progress",
+    "ProgressSum": "progress",
+    "RowCheck": "row_rules",
+    "RowOptions": "row_options",
+    "RowRules": "row_rules",
+    "Rows": "rows",
+    "StagedFiles": "staged",
+    "TableRules": "table_rules",
+    "WriteProgress": "progress",
+    "WriteRoad": "rows",
+    "WriteSpec": "spec",
+    "WrittenRows": "staged",
+    "all_rows": "stream",
+    "can_be_directories": "places",
+    "can_be_read_again": "stream",
+    "empty_to_null": "row_rules",
+    "open_rows": "rows",
+    "open_stream": "stream",
+    "partition_columns": "spec",
+    "roads_together": "rows",
+    "write_files": "write",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

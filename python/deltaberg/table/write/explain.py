@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from deltaberg.storage import Location, StoreSpec
-from deltaberg.table.write.rows import LOCAL_ROAD, Rows, WriteRoad, open_rows
-from deltaberg.table.write.spec import WriteSpec
+if TYPE_CHECKING:
+    from deltaberg.table.write.rows import WriteRoad
 
 __all__ = ["ExplainedTable"]
-
-
-class _AskedRows:
-    """Rows that note the road which they would take, in place of being written."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.found = LOCAL_ROAD
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the rows."""
-        return self._rows.schema
-
-    def road(self, spec: WriteSpec, root: Location) -> WriteRoad:
-        """Return the road that the rows would take."""
-        self.found = self._rows.road(spec, root)
-        return self.found
-
-    def write(self, spec: WriteSpec, store: StoreSpec, root: Location) -> pa.Table:
-        """Check that the columns fit those of the table, and return no file."""
-        spec.conformer(self.schema)
-        return spec.no_files()
 
 
 class ExplainedTable(ABC):
@@ -79,7 +53,9 @@ class ExplainedTable(ABC):
 
             table.explain_append(spark.table("orders")).why_not_native
         """
-        rows = _AskedRows(open_rows(data))
+        from deltaberg.table.write.asked_rows import AskedRows
+
+        rows = AskedRows(data)
         # Nothing is put, so that the store need not be probed, which would write an object.
         transaction = self.transaction(unsafe_single_writer=True)
         try:
