@@ -96,9 +96,9 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
     scheme, separator, rest = raw.partition(":")
     scheme = scheme.lower()
     if not separator or len(scheme) == 1 or not scheme.isalnum() or (not rest.startswith("/") and scheme != "file"):
-        return Location("file", "", os.path.normpath(os.path.abspath(os.path.expanduser(raw))))
+        return Location("file", "", os.path.abspath(os.path.expanduser(raw)))
     if scheme == "file":
-        return Location("file", "", os.path.normpath(_local_part(rest)))
+        return Location("file", "", _local_part(rest))
     scheme = _ALIASES.get(scheme, scheme)
     if scheme not in _SCHEMES:
         raise InvalidArgumentError(

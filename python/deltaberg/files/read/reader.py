@@ -101,7 +101,8 @@ def read_task(
         If it cannot be decoded, or its columns cannot be read as the table's.
     """
     try:
-        yield from _limited(_read(spec, task, counters or ReadCounters(), threads, check), task.limit)
+        batches = _read(spec, task, counters or ReadCounters(), threads, check)
+        yield from batches if task.limit is None else _limited(batches, task.limit)
     except ObjectNotFoundError as error:
         raise _missing(spec, task) from error
     except DeltabergError as error:
@@ -124,10 +125,7 @@ def _missing(spec: ReadSpec, task: FileTask) -> DataFileNotFoundError:
     return DataFileNotFoundError("a live data file is gone", hint=hint, table=spec.table, file=task.location)
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    if limit is None:
-        yield from batches
-        return
+def _limited(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
     with contextlib.closing(batches):  # type: ignore[type-var]
         while limit > 0:
             batch = next(batches, None)

@@ -50,20 +50,24 @@ def read_in_order(
 
 def _tidied(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordBatch]:
     """Pass batches on, and release freed memory after every ``each`` bytes; 0 leaves that to the allocator."""
+    return _released(batches, each) if each > 0 else batches
+
+
+def _released(batches: Iterator[pa.RecordBatch], each: int) -> Iterator[pa.RecordBatch]:
     given = 0
     for batch in batches:
         given += batch.nbytes
         yield batch
-        if 0 < each <= given:
+        if given >= each:
             pa.default_memory_pool().release_unused()
             given = 0
 
 
 @dataclass
 class _Output:
-    """The waiting batches of one task."""
+    """The waiting batches of one task, each with its bytes, which take as long to add up as a small batch to make."""
 
-    batches: deque[pa.RecordBatch] = field(default_factory=deque)
+    batches: deque[tuple[pa.RecordBatch, int]] = field(default_factory=deque)
     done: bool = False
     error: BaseException | None = None
 
@@ -111,8 +115,8 @@ class _Readers:
             while not output.batches and not output.done:
                 self._changed.wait(0.2)
             if output.batches:
-                batch = output.batches.popleft()
-                self._held -= batch.nbytes
+                batch, size = output.batches.popleft()
+                self._held -= size
                 self._changed.notify_all()
                 return batch
             if output.error is not None:
@@ -158,7 +162,7 @@ class _Readers:
                         self._changed.wait()
                     if self._stopped:
                         return
-                    output.batches.append(batch)
+                    output.batches.append((batch, size))
                     self._held += size
                     self._tell_consumer(index)
         finally:
