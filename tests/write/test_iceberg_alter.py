@@ -16,6 +16,7 @@ from tests.write.small_iceberg import rows_of as _rows
 pytestmark = pytest.mark.one_backend
 
 
+@pytest.mark.req("BEY-32", half="writer")
 def test_new_columns_have_defaults(tmp_path: Path) -> None:
     table = _new(tmp_path)
     table.append(_rows(1))
@@ -41,6 +42,59 @@ def test_new_columns_have_defaults(tmp_path: Path) -> None:
         table.alter().add("r", pa.list_(pa.int64()), default=[1])
     with pytest.raises(SchemaError, match="format version 2 has no default values"):
         _new(tmp_path / "old", "2").alter().add("r", pa.int64(), default=1)
+
+
+@pytest.mark.req("BEY-32", half="writer")
+@pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
+def test_a_new_struct_is_empty_by_default_and_its_fields_have_defaults(tmp_path: Path, form: str) -> None:
+    columns = pa.schema([("id", pa.int64())])
+    properties = {"format-version": "3", "write.format.default": form}
+    table = create_table(tmp_path / "t", columns, format="iceberg", properties=properties)
+    table.append(pa.table({"id": [1]}, columns))
+    point = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.int32()), ("name", pa.string())])
+    table.alter().add("point", point, default={"x": 0, "y": 0}, required=True).commit()
+    found = dict(table.metadata.raw["schemas"][-1]["fields"][1])
+    names = ("initial-default", "write-default")
+    assert [found[name] for name in names] == [{}, {}]
+    inner = [dict(child) for child in found["type"]["fields"]]
+    assert [[child.get(name) for name in names] for child in inner] == [[0, 0], [0, 0], [None, None]]
+    table.append(pa.table({"id": [2]}, columns))
+    table.alter().set_default("point.y", 5).commit()
+    table.append(pa.table({"id": [3]}, columns))
+    table.upsert(pa.table({"id": [4]}, columns), "id")
+    table.append(pa.table({"id": [5], "point": pa.array([{"x": 7}], pa.struct([("x", pa.int32())]))}))
+    got = {row["id"]: row["point"] for row in table.scan().to_arrow().to_pylist()}
+    assert got[1] == got[2] == {"x": 0, "y": 0, "name": None}
+    assert got[3] == got[4] == {"x": 0, "y": 5, "name": None}
+    assert got[5] == {"x": 7, "y": 5, "name": None}
+
+
+@pytest.mark.req("BEY-32", half="writer")
+def test_structs_have_no_other_defaults(tmp_path: Path) -> None:
+    table = _new(tmp_path)
+    point = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.int32())])
+    with pytest.raises(SchemaError, match="'x' is required"):
+        table.alter().add("point", point, default={"y": 1})
+    with pytest.raises(InvalidArgumentError, match="cannot be written as a value"):
+        table.alter().add("point", point, default={"x": 1, "z": 1})
+    with pytest.raises(InvalidArgumentError, match="cannot be written as a value"):
+        table.alter().add("point", point, default={"x": "1"})
+    table.alter().add("point", point, default={"x": 1}).commit()
+    with pytest.raises(SchemaError, match="its fields have defaults of their own"):
+        table.alter().set_default("point", {"x": 2})
+    table.alter().set_default("point", None).commit()
+    table.append(_rows(1))
+    assert table.scan().to_arrow()["point"].to_pylist() == [None]
+    table.alter().set_default("point", {}).set_default("point.x", 3).commit()
+    table.append(_rows(2))
+    assert table.scan("id = 2").to_arrow()["point"].to_pylist() == [{"x": 3, "y": None}]
+
+
+@pytest.mark.req("BEY-32", half="writer")
+@pytest.mark.parametrize("type", [pa.null(), pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64())])
+def test_types_whose_default_is_null(tmp_path: Path, type: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match="have no default values"):
+        _new(tmp_path).alter().add("x", type, default=[])
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])

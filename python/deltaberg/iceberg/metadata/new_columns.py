@@ -1,20 +1,33 @@
-"""Columns of a new table, or new columns of one, in types that Iceberg has."""
+"""Columns of a new table, or new columns of one, in types that Iceberg has, and their default values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from deltaberg.errors import SchemaError
-from deltaberg.iceberg.metadata.type_names import TYPE
+from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
+from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE
 from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
 from deltaberg.schema.from_arrow import OwnTypes, as_table_schema, table_field
 
-__all__ = ["given_column", "given_columns", "iceberg_columns"]
+__all__ = [
+    "WRITE_DEFAULT",
+    "default_json",
+    "given_column",
+    "given_columns",
+    "iceberg_columns",
+    "with_default",
+    "written_default",
+]
+
+#: What the metadata of a field calls its value in new rows that lack it.
+WRITE_DEFAULT = "write-default"
 
 #: Integers that Iceberg does not have, and the one that holds their values.
 _NARROW = {"byte": "integer", "short": "integer"}
@@ -58,6 +71,72 @@ def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
         The Arrow type has no type in Iceberg.
     """
     return iceberg_columns(Struct((table_field(given, path, own=_own_types(version)),))).fields[0]
+
+
+def with_default(column: Field, value: Any) -> Field:
+    """Return a new column with a default value: that of the rows that are there, and of new ones that lack it.
+
+    The default of a struct is an empty one, whose fields have the defaults that the value names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not a value of the column's type.
+    SchemaError
+        The type has no default values, or a field of a struct needs one.
+    """
+    kind = column.type
+    if isinstance(kind, Struct) and isinstance(value, Mapping):
+        if not value.keys() <= set(kind.names):
+            raise InvalidArgumentError(f"{value!r:.80} cannot be written as a value of type {kind}")
+        named = {name: one for name, one in value.items() if one is not None}
+        fields = tuple(with_default(child, named[child.name]) if child.name in named else child for child in kind)
+        for child in fields:
+            if not child.nullable and child.default is None:
+                raise SchemaError(f"the field {child.name!r} is required: give it a default, too", column=column.name)
+        column, value = replace(column, type=Struct(fields)), {}
+    text = default_json(value, column)
+    kept = {**column.metadata, WRITE_DEFAULT: text}
+    return replace(column, default=value_of_json(text, column.type), metadata=kept)
+
+
+def default_json(value: Any, column: Field) -> Any:
+    """Return the JSON of a default value of a column.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not a value of the column's type.
+    SchemaError
+        The type has no default values but null, or for a struct an empty one.
+    """
+    kind = column.type
+    if isinstance(kind, (List, Map)) or str(kind) in ("variant", "void") or is_shape(column):
+        raise SchemaError(f"columns of the type {kind} have no default values", column=column.name)
+    if isinstance(kind, Struct) and value != {}:
+        raise SchemaError(
+            "the default value of a struct is {}, and its fields have defaults of their own",
+            hint="set those of its fields",
+            column=column.name,
+        )
+    return json_of_value(value, kind)
+
+
+def written_default(column: Field) -> Any:
+    """Return the value of a column in new rows that lack it; None for null.
+
+    Raises
+    ------
+    CorruptMetadataError
+        If the default is not a value of the column's type.
+    """
+    found: Any = column.metadata.get(WRITE_DEFAULT)
+    kind = column.type
+    value = value_of_json(found, kind)
+    if value is None or not isinstance(kind, Struct):
+        return value
+    # The fields that are not mentioned have the defaults of new rows, too.
+    return {child.name: value[child.name] if str(child.id) in found else written_default(child) for child in kind}
 
 
 def _own_types(version: int) -> OwnTypes:

@@ -121,7 +121,9 @@ def _json(value: Any, kind: DataType) -> Any:
         given = _of(dict)(value)
         if not given.keys() <= set(kind.names):
             raise KeyError(*given)
-        return {str(child.id): json_of_value(given[child.name], child.type) for child in kind if child.name in given}
+        # A field that has its own default is not mentioned, so that a struct of such fields is empty.
+        own = [child for child in kind if child.name in given and given[child.name] != child.default]
+        return {str(child.id): json_of_value(given[child.name], child.type) for child in own}
     if isinstance(kind, List):
         return [json_of_value(element, kind.element.type) for element in value]
     if isinstance(kind, Map):

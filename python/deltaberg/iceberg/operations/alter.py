@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.new_columns import given_column
+from deltaberg.iceberg.metadata.new_columns import WRITE_DEFAULT, default_json, given_column, with_default
 from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
-from deltaberg.iceberg.metadata.single_values import json_of_value, value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
-from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.updates import (
     AddSortOrder,
     AddSpec,
@@ -31,13 +29,12 @@ from deltaberg.iceberg.operations.changed_fields import placed, with_field, with
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import partition_field, sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
-from deltaberg.schema import ColumnName, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
 from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
 
 __all__ = ["Alteration"]
 
 _FORMAT_VERSION = "format-version"
-_WRITE_DEFAULT = "write-default"
 _Fields = tuple[Field, ...]
 
 
@@ -81,7 +78,8 @@ class Alteration(ReferenceChanges):
         comment
             What the schema says about it.
         default
-            Its value in the rows that are there, and in new rows that do not name it (format version 3).
+            Its value in the rows that are there, and in new rows that do not name it (format version 3). That of a
+            struct names the default values of its fields.
         required
             Refuse nulls in the column; then it needs a default value.
         after
@@ -126,8 +124,7 @@ class Alteration(ReferenceChanges):
         *above, last = path
         (new,) = with_fresh_ids(Struct((given,)), self._transaction.metadata.last_column_id or 0)[0]
         if default is not None:
-            text = _default_json(default, new)
-            new = replace(new, default=value_of_json(text, new.type), metadata={**new.metadata, _WRITE_DEFAULT: text})
+            new = with_default(new, default)
 
         def added(fields: _Fields) -> _Fields:
             if any(field.name.lower() == last.lower() for field in fields):
@@ -282,8 +279,8 @@ class Alteration(ReferenceChanges):
         """
 
         def changed(old: Field) -> Field:
-            kept = {key: value for key, value in old.metadata.items() if key != _WRITE_DEFAULT}
-            more = {} if value is None else {_WRITE_DEFAULT: _default_json(value, old)}
+            kept = {key: value for key, value in old.metadata.items() if key != WRITE_DEFAULT}
+            more = {} if value is None else {WRITE_DEFAULT: default_json(value, old)}
             return replace(old, metadata=kept | more)
 
         return self._step("set default", lambda: self._replace(name, changed))
@@ -433,13 +430,6 @@ def _partition_fields(metadata: TableMetadata, columns: Struct, names: Sequence[
         last = max(last, part.field_id)
         parts.append(part)
     return parts
-
-
-def _default_json(value: Any, column: Field) -> Any:
-    """Return the JSON of a default value; nested types have none but null."""
-    if isinstance(column.type, (Struct, List, Map)) or str(column.type) in ("variant", "void") or is_shape(column):
-        raise SchemaError(f"columns of the type {column.type} have no default values", column=column.name)
-    return json_of_value(value, column.type)
 
 
 def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField]) -> list[PartitionField]:

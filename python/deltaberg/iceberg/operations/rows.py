@@ -15,8 +15,8 @@ from deltaberg.iceberg.location.new_files import DataPaths, data_location
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.new_columns import written_default
 from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
-from deltaberg.iceberg.metadata.single_values import value_of_json
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
 from deltaberg.iceberg.operations.file_options import FORMAT, file_options, form_of, number_of
@@ -33,7 +33,6 @@ __all__ = ["FilePlaces", "entries_of", "row_spec", "rules_of", "write_rows"]
 
 _DISTRIBUTION = "write.distribution-mode"
 _TARGET, _DEFAULT_TARGET = "write.target-file-size-bytes", 512 << 20
-_DEFAULT = "write-default"
 
 
 def write_rows(
@@ -229,16 +228,16 @@ def _fills(schema: Struct) -> list[ColumnFill]:
     """Return what fills columns that rows lack: their write defaults."""
     fills = []
     for child in schema:
-        found = child.metadata.get(_DEFAULT)
+        found = written_default(child)
         if found is not None:
-            fills.append(ColumnFill(child.name, _Constant(value_of_json(found, child.type), child.type)))
+            fills.append(ColumnFill(child.name, _Constant(found, child.type)))
     return fills
 
 
 def _write_default(field: Field) -> pa.Scalar | None:
     """Return the value of a field in new rows that lack it; None for null."""
-    found = field.metadata.get(_DEFAULT)
-    return None if found is None else pa.scalar(value_of_json(found, field.type), arrow_type(field.type))
+    found = written_default(field)
+    return None if found is None else pa.scalar(found, arrow_type(field.type))
 
 
 @dataclass(frozen=True)
