@@ -111,6 +111,7 @@ grid: java setup  ## Spark tests on each release of PySpark, and with the lowest
 
 interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
 	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
+	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges tests/interop/test_iceberg_operations.py::test_core_operations $(PYTEST_OPTIONS)
 
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)

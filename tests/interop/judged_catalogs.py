@@ -20,19 +20,27 @@ from tests.iceberg.catalogs.written import peer_sql
 from tests.support import postgres, rest_reference, untried
 from tests.support.judge import Judge
 
-__all__ = ["CASES", "KINDS", "NAMESPACE", "JudgedCatalog", "sharing"]
+__all__ = ["CASES", "FURTHER_CASES", "KINDS", "NAMESPACE", "JudgedCatalog", "sharing"]
 
 #: What `sharing` makes: a warehouse that is a directory, databases, and the reference server of the REST protocol.
 KINDS = ("directory", "sqlite", "postgres", "rest")
 NAMESPACE = "db"
 _FORMATS = ("parquet", "avro", "orc")
+
+
+def _cases(*shifts: int) -> dict[str, list[Any]]:
+    return {
+        f"{kind}, v{version}, {file_format}": [kind, version, file_format]
+        for at, kind in enumerate(KINDS)
+        for version in (1, 2, 3)
+        for file_format in [_FORMATS[(at + version + shift) % 3] for shift in shifts]
+    }
+
+
 #: Each version of the format in each kind of catalog, and each format of data files in each of both.
-CASES = {
-    f"{kind}, v{version}, {file_format}": [kind, version, file_format]
-    for at, kind in enumerate(KINDS)
-    for version in (1, 2, 3)
-    for file_format in [_FORMATS[(at + version) % 3]]
-}
+CASES = _cases(0)
+#: The other combinations of the three.
+FURTHER_CASES = _cases(1, 2)
 _ENTER = """
 for name, value in settings.items():
     spark.conf.set(name, value)

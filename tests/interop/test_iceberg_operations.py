@@ -1,7 +1,9 @@
 """Every operation on Iceberg tables, in every kind of catalog, is what iceberg-spark and pyiceberg read.
 
 The operations are those of the harness of crash points, so that none is left out. Each is tried in the catalogs, the
-versions of the format and the formats of data files, and after it iceberg-spark writes to the table, and then we.
+versions of the format and the formats of data files, and after it iceberg-spark writes to the table, and then we. Those
+that write every kind of file are tried, one after the other on one table, in all combinations of the three, and ``make
+interop`` does that with both kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.starts import COLUMNS, STARTS
 from tests.crash.targets import Target
 from tests.interop.judged import few, same
-from tests.interop.judged_catalogs import CASES, JudgedCatalog
+from tests.interop.judged_catalogs import CASES, FURTHER_CASES, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -71,17 +73,10 @@ def test_operations(
     file_format: str,
 ) -> None:
     shop = judged_catalog(kind)
-    properties = {"format-version": str(version), "write.format.default": file_format}
-    chosen = [
-        (number, operation)
-        for number, operation in enumerate(_OPERATIONS.values())
-        if operation.kind in ("iceberg", kind)
-    ]
+    chosen = [one for one in _OPERATIONS.values() if one.kind in ("iceberg", kind)]
 
     def run(number: int, operation: Operation) -> None:
-        judged = JudgedTable(judge, f"operation_{version}_{file_format}_{number}", shop)
-        format_or_catalog = "iceberg" if shop.ours is None else kind
-        at = _Target(str(judged.root), kind=format_or_catalog, name=judged.root.name, shop=shop, properties=properties)
+        at, judged = _placed(judge, shop, kind, version, file_format, str(number))
         try:
             _try(operation, at, judged, version)
         except Exception as error:
@@ -89,9 +84,41 @@ def test_operations(
 
     # Most of the time of a statement is waiting.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        ended = [pool.submit(run, number, operation) for number, operation in chosen]
+        ended = [pool.submit(run, number, operation) for number, operation in enumerate(chosen)]
     faults = [str(one.exception()) for one in ended if one.exception() is not None]
     assert faults == [], "\n".join(faults)
+
+
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(FURTHER_CASES))
+def test_core_operations(
+    judge: Judge,
+    judged_catalog: Callable[[str], JudgedCatalog],
+    kind: str,
+    version: int,
+    file_format: str,
+) -> None:
+    at, judged = _placed(judge, judged_catalog(kind), kind, version, file_format, "core")
+    STARTS["iceberg"](at)
+    table = at.table
+    table.append(pa.table({"id": [7], "value": [70]}, COLUMNS))
+    table.compact()
+    table.overwrite(pa.table({"id": [8], "value": [80]}, COLUMNS), where="id IN (2, 7)", check=False)
+    table.update({"value": "value + 1"}, "id = 3", strategy=None if version == 1 else "merge-on-read")
+    table.delete("id IN (1, 5)", strategy=None if version == 1 else "merge-on-read")
+    after = {3: 31, 4: 40, 6: 60, 8: 80}
+    _check(judged, after)
+    _go_on(judged, after)
+
+
+def _placed(
+    judge: Judge, shop: JudgedCatalog, kind: str, version: int, file_format: str, name: str
+) -> tuple[_Target, JudgedTable]:
+    """Return where a table is tried."""
+    judged = JudgedTable(judge, f"operation_{version}_{file_format}_{name}", shop)
+    properties = {"format-version": str(version), "write.format.default": file_format}
+    format_or_catalog = "iceberg" if shop.ours is None else kind
+    at = _Target(str(judged.root), kind=format_or_catalog, name=judged.root.name, shop=shop, properties=properties)
+    return at, judged
 
 
 def _try(operation: Operation, at: _Target, judged: JudgedTable, version: int) -> None:
@@ -102,9 +129,14 @@ def _try(operation: Operation, at: _Target, judged: JudgedTable, version: int) -
         return
     operation.run(at)
     _check(judged, operation.after)
+    _go_on(judged, operation.after)
+
+
+def _go_on(judged: JudgedTable, after: Mapping[int, int]) -> None:
+    """Let iceberg-spark write to the table, and then us."""
     judged.sql("INSERT INTO {t} (id, value) VALUES (100, 1000)")
     judged.open().append(pa.table({"id": [101], "value": [1010]}, COLUMNS))
-    _check(judged, {**operation.after, 100: 1000, 101: 1010})
+    _check(judged, {**after, 100: 1000, 101: 1010})
 
 
 def _check(judged: JudgedTable, after: Mapping[int, int]) -> None:
