@@ -110,7 +110,7 @@ CLAIMS = Claims(
             *(f"ICE-ORC-{number:02}" for number in (1, 2, 3, 4, 5, 9)),
             # Columns, values and files of tables that are written.
             *(f"ICE-SCH-{number:02}" for number in (*range(1, 11), *range(12, 16), *range(17, 21))),
-            *(f"BEY-{number}" for number in (11, 26, 28, 32, 35, 36, 37, 38, 40, 41, 42, 44, 48, *range(50, 55))),
+            *(f"BEY-{number}" for number in (11, 26, 28, 32, 35, 36, 37, 38, 39, 40, 41, 42, 44, 48, *range(50, 55))),
             *("ICE-GEN-02", "ICE-GEN-04", "ICE-GEN-07", "ICE-GEN-08", "ICE-GEN-12", "ICE-SCAN-21", "ICE-HASH-13"),
         )
     ),

@@ -16,7 +16,8 @@ If what footers tell is asked for, there are also
 
 - ``split_offsets`` (list of int64): where row groups begin;
 - ``column_size`` (struct): compressed bytes of each leaf;
-- ``inner_count``, ``inner_null_count`` (structs): values and nulls of the leaves inside lists and maps.
+- ``inner_count``, ``inner_null_count`` (structs): values and nulls of the leaves inside lists and maps;
+- ``lower_point``, ``upper_point`` (structs): the corners of the boxes around shapes (`FooterFacts`).
 """
 
 from __future__ import annotations
@@ -141,12 +142,20 @@ def written_schema(schema: Struct, partition: Sequence[Field] = (), *, footers: 
 def _footer_fields(schema: Struct) -> list[pa.Field]:
     stored = {leaf.number: leaf for leaves in parquet_leaves(schema).values() for leaf in leaves}
     inner = pa.struct([(str(number), pa.int64()) for number, leaf in stored.items() if leaf.is_inner])
+    paths = leaf_paths(schema)
+    points = pa.struct([(str(number), pa.binary()) for number in stored if _may_be_shape(paths.get(number))])
     return [
         pa.field("split_offsets", pa.list_(pa.int64())),
         pa.field("column_size", pa.struct([(str(number), pa.int64()) for number in stored])),
         pa.field("inner_count", inner),
         pa.field("inner_null_count", inner),
+        pa.field("lower_point", points),
+        pa.field("upper_point", points),
     ]
+
+
+def _may_be_shape(path: tuple[Field, ...] | None) -> bool:
+    return path is not None and path[-1].type == Primitive("binary")
 
 
 def written_rows(
@@ -178,7 +187,7 @@ def written_rows(
     columns += [_by_leaf([getattr(file, name) for file in known], target.field(name).type) for name in facts]
     if footers:
         columns.append(pa.array([list(file.footer.split_offsets) for file in known], pa.list_(pa.int64())))
-        more = ("column_size", "inner_count", "inner_null_count")
+        more = ("column_size", "inner_count", "inner_null_count", "lower_point", "upper_point")
         columns += [_by_leaf([getattr(file.footer, name) for file in known], target.field(name).type) for name in more]
     return pa.Table.from_arrays(columns, schema=target)
 

@@ -132,11 +132,17 @@ def _add_footer_metrics(
     leaves = _leaf_fields(schema)
     names = {"column_sizes": "column_size", "value_counts": "inner_count", "null_value_counts": "inner_null_count"}
     facts = {name: written_leaves(files, column) for name, column in names.items()}
+    corners = {f"{side}_bounds": written_leaves(files, f"{side}_point") for side in ("lower", "upper")}
     for leaf in {leaf.number: leaf for leaves in parquet_leaves(schema).values() for leaf in leaves}.values():
         child = leaves[leaf.number]
-        for name, known in facts.items():
+        mode = _mode(child, modes)
+        if child.id is None or not mode.counts:
+            continue
+        # Of shapes, bounds are points.
+        bounds = corners if mode.bounds and is_shape(child) else {}
+        for name, known in (*facts.items(), *bounds.items()):
             values = known.get(leaf.number)
-            if values is not None and child.id is not None and _mode(child, modes).counts:
+            if values is not None:
                 found[name].append((child.id, values))
     for columns in found.values():
         columns.sort(key=lambda pair: pair[0])
