@@ -111,7 +111,7 @@ class Target:
         self.catalog.drop_table((_NAMESPACE, self.name))
 
     def rename(self) -> None:
-        """Give the table the name of the other one."""
+        """Rename the table to the name of the other one."""
         self.catalog.rename_table((_NAMESPACE, self.name), (_NAMESPACE, self.other.name))
 
     def register(self) -> None:

@@ -149,7 +149,7 @@ def _levels(parts: list[str]) -> tuple[str, ...]:
 
 @contextmanager
 def writing_version_3() -> Iterator[None]:
-    """Have pyiceberg write metadata of version 3, too.
+    """Let pyiceberg write metadata of version 3 as well.
 
     It makes all updates of that version, and refuses to write what comes of them. Where a table is made in that version
     or raised to it, pyiceberg would also leave out the id of the next row.

@@ -135,7 +135,7 @@ def written_default(column: Field) -> Any:
     value = value_of_json(found, kind)
     if value is None or not isinstance(kind, Struct):
         return value
-    # The fields that are not mentioned have the defaults of new rows, too.
+    # Fields that are not named get the defaults of new rows.
     return {child.name: value[child.name] if str(child.id) in found else written_default(child) for child in kind}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.schema import Schema, encode_schema
-from deltaberg.iceberg.metadata.schema_evolution import is_promotion
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion, is_same_type
 from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder, encode_sort_order
 from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec, encode_spec
 from deltaberg.iceberg.metadata.updates import (
@@ -34,7 +34,7 @@ from deltaberg.iceberg.metadata.versions import (
     check_spec,
     highest_field_id,
 )
-from deltaberg.schema import DataType, Field, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct
 from deltaberg.table import checked_properties
 
 __all__ = [
@@ -175,13 +175,11 @@ class _Ids:
 
 
 def _is_read_as(old: DataType, new: DataType, version: int) -> bool:
-    """Return whether values of one type can be read as another. Rows hold a uuid as 16 bytes."""
+    """Return whether values of one type can be read as another."""
     if isinstance(new, (Struct, List, Map)):
         return type(old) is type(new)
-    if str(old) == str(new) or (old == Primitive("uuid") and new == Fixed(16)):
-        return True
     # Partition values that were made of dates are not those of timestamps.
-    return old != Primitive("date") and is_promotion(old, new, version)
+    return is_same_type(old, new) or (old != Primitive("date") and is_promotion(old, new, version))
 
 
 def _moved(sources: tuple[int, ...], known: Mapping[int, int], what: str) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
 
-__all__ = ["forbidden_changes", "is_promotion"]
+__all__ = ["forbidden_changes", "is_promotion", "is_same_type"]
 
 _PROMOTIONS = {("integer", "long"), ("float", "double")}
 #: The promotions that version 3 added.
@@ -73,3 +73,14 @@ def _key_ids(found: DataType) -> set[int | None]:
     if not isinstance(found, Map):
         return set()
     return {found.key.id, *(inner.id for inner, _ in _with_parents(found.key.type, None))}
+
+
+def is_same_type(known: DataType, found: DataType) -> bool:
+    """Return whether the types of a table and of rows differ in ids at most. Rows hold a uuid as 16 bytes.
+
+    Examples
+    --------
+    >>> is_same_type(Primitive("uuid"), Fixed(16)), is_same_type(Primitive("integer"), Primitive("long"))
+    (True, False)
+    """
+    return str(known) == str(found) or (known == Primitive("uuid") and found == Fixed(16))

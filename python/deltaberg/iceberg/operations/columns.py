@@ -12,12 +12,12 @@ from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_ma
 from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
-from deltaberg.iceberg.metadata.schema_evolution import is_promotion
+from deltaberg.iceberg.metadata.schema_evolution import is_promotion, is_same_type
 from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct
+from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct
 from deltaberg.schema.name_mapping import extended_mapping, mapping_of
 
 __all__ = [
@@ -202,7 +202,7 @@ def replace_columns(transaction: Transaction, found: Any) -> None:
     columns = []
     for child in fresh:
         old = known.get(child.name)
-        same = old is not None and _is_same(old.type, child.type)
+        same = old is not None and is_same_type(old.type, child.type)
         columns.append(replace(old, nullable=child.nullable) if old is not None and same else child)
     identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]
     set_columns(transaction, Struct(tuple(columns)), identifiers)
@@ -211,8 +211,3 @@ def replace_columns(transaction: Transaction, found: Any) -> None:
 def _is_kept(columns: Sequence[Field], number: int) -> bool:
     path = path_to_id(Struct(tuple(columns)), number)
     return bool(path) and not any(part.nullable for part in path)
-
-
-def _is_same(known: DataType, found: DataType) -> bool:
-    """Return whether types differ in ids at most. Rows hold a uuid as 16 bytes."""
-    return str(known) == str(found) or (known == Primitive("uuid") and found == Fixed(16))
