@@ -14,6 +14,8 @@ ALONE := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
 # Of what depends on the kernels, `make test` runs this part with the Python ones, and `make test-all` the rest.
 PURE := not one_backend and (both_backends or not (spark or slow or full))
+# What is written by kernels, and judged by the engines on Spark.
+WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
 PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # Where make can, it prints what a target says in one piece, though others run beside it.
 SIDE_BY_SIDE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -111,7 +113,7 @@ grid: java setup  ## Spark tests on each release of PySpark, and with the lowest
 
 interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
 	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
-	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges tests/interop/test_iceberg_operations.py::test_core_operations $(PYTEST_OPTIONS)
+	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN_ICEBERG) $(PYTEST_OPTIONS)
 
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)

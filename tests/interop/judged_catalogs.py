@@ -20,7 +20,7 @@ from tests.iceberg.catalogs.written import peer_sql
 from tests.support import postgres, rest_reference, untried
 from tests.support.judge import Judge
 
-__all__ = ["CASES", "FURTHER_CASES", "KINDS", "NAMESPACE", "JudgedCatalog", "sharing"]
+__all__ = ["CASES", "COMBINATIONS", "KINDS", "NAMESPACE", "JudgedCatalog", "sharing"]
 
 #: What `sharing` makes: a warehouse that is a directory, databases, and the reference server of the REST protocol.
 KINDS = ("directory", "sqlite", "postgres", "rest")
@@ -39,8 +39,8 @@ def _cases(*shifts: int) -> dict[str, list[Any]]:
 
 #: Each version of the format in each kind of catalog, and each format of data files in each of both.
 CASES = _cases(0)
-#: The other combinations of the three.
-FURTHER_CASES = _cases(1, 2)
+#: All combinations of the three.
+COMBINATIONS = _cases(0, 1, 2)
 _ENTER = """
 for name, value in settings.items():
     spark.conf.set(name, value)

@@ -1,9 +1,8 @@
 """Every operation on Iceberg tables, in every kind of catalog, is what iceberg-spark and pyiceberg read.
 
-The operations are those of the harness of crash points, so that none is left out. Each is tried in the catalogs, the
-versions of the format and the formats of data files, and after it iceberg-spark writes to the table, and then we. Those
-that write every kind of file are tried, one after the other on one table, in all combinations of the three, and ``make
-interop`` does that with both kernels.
+The operations are those of the harness of crash points, so that none is left out. Each is tried in all combinations of
+the catalogs, the versions of the format and the formats of data files, and after it iceberg-spark writes to the table,
+and then we.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.starts import COLUMNS, STARTS
 from tests.crash.targets import Target
 from tests.interop.judged import few, same
-from tests.interop.judged_catalogs import CASES, FURTHER_CASES, JudgedCatalog
+from tests.interop.judged_catalogs import COMBINATIONS, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -64,7 +63,7 @@ class _Target(Target):
         return super().write(rows, configuration=dict(self.properties), **more)
 
 
-@pytest.mark.parametrize(("kind", "version", "file_format"), few(CASES))
+@pytest.mark.parametrize(("kind", "version", "file_format"), few(COMBINATIONS))
 def test_operations(
     judge: Judge,
     judged_catalog: Callable[[str], JudgedCatalog],
@@ -87,27 +86,6 @@ def test_operations(
         ended = [pool.submit(run, number, operation) for number, operation in enumerate(chosen)]
     faults = [str(one.exception()) for one in ended if one.exception() is not None]
     assert faults == [], "\n".join(faults)
-
-
-@pytest.mark.parametrize(("kind", "version", "file_format"), few(FURTHER_CASES))
-def test_core_operations(
-    judge: Judge,
-    judged_catalog: Callable[[str], JudgedCatalog],
-    kind: str,
-    version: int,
-    file_format: str,
-) -> None:
-    at, judged = _placed(judge, judged_catalog(kind), kind, version, file_format, "core")
-    STARTS["iceberg"](at)
-    table = at.table
-    table.append(pa.table({"id": [7], "value": [70]}, COLUMNS))
-    table.compact()
-    table.overwrite(pa.table({"id": [8], "value": [80]}, COLUMNS), where="id IN (2, 7)", check=False)
-    table.update({"value": "value + 1"}, "id = 3", strategy=None if version == 1 else "merge-on-read")
-    table.delete("id IN (1, 5)", strategy=None if version == 1 else "merge-on-read")
-    after = {3: 31, 4: 40, 6: 60, 8: 80}
-    _check(judged, after)
-    _go_on(judged, after)
 
 
 def _placed(

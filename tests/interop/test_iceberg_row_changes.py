@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg import IcebergTable
 from tests.interop.judged import few, same
-from tests.interop.judged_catalogs import CASES, JudgedCatalog
+from tests.interop.judged_catalogs import COMBINATIONS, JudgedCatalog
 from tests.interop.judged_iceberg import JudgedTable
 from tests.support.judge import Judge
 
@@ -52,7 +52,7 @@ def _ids(table: IcebergTable, where: str | None = None) -> list[int]:
 
 _WAYS = {
     f"{case}, {mode}": [*values, mode]
-    for case, values in CASES.items()
+    for case, values in COMBINATIONS.items()
     for mode in ("copy-on-write", "merge-on-read")
     if (values[1], mode) != (1, "merge-on-read")
 }

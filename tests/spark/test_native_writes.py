@@ -248,6 +248,15 @@ def test_the_road_is_named_beforehand(format: Any, spark: Any, tmp_path: Path) -
         assert table.scan().count() == 3
 
 
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_iceberg_tables_of_other_files_are_written_by_arrow(file_format: str, spark: Any, tmp_path: Path) -> None:
+    columns, properties = pa.schema([("x", pa.int64())]), {"write.format.default": file_format}
+    table = create_table(tmp_path / "t", columns, format="iceberg", properties=properties)
+    result = table.append(spark.range(3).selectExpr("id AS x"))
+    assert (result.road, result.why_not_native) == ("arrow", f"the files are of the format {file_format}")
+    assert sorted(table.scan().to_arrow()["x"].to_pylist()) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("name", _TABLES)
 def test_tables_that_are_written_by_arrow(name: str, spark: Any, tmp_path: Path) -> None:
     columns, made, options, why = _TABLES[name]

@@ -105,7 +105,7 @@ def _has_own_places(spec: WriteSpec) -> bool:
 
 def _is_known(options: ParquetOptions) -> bool:
     plain = ParquetOptions()
-    own = (one.name for one in fields(options) if one.name not in _HONOURED)
+    own = (one.name for one in fields(plain) if one.name not in _HONOURED)
     return options.main_codec in _CODECS and (
         isinstance(options.compression, str) and all(getattr(options, name) == getattr(plain, name) for name in own)
     )
