@@ -23,12 +23,14 @@ from tests.support.proofs import Proofs
 from tests.support.recorder import Recorder
 from tests.support.requirements import load_requirements
 from tests.support.roads import Road, road_names
+from tests.support.scratch import prefer_memory
 from tests.support.shared import require_shared
 from tests.support.untried import UNTRIED, Untried
 
 # Spark starts the interpreter of this environment, not the system's.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+prefer_memory()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,6 +31,7 @@ from tests.races.race import (
     race_through_rest,
 )
 from tests.support import faulty_proxy, moto_s3, postgres
+from tests.support.scratch import prefer_memory
 from tests.support.tally import Tally, table_of
 from tests.support.versioned_bucket import VersionedBucket
 
@@ -166,6 +167,7 @@ def main() -> int:
     if postgres.binaries() is None:
         print("not tried: catalogs in PostgreSQL, whose programs are not there", flush=True)
     tallies = []
+    prefer_memory()
     with tempfile.TemporaryDirectory(prefix="deltaberg-proof-") as folder:
         for name in options.parts or PARTS:
             place = Path(folder, name)

@@ -30,6 +30,7 @@ def test_wide_rows_do_not_wait() -> None:
     assert [batch.num_rows for batch in gathered([wide, wide, wide])] == [2, 1]
 
 
+@pytest.mark.full
 def test_rows_beyond_an_array_are_refused() -> None:
     size = 3 << 29
     text = pa.Array.from_buffers(

@@ -19,6 +19,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     SchemaError,
 )
+from tests.support.effort import tries
 from tests.support.log_entries import named_actions
 
 _VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -154,6 +155,7 @@ def test_updated_rows_keep_their_ids(tmp_path: Path, way: dict[str, str]) -> Non
 
 @pytest.mark.req("DL-RT-20")
 @pytest.mark.slow
+@pytest.mark.thorough
 @both_ways
 def test_ids_stay_unique(tmp_path: Path, way: dict[str, str], seed: int) -> None:
     """Random operations, with a model of rows, of their ids and of the feed."""
@@ -162,7 +164,7 @@ def test_ids_stay_unique(tmp_path: Path, way: dict[str, str], seed: int) -> None
     model: dict[int, tuple[Any, Any]] = {}
     ids: dict[int, int] = {}
     following = 0
-    for step in range(50):
+    for step in range(tries(50)):
         before, version = dict(model), table.version
         kind = generator.choice(["append", "update", "move", "delete", "compact"])
         low = generator.randrange(max(following, 1))
