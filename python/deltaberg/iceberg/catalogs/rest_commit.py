@@ -24,8 +24,10 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.draft import Draft
 from deltaberg.iceberg.metadata.json_members import members, optional
 from deltaberg.iceberg.metadata.layout_updates import by_known_ids
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.new_table import creation_updates
+from deltaberg.iceberg.metadata.requirements import check_requirements
 from deltaberg.iceberg.metadata.schema import encode_schema
 from deltaberg.iceberg.metadata.sort_orders import encode_sort_order
 from deltaberg.iceberg.metadata.specs import encode_spec
@@ -176,6 +178,8 @@ class RestAttempt:
     proposal: Proposal
     body: Mapping[str, Any]
     headers: Mapping[str, str]
+    #: Whether the request was sent, and it is not known whether it still is on its way.
+    may_arrive: bool = field(default=False, init=False)
     _answer: Answer | None = field(default=None, init=False)
 
     @property
@@ -188,6 +192,7 @@ class RestAttempt:
         door = self.committer.door
         result, answer = send_changes(door, door.table_path(self.committer.levels), self.body, self.headers)
         self._answer = answer or self._answer
+        self.may_arrive |= result.outcome is PutOutcome.UNKNOWN
         return result
 
     def confirm(self) -> Fate:
@@ -207,12 +212,23 @@ class RestAttempt:
                 return Fate.OURS
         elif is_applied(self.proposal.updates, metadata):
             return Fate.OURS
-        if metadata.raw == base.metadata.raw:
+        if metadata.raw == base.metadata.raw or (self.may_arrive and self._is_welcome(metadata)):
             return Fate.ABSENT
         if self.proposal.snapshot_id is not None:
             return fate_by_snapshots(self.proposal, metadata)
         # Such changes are idempotent, or what they require does not hold any more, so that they can be made again.
         return Fate.LOST
+
+    def _is_welcome(self, metadata: TableMetadata) -> bool:
+        """Return whether the server would carry out the request now, so that one still on its way is not lost."""
+        base = self.proposal.base.metadata
+        if self.proposal.snapshot_id is not None and metadata.last_sequence_number != base.last_sequence_number:
+            return False
+        try:
+            check_requirements(metadata, self.proposal.requirements)
+        except DeltabergError:
+            return False
+        return True
 
     def discard(self) -> None:
         """Do nothing: the server keeps its own files."""

@@ -75,10 +75,12 @@ class _Changes:
 
     def send(self) -> PutResult:
         """Send what was prepared."""
-        attempts = [part.attempt for part in self._sent]
-        body = {"table-changes": [attempt.body for attempt in attempts if isinstance(attempt, RestAttempt)]}
+        attempts = [part.attempt for part in self._sent if isinstance(part.attempt, RestAttempt)]
+        body = {"table-changes": [attempt.body for attempt in attempts]}
         result, _ = send_changes(self.door, self.path, body, self._headers)
         self._may_arrive |= result.outcome is PutOutcome.UNKNOWN
+        for attempt in attempts:
+            attempt.may_arrive = self._may_arrive
         return result
 
     def confirm(self) -> Fate:
