@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
-from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, POSITION_DELETES, WHOLE_ENTRIES
+from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
 from deltaberg.iceberg.manifests.merge import MergePolicy, merge_rows, merged_entries, parts_of_size
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest, manifest_row
 from deltaberg.iceberg.manifests.write_list import complete_rows, encode_manifest_list
@@ -50,6 +51,10 @@ def new_snapshot_id(metadata: TableMetadata) -> int:
             return number
 
 
+#: What the entries of a manifest are made of: its path, and the first of the ids that its list gives to rows.
+_Origin: TypeAlias = "tuple[str, int | None]"
+
+
 @dataclass(frozen=True)
 class _Manifest:
     """A manifest that was written, and what it removes."""
@@ -64,7 +69,8 @@ class Production:
     """Makes the snapshot of one transaction, as often as the table moves on.
 
     Manifests are written once: those of new files for all attempts, and those that leave files out or merge others for
-    as long as the manifests that they were made of are there.
+    as long as the manifests that they were made of are there. If the table is upgraded meanwhile, all of them are
+    written again, since entries of a later version hold what those of an earlier one leave out.
 
     Parameters
     ----------
@@ -90,9 +96,11 @@ class Production:
     written: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     _added: list[Mapping[str, Any]] | None = None
-    _rewritten: dict[tuple[str, int | None], _Manifest] = field(default_factory=dict)
-    _merges: dict[tuple[str, ...], Mapping[str, Any] | None] = field(default_factory=dict)
-    _used: set[str] = field(default_factory=set)
+    _rewritten: dict[tuple[_Origin, int | None], _Manifest] = field(default_factory=dict)
+    _merges: dict[tuple[_Origin, ...], Mapping[str, Any] | None] = field(default_factory=dict)
+    #: The files of each attempt, by its manifest list.
+    _used: dict[str, set[str]] = field(default_factory=dict)
+    _version: int | None = None
     _attempts: int = 0
 
     def produce(self, source: IcebergSource, now_ms: int) -> Snapshot:
@@ -115,6 +123,10 @@ class Production:
         """
         metadata, parent = source.metadata, source.snapshot
         self._check_files(source)
+        if metadata.format_version != self._version:
+            self._version, self._added = metadata.format_version, None
+            self._rewritten.clear()
+            self._merges.clear()
         most = _most_partitions(metadata)
         columns = metadata.current_schema.struct
         self.tally = Tally(
@@ -143,7 +155,7 @@ class Production:
         self._attempts += 1
         path = f"{_directory(metadata)}/snap-{self.snapshot_id}-{self._attempts}-{self.token}.avro"
         self._put(path, data)
-        self._used = {row["manifest_path"] for row in rows} | {path}
+        self._used[path] = {row["manifest_path"] for row in rows} | {path}
         before = None if parent is None else parent.summary
         return Snapshot(
             snapshot_id=self.snapshot_id,
@@ -164,9 +176,7 @@ class Production:
         """
         metadata = source.metadata
         for files in self.pending.added:
-            content, kind = (files.entries.column(name) for name in ("content", "file_format"))
-            is_old = pc.and_(pc.equal(content, POSITION_DELETES), pc.not_equal(kind, "PUFFIN"))
-            has_old = metadata.format_version >= VECTORS_SINCE and pc.any(is_old, min_count=0).as_py()
+            has_old = metadata.format_version >= VECTORS_SINCE and files.has_position_files
             known = metadata.specs.get(files.spec.spec_id)
             if has_old or known is None or known.fields != files.spec.fields:
                 raise CommitConflictError(
@@ -234,14 +244,14 @@ class Production:
         metadata = source.metadata
 
         def merge(group: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-            paths = tuple(row["manifest_path"] for row in group)
-            if paths not in self._merges:
+            origins = tuple(map(_origin, group))
+            if origins not in self._merges:
                 (found,) = source.reader.read([{**row, "number": at} for at, row in enumerate(group)], WHOLE_ENTRIES)
                 kept = found.table.select(entry_columns(found.partition).names)
                 entries = merged_entries([kept], self.snapshot_id)
                 header = _header(metadata, found.spec, found.partition, group[0]["content"])
-                self._merges[paths] = self._write(metadata, header, entries) if len(entries) else None
-            return self._merges[paths]
+                self._merges[origins] = self._write(metadata, header, entries) if len(entries) else None
+            return self._merges[origins]
 
         return merge_rows(rows, MergePolicy.of(metadata.properties), merge)
 
@@ -264,10 +274,10 @@ class Production:
             The least sequence number of the data files that stay; None if none stay. Where data files are removed,
             older delete files leave with them, since they apply to nothing more.
         """
-        path = row["manifest_path"]
         least = None if row["content"] == DATA else least
-        if (path, least) in self._rewritten:
-            return self._rewritten[path, least]
+        key = _origin(row), least
+        if key in self._rewritten:
+            return self._rewritten[key]
         (found,) = source.reader.read([row], WHOLE_ENTRIES)
         entries = found.table.drop_columns(["position", "manifest"])
         entries = entries.filter(pc.not_equal(entries.column("status"), DELETED))
@@ -280,18 +290,17 @@ class Production:
         ).select(entry_columns(found.partition).names)
         header = _header(source.metadata, found.spec, found.partition, row["content"])
         made = _Manifest(self._write(source.metadata, header, rewritten), found.partition, removed)
-        self._rewritten[path, least] = made
+        self._rewritten[key] = made
         return made
 
     def _removed(self, entries: pa.Table, content: int, least: int | None) -> pa.BooleanArray:
         """Return which of the live entries of a manifest are removed."""
         pending = self.pending
-        gone = pa.array(sorted(pending.removed), pa.string())
         if content == DATA:
-            return as_array(pc.is_in(entries.column("file_path"), value_set=gone))
+            return _is_among(entries.column("file_path"), pending.removed)
         if pending.removes_deletes:
             return pa.repeat(True, len(entries))
-        is_of_removed = pc.is_in(as_array(entries.column("referenced_data_file")), value_set=gone, skip_nulls=True)
+        is_of_removed = _is_among(entries.column("referenced_data_file"), pending.removed)
         is_named = pa.array([key in pending.removed_deletes for key in _delete_keys(entries)], pa.bool_())
         is_removed = pc.or_(is_of_removed, is_named)
         if not pending.removed:
@@ -313,14 +322,31 @@ class Production:
         if result.outcome is not PutOutcome.WRITTEN:
             raise result.cause or StorageError("a metadata file could not be written", path=path)
 
-    def delete_unused(self, *, is_committed: bool) -> None:
-        """Delete the metadata files that no snapshot names, once it is known what became of the commit."""
-        gone = [path for path in self.written if not (is_committed and path in self._used)]
+    def delete_unused(self, committed: str | None) -> None:
+        """Delete the metadata files that no snapshot names, once it is known what became of the commit.
+
+        Parameters
+        ----------
+        committed
+            The manifest list of the snapshot that was committed, maybe by an earlier attempt than the last one; None if
+            no snapshot was. If the list is none of ours, all files stay.
+        """
+        used = set[str]() if committed is None else self._used.get(committed, set(self.written))
+        gone = [path for path in self.written if path not in used]
         self.written = [path for path in self.written if path not in gone]
         for path in gone:
             place = self.resolver.resolve(path)
             with suppress(StorageError):
                 self.store.open(place).delete(place.path)
+
+
+def _is_among(paths: pa.ChunkedArray, chosen: AbstractSet[str]) -> pa.BooleanArray:
+    """Return which paths are among others, at a cost that does not grow with the number of these."""
+    return pa.array([path in chosen for path in paths.to_pylist()], pa.bool_())
+
+
+def _origin(row: Mapping[str, Any]) -> _Origin:
+    return row["manifest_path"], row["first_row_id"]
 
 
 def _delete_keys(entries: pa.Table) -> list[DeleteKey]:

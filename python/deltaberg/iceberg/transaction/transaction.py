@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -26,19 +26,21 @@ from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.requirements import Requirement, requirements_of
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
-from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
+from deltaberg.iceberg.transaction.own_files import OwnFiles
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
+from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_table
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult, checked_policy
 from deltaberg.table.rewrite import RowTasks
-from deltaberg.table.write import Progress, ProgressSum, WriteRoad, roads_together
+from deltaberg.table.write import Progress, ProgressSum, WriteRoad
 
 __all__ = ["Transaction"]
 
@@ -125,8 +127,7 @@ class Transaction:
         self.pending = PendingFiles()
         self.claims = Claims()
         self._checks: list[Callable[[TableMetadata], None]] = []
-        self._data_files: list[Location] = []
-        self._roads: set[WriteRoad] = set()
+        self._files = OwnFiles(self.store)
         self._operations: list[str] = []
         #: Properties of the table that are otherwise for rows that the transaction writes.
         self.write_properties: Mapping[str, str] = {}
@@ -164,9 +165,19 @@ class Transaction:
         return self._target.parent(self._view)
 
     @property
+    def planned_metadata(self) -> TableMetadata:
+        """The metadata of the table that the transaction is planned on."""
+        return self._loaded.metadata
+
+    @property
     def branch(self) -> str:
         """The branch that gets the snapshot."""
         return self._target.branch
+
+    @property
+    def is_on_main(self) -> bool:
+        """Whether the snapshot becomes the newest one of the table, and not that of another branch, or of none yet."""
+        return self.branch == MAIN and not self._target.is_staged
 
     @property
     def source(self) -> IcebergSource:
@@ -197,15 +208,14 @@ class Transaction:
         """Run one of the operations that the transaction consists of. If it fails, it has changed nothing."""
         self._check_open()
         updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
-        pending, files = self.pending.copy(), len(self._data_files)
+        pending, files = self.pending.copy(), len(self._files)
         self.pending.replaces_partitions = False
         try:
             yield
         except BaseException:
             self._updates, self._view, self.claims, self._checks = updates, view, claims, checks
             self.pending = self._production.pending = pending
-            self._delete(self._data_files[files:])
-            del self._data_files[files:]
+            self._files.delete_since(files)
             raise
         self._operations.append(name)
 
@@ -225,6 +235,12 @@ class Transaction:
                 hint="move it first, or in a commit of its own",
                 table=str(self.root),
             )
+        if view.format_version >= VECTORS_SINCE and any(files.has_position_files for files in self.pending.added):
+            raise InvalidArgumentError(
+                "the transaction has deleted rows by position delete files, which the later format version has none of",
+                hint="commit the deletes first, or upgrade the table before them",
+                table=str(self.root),
+            )
         self._view = view
         self._updates.extend(updates)
 
@@ -238,7 +254,7 @@ class Transaction:
         make
             Returns the changes of some metadata.
         """
-        last, files = self._columns_changed, len(self._data_files) + len(self.pending.added)
+        last, files = self._columns_changed, len(self._files) + len(self.pending.added)
         updates, before = self._updates, self._view
         if last is not None and last.after is self._view and last.files == files:
             updates, before = self._updates[: last.updates], last.before
@@ -253,8 +269,10 @@ class Transaction:
         self._columns_changed = _ColumnsChanged(len(updates), files, before, self._view)
 
     def require(self, check: Callable[[TableMetadata], None]) -> None:
-        """Let a check raise an exception if the newest metadata does not allow the changes, before every attempt."""
-        check(self._view)
+        """Let a check raise an exception if the newest metadata does not allow the changes.
+
+        It is called before every attempt, with metadata that has none of the changes.
+        """
         self._checks.append(check)
 
     def note_written(self, files: Iterable[Location], road: WriteRoad | None = None) -> None:
@@ -267,9 +285,7 @@ class Transaction:
         road
             The road that the rows took to them; None for files without rows of the table.
         """
-        self._data_files.extend(files)
-        if road is not None:
-            self._roads.add(road)
+        self._files.note(files, road)
 
     def add_files(self, files: AddedFiles) -> None:
         """Add new files."""
@@ -394,7 +410,8 @@ class Transaction:
     def end_committed(self, found: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
         if found is not None:
-            self._production.delete_unused(is_committed=True)
+            snapshot = found.loaded.metadata.snapshots.get(int(self.token))
+            self._production.delete_unused("" if snapshot is None else snapshot.manifest_list)
             self._delete_dropped()
         return self._finish(found)
 
@@ -425,27 +442,19 @@ class Transaction:
 
     def _finish(self, found: Committed | None) -> CommitResult:
         loaded = self._loaded if found is None else found.loaded
-        tally, road = self._production.tally, roads_together(self._roads)
         has_snapshot = found is not None and not self.pending.is_empty
         snapshot_id = int(self.token) if has_snapshot else self._target.newest(loaded.metadata)
         operation = ", ".join(dict.fromkeys(self._operations)) or "commit"
-        self.result = CommitResult(
-            version_of(loaded.file.path.rpartition("/")[2]) or 0,
-            self.token if found is None else found.token,
-            tally.operation if has_snapshot else operation,
-            committed=found is not None and found.committed,
-            added_files=tally.added["data-files"],
-            removed_files=tally.removed["data-files"],
-            added_bytes=tally.added["files-size"],
-            removed_bytes=tally.removed["files-size"],
-            added_rows=tally.added["records"],
-            retries=0 if found is None else found.retries,
-            seconds=0.0 if found is None else found.seconds,
-            warnings=() if found is None else tuple(found.warnings),
-            road=road.name,
-            why_not_native=road.why_not_native,
+        tally = self._production.tally
+        self.result = commit_result(
+            loaded,
+            found,
+            tally,
+            operation=tally.operation if has_snapshot else operation,
+            token=self.token,
             snapshot_id=snapshot_id,
-            metrics=dict(self.metrics),
+            road=self._files.road,
+            metrics=self.metrics,
         )
         if self._committed is not None and found is not None:
             self._committed(loaded)
@@ -463,18 +472,11 @@ class Transaction:
     def _delete_dropped(self) -> None:
         """Delete the files that later operations of the transaction have replaced."""
         paths = (path for files in self.pending.added for path in files.entries.column("file_path").to_pylist())
-        kept = {self.resolver.resolve(path) for path in paths}
-        self._delete([file for file in self._data_files if file not in kept])
+        self._files.delete_but({self.resolver.resolve(path) for path in paths})
 
     def _delete_all(self) -> None:
-        self._production.delete_unused(is_committed=False)
-        self._delete(self._data_files)
-        self._data_files.clear()
-
-    def _delete(self, files: Sequence[Location]) -> None:
-        for file in files:
-            with suppress(StorageError):
-                self.store.open(file).delete(file.path)
+        self._production.delete_unused(None)
+        self._files.delete_since(0)
 
     def __enter__(self: _Own) -> _Own:  # noqa: PYI019 - typing.Self is younger than Python 3.10
         self._check_open()

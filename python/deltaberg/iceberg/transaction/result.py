@@ -1,0 +1,62 @@
+"""What a commit did, as its caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.write import version_of
+from deltaberg.iceberg.transaction.summary import Tally
+from deltaberg.iceberg.transaction.table_commit import Committed
+from deltaberg.table import CommitResult
+from deltaberg.table.write import WriteRoad
+
+__all__ = ["commit_result"]
+
+
+def commit_result(
+    loaded: LoadedTable,
+    found: Committed | None,
+    tally: Tally,
+    *,
+    operation: str,
+    token: str,
+    snapshot_id: int | None,
+    road: WriteRoad,
+    metrics: Mapping[str, int],
+) -> CommitResult:
+    """Return the result of a commit.
+
+    Parameters
+    ----------
+    loaded
+        The table after the commit.
+    found
+        The commit; None if nothing was to be committed.
+    tally
+        What was counted of the files.
+    operation, snapshot_id
+        The operation, and the newest snapshot.
+    token
+        What finds the commit if it has no token of its own.
+    road, metrics
+        How rows came into data files, and what the operation did, in numbers.
+    """
+    return CommitResult(
+        version_of(loaded.file.path.rpartition("/")[2]) or 0,
+        token if found is None else found.token,
+        operation,
+        committed=found is not None and found.committed,
+        added_files=tally.added["data-files"],
+        removed_files=tally.removed["data-files"],
+        added_bytes=tally.added["files-size"],
+        removed_bytes=tally.removed["files-size"],
+        added_rows=tally.added["records"],
+        retries=0 if found is None else found.retries,
+        seconds=0.0 if found is None else found.seconds,
+        warnings=() if found is None else found.warnings,
+        road=road.name,
+        why_not_native=road.why_not_native,
+        snapshot_id=snapshot_id,
+        metrics=dict(metrics),
+    )
