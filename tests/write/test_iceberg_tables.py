@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,9 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg import IcebergTable
-from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
-from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.manifests.fields import WHOLE_ENTRIES
-from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.table import CommitPolicy
+from tests.support.racing import racing
 from tests.support.rows import ID, ids
 
 pytestmark = pytest.mark.one_backend
@@ -182,26 +180,6 @@ def test_columns_change_under_their_ids(tmp_path: Path) -> None:
         table.alter().drop("nope")
 
 
-class _Racing:
-    """Commits as another committer does, after somebody else has committed between preparing and sending."""
-
-    def __init__(self, inner: Committer, race: Callable[[], object]) -> None:
-        self._inner = inner
-        self._race: Callable[[], object] | None = race
-
-    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
-        return self._inner.load(known)
-
-    def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
-        return self._inner.stage(raw)
-
-    def attempt(self, proposal: Proposal) -> Attempt:
-        race, self._race = self._race, None
-        if race is not None:
-            race()
-        return self._inner.attempt(proposal)
-
-
 @pytest.mark.req("ICE-SEQ-01", "ICE-SEQ-06", half="writer")
 @pytest.mark.req("ICE-ML-02")
 @_VERSIONS
@@ -209,8 +187,7 @@ def test_a_lost_race_keeps_the_manifests_of_new_files(tmp_path: Path, version: s
     table = _new(tmp_path, version)
     table.append(_rows(1))
     other = open_table(tmp_path / "t", "iceberg")
-    committer = _Racing(table._pointer.committer(), lambda: other.append(_rows(2)))
-    with TableTransaction(table._loaded, committer) as transaction:
+    with racing(table, lambda: other.append(_rows(2))) as transaction:
         transaction.append(_rows(3))
     assert transaction.result is not None
     assert transaction.result.retries == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaberg.errors import ConcurrentAppendError
+from deltaberg.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from deltaberg.iceberg.keyed_table import KeyedTable
 from deltaberg.schema import ColumnName
 from deltaberg.table import CommitResult
@@ -61,7 +61,8 @@ class ChangingTable(KeyedTable):
         Files in which every row matches are removed. In others, the rows are hidden by delete files (from format
         version 3 on by deletion vectors), or the files are written anew without them, as ``strategy`` says. If nothing
         matches, there is no new snapshot. If only whole files are to be removed, and another commit adds rows that may
-        match, the condition is evaluated again, as often as the property ``commit.retry.num-retries`` says.
+        match, or changes rows of these files, the condition is evaluated again, as often as the property
+        ``commit.retry.num-retries`` says, unless the columns of the table were changed.
 
         Parameters
         ----------
@@ -121,11 +122,16 @@ class ChangingTable(KeyedTable):
                     )
                     removes_only = not transaction.pending.added
                     return transaction.commit()
-            except ConcurrentAppendError:
+            except (ConcurrentAppendError, ConcurrentDeleteReadError) as error:
                 if not removes_only or not left:
                     raise
+                conflict = error
             left -= 1
+            # The names of other columns may mean something else.
+            columns = self._loaded.metadata.current_schema.struct
             self.refresh()
+            if self._loaded.metadata.current_schema.struct != columns:
+                raise conflict
 
     @our_words(UPDATE_WORDS | _COMMIT_WORDS, NEEDED_TO_UPDATE, UPDATE_NAMES | _COMMIT_NAMES)
     def update(

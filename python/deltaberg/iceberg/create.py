@@ -23,6 +23,7 @@ from deltaberg.iceberg.metadata.updates import (
     Update,
     UpgradeFormatVersion,
 )
+from deltaberg.iceberg.operations.columns_meanwhile import check_replaced_columns
 from deltaberg.iceberg.operations.create import NewTable, check_partitioning
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
@@ -95,7 +96,11 @@ def create_table(
 def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
     with TableTransaction(found, committer) as transaction:
         transaction.delete(None)
-        transaction.change_metadata(*_replacing(found.metadata, table))
+        updates = _replacing(found.metadata, table)
+        for update in updates:
+            if isinstance(update, AddSchema):
+                check_replaced_columns(transaction, update.schema.struct)
+        transaction.change_metadata(*updates)
         transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
 
 

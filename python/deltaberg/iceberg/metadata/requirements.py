@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from deltaberg.errors import CommitConflictError, MetadataChangedError, TableExistsError
 from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING
 
 __all__ = [
     "AssertCreate",
@@ -211,6 +212,9 @@ def _requirements_of(metadata: TableMetadata, update: changes.Update) -> Iterato
         yield AssertDefaultSpecId(metadata.default_spec_id)
     elif isinstance(update, changes.SetDefaultSortOrder):
         yield AssertDefaultSortOrderId(metadata.default_sort_order_id)
+    elif isinstance(update, changes.SetProperties) and NAME_MAPPING in update.updates:
+        # It says by which names the columns are found, as they are.
+        yield AssertCurrentSchemaId(metadata.current_schema_id)
     elif isinstance(update, (changes.SetSnapshotRef, changes.RemoveSnapshotRef)):
         ref = metadata.all_refs.get(update.ref_name)
         yield AssertRefSnapshotId(update.ref_name, None if ref is None else ref.snapshot_id)

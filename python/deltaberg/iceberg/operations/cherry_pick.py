@@ -67,6 +67,7 @@ def cherry_pick(transaction: Transaction, picked: Snapshot) -> None:
         The branch has the snapshot or its changes already, or it has moved on since, so that the changes do not fit.
     """
     with transaction.operation("cherry-pick"):
+        _check_new(transaction.metadata, transaction.branch, picked)
         transaction.require(lambda newest: _check_new(newest, transaction.branch, picked))
         if follows(picked, transaction.metadata, transaction.branch):
             moved = set_branch(transaction.metadata, transaction.branch, picked.snapshot_id)

@@ -15,6 +15,7 @@ from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion, is_same_type
 from deltaberg.iceberg.metadata.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from deltaberg.iceberg.metadata.versions import highest_field_id
+from deltaberg.iceberg.operations.columns_meanwhile import check_replaced_columns, require_names
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct
@@ -71,6 +72,7 @@ def extend_name_mapping(transaction: Transaction) -> NameMapping:
     known, columns = metadata.name_mapping, metadata.current_schema.struct
     wanted = mapping_of(columns) if known is None else extended_mapping(known, columns)
     transaction.change_metadata(*_mapping_changes(known, wanted))
+    require_names(transaction, wanted)
     return wanted
 
 
@@ -191,6 +193,11 @@ def replace_columns(transaction: Transaction, found: Any) -> None:
     """Replace the columns of the table by those of rows.
 
     Columns keep their ids if they have the same names, and types that the values that are there can be read as.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Rows of other branches stay, and could not be read with the new columns.
     """
     metadata = transaction.metadata
     wanted = given_columns(found, metadata.format_version)
@@ -205,6 +212,7 @@ def replace_columns(transaction: Transaction, found: Any) -> None:
         same = old is not None and is_same_type(old.type, child.type)
         columns.append(replace(old, nullable=child.nullable) if old is not None and same else child)
     identifiers = [number for number in metadata.current_schema.identifier_field_ids if _is_kept(columns, number)]
+    check_replaced_columns(transaction, Struct(tuple(columns)))
     set_columns(transaction, Struct(tuple(columns)), identifiers)
 
 

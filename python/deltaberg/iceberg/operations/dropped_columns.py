@@ -107,4 +107,5 @@ def require_no_rows_without(transaction: Transaction, column: Field) -> None:
 
     if not transaction.pending.is_empty:
         raise error
+    check(transaction.metadata)
     transaction.require(check)

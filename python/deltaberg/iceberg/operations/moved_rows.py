@@ -29,7 +29,7 @@ Choice = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 
 
 class MovedRows:
-    """Writes rows of the snapshot that a transaction is planned on to new files, in the newest partitioning.
+    """Writes rows of a table, as a transaction leaves them, to new files in the newest partitioning.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class MovedRows:
 
     def __init__(self, transaction: Transaction, options: RowOptions) -> None:
         self._metadata = transaction.metadata
-        self._source = transaction.source
+        self._source = transaction.changed_source
         self._store, self._resolver = transaction.store, transaction.resolver
         self._options = options
         #: What keeps the ids of rows.

@@ -17,6 +17,7 @@ from deltaberg.expressions import Expression
 from deltaberg.iceberg.manifests.metrics import manifests_of
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.operations.columns import merge_columns
+from deltaberg.iceberg.operations.columns_meanwhile import require_columns
 from deltaberg.iceberg.operations.hidden_rows import HiddenRows, hide_rows
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.rows import rules_of
@@ -186,13 +187,15 @@ class RowChanges:
         self._remove(gone, paths)
         if hides:
             self._hidden = hide_rows(self._transaction, matched.rows, replaces=change is not None)
-        # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not.
-        moved = gone if change is not None else gone - matched.whole
+        # Rows that are deleted with their whole file may be deleted by others, too. Those that move must not. If others
+        # may add rows that match, nobody may change these rows either: a changed row is deleted, and added again.
+        moved = gone - matched.whole if change is None and self.is_serializable else gone
         self._transaction.claims.moved.update(paths[number] for number in moved if paths[number] not in own)
         written = self._rows.write(matched, change, inserted, self._files.new_files(self._transaction), hides=hides)
         if written is None:
             return
         self._transaction.add_files(self._files.entries(written))
+        require_columns(self._transaction, self._files.stored)
         self._added_files += len(written)
 
     def _remove(self, numbers: set[int], paths: Mapping[int, str]) -> None:

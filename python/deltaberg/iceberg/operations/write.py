@@ -16,6 +16,7 @@ from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
+from deltaberg.iceberg.operations.columns_meanwhile import require_columns
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.operations.rows import write_rows
@@ -55,6 +56,7 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> Non
         rows = open_rows(data, transaction.progress)
         _fit(transaction, rows, options)
         transaction.add_files(write_rows(transaction, rows, options))
+        require_columns(transaction, transaction.metadata.current_schema.struct)
 
 
 def overwrite_rows(
@@ -119,6 +121,7 @@ def overwrite_rows(
         if dynamic and not transaction.metadata.specs[transaction.metadata.default_spec_id].is_partitioned:
             raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")
         files = write_rows(transaction, rows, options, checked, str(where))
+        require_columns(transaction, transaction.metadata.current_schema.struct)
         if dynamic and len(files.entries):
             _remove_partitions(transaction, files)
         transaction.add_files(files)
@@ -159,7 +162,7 @@ def _remove_partitions(transaction: Transaction, files: AddedFiles) -> None:
     _drop_pending(transaction, files.spec.spec_id, new)
     source = transaction.source
     data = source.manifests.filter(pc.equal(source.manifests.column("content"), DATA))
-    chosen = _Replaced(files.spec, new)
+    chosen = _Replaced(files.spec, new, transaction.pending.removed)
     for found in source.reader.read(data.to_pylist(), ManifestPart()) if len(data) else []:
         chosen.look(found)
     if chosen.divided:
@@ -179,10 +182,13 @@ class _Replaced:
         The spec of the partitions.
     keys
         Their values, as `partition_keys` returns them.
+    gone
+        The recorded paths of files that are none of the table any more.
     """
 
-    def __init__(self, spec: PartitionSpec, keys: AbstractSet[Hashable]) -> None:
+    def __init__(self, spec: PartitionSpec, keys: AbstractSet[Hashable], gone: AbstractSet[str]) -> None:
         self._spec = spec
+        self._gone = gone
         self._keys = [key for key in keys if isinstance(key, tuple)]
         self.whole: list[str] = []
         self.divided: list[str] = []
@@ -199,7 +205,7 @@ class _Replaced:
         target = self.whole if len(shared) == len(terms) else self.divided
         paths, numbers = (found.table.column(name).to_pylist() for name in ("file_path", "manifest"))
         for key, path, number in zip(keys, paths, numbers, strict=True):
-            if isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
+            if path not in self._gone and isinstance(key, tuple) and tuple(key[at] for _, at in shared) in wanted:
                 target.append(path)
                 self.manifests.add(number)
 
@@ -216,7 +222,7 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
             if partition_keys(own, files.partition)[0] not in new:
                 yield part.rows
 
-    known = transaction.source.select_files(TRUE).files
+    known = transaction.changed_source.select_files(TRUE).files
     chosen = known.filter(pc.is_in(known.column("path"), value_set=pa.array(paths, pa.string())))
     moved = MovedRows(transaction, RowOptions())
     options = ScanOptions(timezone=transaction.timezone)
@@ -228,7 +234,8 @@ def _move_others(transaction: Transaction, files: AddedFiles, new: AbstractSet[H
 
 def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hashable]) -> None:
     """Leave out files that the transaction has added to these partitions before."""
-    for files in list(transaction.pending.added):
+    gone: list[str] = []
+    for files in (files for files in transaction.pending.added if files.content == DATA):
         if files.spec.spec_id != spec_id:
             raise UnsupportedFeatureError(
                 "the transaction has added files of another partitioning before, whose partitions cannot be replaced",
@@ -238,4 +245,5 @@ def _drop_pending(transaction: Transaction, spec_id: int, keys: Collection[Hasha
             )
         own = partition_keys(as_array(files.entries.column("partition")), files.partition)
         paths = files.entries.column("file_path").to_pylist()
-        transaction.pending.drop_added([path for path, key in zip(paths, own, strict=True) if key in keys])
+        gone += [path for path, key in zip(paths, own, strict=True) if key in keys]
+    transaction.pending.drop_added(gone)

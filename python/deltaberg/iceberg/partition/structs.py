@@ -30,6 +30,10 @@ __all__ = [
 AS_TEXT = "as-text"
 
 
+#: The types that columns of others become ("Schema Evolution"). Decimals have the same bytes whatever their precision.
+_WIDENED: dict[DataType, DataType] = {Primitive("integer"): Primitive("long"), Primitive("float"): Primitive("double")}
+
+
 def path_to_id(schema: Struct, number: int) -> tuple[Field, ...]:
     """Return the fields from the root to a field id, through structs only; an empty path if there are none."""
     for child in schema:
@@ -146,6 +150,8 @@ def identity_sources(specs: Sequence[PartitionSpec], schema: Struct) -> dict[int
 def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
     """Return what is equal for equal partition values of one spec, whatever Python can make of them.
 
+    So it is for values from before and after their column was widened.
+
     Parameters
     ----------
     values
@@ -156,8 +162,10 @@ def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
     columns = []
     for index, child in enumerate(own):
         column = values.field(index)
-        is_typed = column.type == arrow_type(child.type)
-        columns.append(encode_values(column, child.type) if is_typed else column)
+        if column.type == arrow_type(child.type):
+            wide = _WIDENED.get(child.type, child.type)
+            column = encode_values(column.cast(arrow_type(wide)), wide)
+        columns.append(column)
     if not columns:
         return [()] * len(values)
     return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -186,8 +186,8 @@ def _check_reached(specs: AbstractSet[int], newest: IcebergSource) -> None:
 def _check_live(files: Mapping[str, str], newest: IcebergSource) -> None:
     """Refuse to delete rows of files that are gone."""
     data = newest.manifests.filter(pc.equal(newest.manifests.column("content"), DATA))
-    known = set(files.values())
-    left = {path for path, manifest in files.items() if manifest not in data.column("manifest_path").to_pylist()}
+    known, live = set(files.values()), set(data.column("manifest_path").to_pylist())
+    left = {path for path, manifest in files.items() if manifest not in live}
     if not left:
         return
     others = [row for row in data.to_pylist() if row["manifest_path"] not in known]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES
+from deltaberg.iceberg.manifests.fields import DATA, DELETES, EQUALITY_DELETES, POSITION_DELETES
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.schema import Struct
 
@@ -29,6 +29,13 @@ class AddedFiles:
     partition: Struct
     entries: pa.Table
     content: int = DATA
+
+    @property
+    def has_position_files(self) -> bool:
+        """Whether there are position delete files among them, which version 3 of the format has no new ones of."""
+        content, kind = (self.entries.column(name) for name in ("content", "file_format"))
+        is_one = pc.and_(pc.equal(content, POSITION_DELETES), pc.not_equal(kind, "PUFFIN"))
+        return bool(pc.any(is_one, min_count=0).as_py())
 
 
 @dataclass
@@ -100,21 +107,25 @@ class PendingFiles:
         )
 
     def drop_added(self, paths: Collection[str]) -> None:
-        """Leave out new files, by their recorded paths."""
-        self._drop("file_path", paths)
+        """Leave out new data files, by their recorded paths."""
+        self._drop("file_path", paths, DATA)
 
     def drop_deletes_of(self, paths: Iterable[str]) -> None:
         """Leave out new delete files of single data files, by the recorded paths of these."""
         gone = set(paths)
-        self._drop("referenced_data_file", gone)
+        self._drop("referenced_data_file", gone, DELETES)
         for path in gone & self.hidden.keys():
             del self.hidden[path]
 
-    def _drop(self, column: str, values: Collection[str]) -> None:
+    def _drop(self, column: str, values: Collection[str], content: int) -> None:
         gone = pa.array(sorted(values), pa.string())
         kept = []
         for files in self.added:
-            entries = files.entries.filter(pc.invert(pc.is_in(files.entries.column(column), value_set=gone)))
-            if len(entries):
+            entries = files.entries
+            if files.content == content:
+                entries = entries.filter(pc.invert(pc.is_in(entries.column(column), value_set=gone)))
+            if len(entries) == len(files.entries):
+                kept.append(files)
+            elif len(entries):
                 kept.append(replace(files, entries=entries))
         self.added = kept

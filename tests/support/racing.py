@@ -1,0 +1,37 @@
+"""A commit to an Iceberg table that others come before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
+from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.table_transaction import TableTransaction
+
+__all__ = ["Racing", "racing"]
+
+
+class Racing:
+    """Commits as another committer does, after somebody else has committed between preparing and sending."""
+
+    def __init__(self, inner: Committer, race: Callable[[], object]) -> None:
+        self._inner = inner
+        self._race: Callable[[], object] | None = race
+
+    def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
+        return self._inner.load(known)
+
+    def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
+        return self._inner.stage(raw)
+
+    def attempt(self, proposal: Proposal) -> Attempt:
+        race, self._race = self._race, None
+        if race is not None:
+            race()
+        return self._inner.attempt(proposal)
+
+
+def racing(table: Any, race: Callable[[], object], **options: Any) -> TableTransaction:
+    """Return a transaction of a table, between whose first attempt and its commit somebody else acts."""
+    return TableTransaction(table._loaded, Racing(table._pointer.committer(), race), **options)
