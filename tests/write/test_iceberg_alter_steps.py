@@ -220,6 +220,59 @@ def test_partition_fields_get_given_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_columns_do_not_get_the_names_of_partition_fields(tmp_path: Path, version: str) -> None:
+    """iceberg-java could not load the table, not even if only an older spec has the field."""
+    nested = pa.struct([("q", pa.int64())])
+    columns = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("y", pa.string()), ("s", nested)])
+    given = ["bucket(4, id)", "y", "s.q"]
+    table = _new(tmp_path / "t", columns, properties={"format-version": version}, partition_by=given)
+    for _ in ("a field of the current spec", "a field of an older one"):
+        for change in (
+            lambda: table.alter().add("id_bucket", pa.int64()),
+            lambda: table.alter().rename("x", "id_bucket"),
+            lambda: table.alter().rename("id", "id_bucket"),
+            lambda: table.alter().rename("y", "z").add("y", pa.string()),
+            lambda: table.alter().rename("s", "r").add("s", nested),
+            lambda: table.append(pa.table({"id": [1], "id_bucket": [1]}), schema_mode="merge"),
+            lambda: _new(tmp_path / "t", columns.append(pa.field("id_bucket", pa.int64())), if_exists="replace"),
+        ):
+            with pytest.raises(SchemaError, match="is that of a partition field whose values are not those") as caught:
+                change()
+            assert str(caught.value.hint).startswith("choose another name")
+        table.alter().partition_by().commit()
+    assert (table.schema.names, len(table.metadata.schemas)) == (columns.names, 1)
+    # The values of these fields are those of the column, or nobody can confuse them with those of a column any more.
+    table.alter().rename("y", "z").rename("z", "y").drop("id").add("id_bucket", pa.int64()).commit()
+    assert table.schema.names == ["x", "y", "s", "id_bucket"]
+
+
+def test_tables_in_which_columns_are_named_as_partition_fields_are_mended(tmp_path: Path) -> None:
+    """Other writers make such tables, which are read and changed as others are."""
+    table = _new(tmp_path / "t", pa.schema([("id", pa.int64()), ("x", pa.int64())]), partition_by="bucket(4, id)")
+    table.append(pa.table({"id": [1], "x": [2]}))
+    path = Path(table.metadata_location.removeprefix("file://"))
+    path.write_text(path.read_text().replace('"name":"x"', '"name":"id_bucket"'))
+    table = open_table(tmp_path / "t", "iceberg")
+    assert table.scan("id_bucket = 2").to_arrow().to_pylist() == [{"id": 1, "id_bucket": 2}]
+    table.alter().add("n", pa.int64()).commit()
+    table.append(pa.table({"id": [2], "id_bucket": [3], "n": [4]}))
+    table.alter().rename("id_bucket", "x").commit()
+    with pytest.raises(SchemaError, match="'id_bucket' is that of a partition field"):
+        table.alter().rename("x", "id_bucket")
+    assert table.scan("x = 3").to_arrow().to_pylist() == [{"id": 2, "x": 3, "n": 4}]
+
+
+def test_void_fields_give_way_to_columns(tmp_path: Path) -> None:
+    """The fields that version 1 keeps must not have the name of a column that came for another one."""
+    table = _new(tmp_path / "t", properties={"format-version": "1"}, partition_by="s")
+    table.append(_ROWS)
+    replaced = create_table(tmp_path / "t", {"id": pa.int64(), "s": pa.int64()}, format="iceberg", if_exists="replace")
+    assert _names(replaced) == ["s_1000"]
+    replaced.append(pa.table({"id": [1], "s": [2]}))
+    assert as_pyiceberg_reads(replaced) == [{"id": 1, "s": 2}]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_partition_fields_are_not_named_twice(tmp_path: Path, version: str) -> None:
     table = _new(tmp_path / "t", properties={"format-version": version})
     with pytest.raises(SchemaError, match="used twice"):

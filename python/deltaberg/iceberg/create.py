@@ -69,7 +69,7 @@ def create_table(
     TableExistsError
         There is a table, and ``if_exists`` is ``error``.
     SchemaError, InvalidArgumentError
-        The table is not valid.
+        The table is not valid, or a new column of one that is replaced has the name of one of its partition fields.
     """
     if if_exists not in _IF_EXISTS:
         raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {if_exists!r}")

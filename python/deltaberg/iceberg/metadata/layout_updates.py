@@ -15,7 +15,13 @@ from deltaberg.iceberg.metadata.schema import Schema, encode_schema, read_schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder, encode_sort_order, read_sort_order
 from deltaberg.iceberg.metadata.specs import PartitionSpec, encode_spec, read_spec
 from deltaberg.iceberg.metadata.update import Update
-from deltaberg.iceberg.metadata.versions import check_columns, check_order, check_spec, highest_field_id
+from deltaberg.iceberg.metadata.versions import (
+    check_columns,
+    check_new_names,
+    check_order,
+    check_spec,
+    highest_field_id,
+)
 
 __all__ = [
     "AddSchema",
@@ -43,6 +49,8 @@ class AddSchema(Update):
     def apply(self, draft: Draft) -> None:
         """Add the schema."""
         check_columns(self.schema, draft.version)
+        specs = map(read_spec, draft.listed("partition-specs"))
+        check_new_names(self.schema.struct, specs, lambda: _current_schema(draft).struct)
         part = encode_schema(self.schema)
 
         def same(other: Mapping[str, Any]) -> bool:
@@ -232,6 +240,12 @@ def by_known_ids(updates: Iterable[Update], draft: Draft) -> list[Update]:
 
 def _schema_for(draft: Draft) -> Schema:
     """Return the schema that specs and sort orders are to fit: the one that was just added, or the current one."""
-    number = draft.added.get("schemas", draft.raw["current-schema-id"])
-    found = draft.find("schemas", "schema-id", number)
-    return read_schema(found)
+    return _numbered(draft, draft.added.get("schemas", draft.raw["current-schema-id"]))
+
+
+def _current_schema(draft: Draft) -> Schema:
+    return _numbered(draft, draft.raw["current-schema-id"])
+
+
+def _numbered(draft: Draft, number: int) -> Schema:
+    return read_schema(draft.find("schemas", "schema-id", number))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
-from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionSpec
+from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, nested_fields
 
@@ -17,9 +17,14 @@ __all__ = [
     "ROW_LINEAGE",
     "VECTORS_SINCE",
     "check_columns",
+    "check_fields",
     "check_format_version",
+    "check_identifiers",
+    "check_new_names",
     "check_order",
     "check_spec",
+    "column_named",
+    "fields_named_as_columns",
     "highest_field_id",
 ]
 
@@ -57,10 +62,21 @@ def check_columns(schema: Schema, version: int) -> None:
     Raises
     ------
     SchemaError
-        If a field has no id, or one that is reserved; if a type or a default value needs a newer format version; if an
-        identifier field is missing, or of a type that identifies nothing.
+        As `check_fields` and `check_identifiers` raise it.
     """
-    for path, child in _walk(schema.struct, ""):
+    check_fields(schema.struct, version)
+    check_identifiers(schema)
+
+
+def check_fields(columns: Struct, version: int) -> None:
+    """Refuse columns that a table of a format version cannot have.
+
+    Raises
+    ------
+    SchemaError
+        If a field has no id, or one that is reserved; if a type or a default value needs a newer format version.
+    """
+    for path, child in _walk(columns, ""):
         if child.id is None:
             raise SchemaError("a column has no field id", column=path)
         if child.id > _HIGHEST_USER_ID:
@@ -71,6 +87,16 @@ def check_columns(schema: Schema, version: int) -> None:
             )
         if version < ROW_LINEAGE:
             _check_is_early(path, child, version)
+
+
+def check_identifiers(schema: Schema) -> None:
+    """Refuse identifier fields that identify nothing.
+
+    Raises
+    ------
+    SchemaError
+        If an identifier field is missing, or of a type that identifies nothing.
+    """
     for number in schema.identifier_field_ids:
         _check_identifier(schema, number)
 
@@ -117,22 +143,84 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
         if not part.name or part.name in names:
             raise SchemaError(f"the name of the partition field {part.name!r} is empty, or used twice")
         names.add(part.name)
-        column = schema.struct.get(part.name)
-        if (
-            column is not None
-            and part.transform != "void"
-            and (part.transform, part.source_id)
-            != (
-                "identity",
-                column.id,
-            )
-        ):
-            raise SchemaError(
-                f"the partition field {part.name!r} has the name of another column",
-                hint="give it another name, as in 'bucket(16, id) as shard'",
-            )
         if version == 1 and part.field_id != FIRST_PARTITION_ID + number:
             raise SchemaError("the ids of partition fields count up from 1000 in format version 1")
+    for part, _ in fields_named_as_columns(spec.fields, schema.struct):
+        raise SchemaError(
+            f"the partition field {part.name!r} has the name of another column",
+            hint="give it another name, as in 'bucket(16, id) as shard'",
+        )
+
+
+def check_new_names(columns: Struct, specs: Iterable[PartitionSpec], before: Callable[[], Struct]) -> None:
+    """Refuse columns of a table that get the name of a partition field with other values.
+
+    Names that columns have already are let be, so that tables of others can be changed, and mended step by step.
+
+    Parameters
+    ----------
+    columns
+        The columns that the table gets.
+    specs
+        All of its partition specs. Readers compare the names of older ones, too.
+    before
+        Returns the columns that the table has.
+
+    Raises
+    ------
+    SchemaError
+        If a column gets such a name.
+    """
+    parts = [part for spec in specs for part in spec.fields]
+    found = fields_named_as_columns(parts, columns)
+    known = {(part.name, column.id) for part, column in fields_named_as_columns(parts, before())} if found else ()
+    for part, column in found:
+        if (part.name, column.id) not in known:
+            raise SchemaError(
+                f"the name {part.name!r} is that of a partition field whose values are not those of the column",
+                hint="choose another name: partition fields keep theirs, also when the partitioning has changed since",
+                column=part.name,
+            )
+
+
+def fields_named_as_columns(parts: Iterable[PartitionField], columns: Struct) -> list[tuple[PartitionField, Field]]:
+    """Return the partition fields that have the name of a column with other values, each with that column.
+
+    iceberg-java cannot load a table with such a name, in any of its specs. It compares no names of fields whose source
+    is gone.
+    """
+    found = []
+    for part in parts:
+        column = column_named(columns, part.name)
+        if column is None or any(_path(columns, source) is None for source in part.source_ids):
+            continue
+        if part.transform not in ("identity", "void") or column.id != part.source_id:
+            found.append((part, column))
+    return found
+
+
+def column_named(within: DataType, name: str) -> Field | None:
+    """Return the column that readers find by a name with dots; None if there is none.
+
+    Such names may leave out the step into the structs of a list or a map.
+
+    Examples
+    --------
+    >>> inner = Struct((Field("x", Primitive("long"), id=3),))
+    >>> columns = Struct((Field("l", List(Field("element", inner, id=2)), id=1),))
+    >>> [column_named(columns, name).id for name in ("l", "l.element", "l.element.x", "l.x")]
+    [1, 2, 3, 3]
+    """
+    for child in nested_fields(within):
+        if child.name == name:
+            return child
+        rest = name[len(child.name) + 1 :] if name.startswith(f"{child.name}.") else None
+        found = None if rest is None else column_named(child.type, rest)
+        if found is None and isinstance(child.type, Struct) and not isinstance(within, Struct):
+            found = column_named(child.type, name)
+        if found is not None:
+            return found
+    return None
 
 
 def check_order(order: SortOrder, schema: Schema) -> None:

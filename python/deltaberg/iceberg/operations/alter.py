@@ -9,11 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
-from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.new_columns import WRITE_DEFAULT, default_json, given_column, with_default
 from deltaberg.iceberg.metadata.new_table import check_properties, given_properties, with_fresh_ids
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
-from deltaberg.iceberg.metadata.specs import FIRST_PARTITION_ID, PartitionField, PartitionSpec
 from deltaberg.iceberg.metadata.updates import (
     AddSortOrder,
     AddSpec,
@@ -23,12 +21,12 @@ from deltaberg.iceberg.metadata.updates import (
     SetProperties,
     UpgradeFormatVersion,
 )
-from deltaberg.iceberg.metadata.versions import check_spec
 from deltaberg.iceberg.operations.alter_references import ReferenceChanges
 from deltaberg.iceberg.operations.changed_fields import placed, with_field, with_fields
 from deltaberg.iceberg.operations.columns import check_promotion, set_columns
-from deltaberg.iceberg.operations.create import partition_field, sort_field
+from deltaberg.iceberg.operations.create import sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
+from deltaberg.iceberg.operations.new_partitioning import new_partitioning
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
 from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
 
@@ -92,7 +90,8 @@ class Alteration(ReferenceChanges):
         Raises
         ------
         SchemaError
-            There is such a column, or the name, the type or the default is not allowed.
+            There is such a column, or the name, the type or the default is not allowed. The name of a partition field
+            is not, which the table has or had.
         ColumnNotFoundError
             A column that is named does not exist.
         InvalidArgumentError
@@ -141,7 +140,7 @@ class Alteration(ReferenceChanges):
         ColumnNotFoundError
             There is no such column.
         SchemaError
-            Another column has the new name.
+            Another column has the new name, or a partition field with other values has or had it.
         """
         checked_text("the name of a column", to, "pass a name")
 
@@ -188,7 +187,8 @@ class Alteration(ReferenceChanges):
         ColumnNotFoundError
             No such column was dropped.
         SchemaError
-            Another column has the name now, or the column is required, and rows were written without it.
+            Another column or a partition field has the name now, or the column is required, and rows were written
+            without it.
 
         Examples
         --------
@@ -365,15 +365,8 @@ class Alteration(ReferenceChanges):
         """
 
         def change() -> None:
-            metadata = self._transaction.metadata
-            parts = _partition_fields(metadata, self._columns, names)
-            if metadata.format_version == 1:
-                # Fields that are named twice are refused before one takes the place of the other.
-                check_spec(PartitionSpec(0, tuple(parts)), metadata.current_schema, 2)
-                parts = _of_version_1(metadata.specs[metadata.default_spec_id], parts)
-            self._transaction.change_metadata(
-                AddSpec(PartitionSpec(max(metadata.specs) + 1, tuple(parts))), SetDefaultSpec()
-            )
+            spec = new_partitioning(self._transaction.metadata, names)
+            self._transaction.change_metadata(AddSpec(spec), SetDefaultSpec())
 
         return self._step("partition by", change)
 
@@ -404,44 +397,3 @@ class Alteration(ReferenceChanges):
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
         set_columns(self._transaction, with_fields(self._columns, tuple(above), change))
-
-
-def _partition_fields(metadata: TableMetadata, columns: Struct, names: Sequence[ColumnName]) -> list[PartitionField]:
-    """Return the fields of a new spec. No name is that of a field with other values that the table has or had.
-
-    Engines show the partition values of all specs as one struct, in which each name must be unique.
-    """
-    before = [part for spec in metadata.specs.values() for part in spec.fields if part.transform != "void"]
-    known = {(part.source_ids, part.transform): part for part in before}
-    taken = {part.name for part in before}
-    last = metadata.last_partition_id or FIRST_PARTITION_ID - 1
-    parts: list[PartitionField] = []
-    for name in names:
-        part, is_named = partition_field(columns, name, last + 1, evolves=bool(before))
-        old = known.get((part.source_ids, part.transform))
-        if old is not None and metadata.format_version > 1:
-            part = replace(part, field_id=old.field_id)
-        if old is not None and not is_named:
-            part = replace(part, name=old.name)
-        elif part.name in taken and (old is None or old.name != part.name):
-            if is_named:
-                raise SchemaError(f"the name {part.name!r} is that of another partition field of the table")
-            part = replace(part, name=f"{part.name}_{part.field_id}")
-        last = max(last, part.field_id)
-        parts.append(part)
-    return parts
-
-
-def _of_version_1(before: PartitionSpec, parts: Sequence[PartitionField]) -> list[PartitionField]:
-    """Return the fields of a spec in version 1, whose ids count up from 1000: fields stay, and become void."""
-    wanted = {(part.source_ids, part.transform): part for part in parts}
-    names = {part.name for part in parts}
-    kept = []
-    for old in before.fields:
-        if wanted.pop((old.source_ids, old.transform), None) is not None:
-            kept.append(old)
-        else:
-            name = f"{old.name}_{old.field_id}" if old.name in names else old.name
-            kept.append(PartitionField(old.source_ids, old.field_id, name, "void"))
-    first = FIRST_PARTITION_ID + len(kept)
-    return [*kept, *(replace(part, field_id=first + number) for number, part in enumerate(wanted.values()))]
