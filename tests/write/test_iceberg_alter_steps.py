@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from deltaberg import create_table, open_table, write_table
 from deltaberg.errors import ColumnNotFoundError, ConstraintViolationError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
+from deltaberg.iceberg.metadata import schema
+from deltaberg.schema import Field
 from tests.write.small_iceberg import as_pyiceberg_reads
 
 pytestmark = pytest.mark.one_backend
@@ -41,6 +44,57 @@ def test_all_steps_are_one_schema(tmp_path: Path) -> None:
     assert (names[0], names[1:3], "c3" in names, "d7" in names) == ("c5", ["id", "t"], False, True)
     assert table.metadata.last_column_id == 42
     assert table.scan(columns=["id", "t"]).to_arrow().to_pylist() == [{"id": 1, "t": "a"}, {"id": 2, "t": "b"}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda steps, name: steps.add(f"more_{name}", pa.int64(), default=1),
+        lambda steps, name: steps.add(f"s.more_{name}", pa.int64()),
+        lambda steps, name: steps.rename(name, f"new_{name}"),
+        lambda steps, name: steps.drop(name),
+    ],
+)
+def test_a_step_looks_at_no_column_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Any, str], object]
+) -> None:
+    """Metadata writes all columns out and reads them again, which many steps do together."""
+    seen, spent = 0, []
+    made = schema._encoded_field
+
+    def counted(child: Field) -> dict[str, Any]:
+        nonlocal seen
+        seen += 1
+        return made(child)
+
+    monkeypatch.setattr(schema, "_encoded_field", counted)
+    for count in (20, 40):
+        names = [f"c{number}" for number in range(count)]
+        nested = pa.struct([(name, pa.int64()) for name in names])
+        columns = pa.schema([("id", pa.int64()), ("s", nested), *((name, pa.int64()) for name in names)])
+        own: dict[str, Any] = {"partition_by": "id", "properties": {"format-version": "3"}}
+        table = _new(tmp_path / str(count), columns, **own)
+        seen, steps = 0, table.alter()
+        for name in names:
+            change(steps, name)
+        steps.commit()
+        spent.append(seen)
+        assert len(table.metadata.schemas) == 2
+    assert spent[1] < 3 * spent[0]
+
+
+def test_metadata_has_the_steps_before_it(tmp_path: Path) -> None:
+    table = _new(tmp_path / "t")
+    change = table.alter().add("x", pa.int64()).rename("s", "t")
+    assert change.metadata.current_schema.struct.names == ["id", "t", "x"]
+    change.add("y", pa.int64()).partition_by("y").rename("y", "z").sort_by("z").identify_by().drop("x")
+    with pytest.raises(SchemaError, match="the column z cannot be removed"):
+        change.drop("t", "z")
+    with pytest.raises(ColumnNotFoundError):
+        change.drop("t", "nothing")
+    change.drop("t").undrop("t", "x").commit()
+    assert table.schema.names == ["id", "t", "x", "z"]
+    assert [child.id for child in table.metadata.current_schema.struct] == [1, 2, 3, 4]
 
 
 def test_steps_that_cancel_out_change_nothing(tmp_path: Path) -> None:

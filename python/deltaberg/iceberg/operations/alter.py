@@ -49,10 +49,6 @@ class Alteration(ReferenceChanges):
         Whether the transaction consists of more than these changes, and commits them by itself.
     """
 
-    @property
-    def _columns(self) -> Struct:
-        return self._transaction.metadata.current_schema.struct
-
     def add(
         self,
         name: ColumnName,
@@ -109,7 +105,7 @@ class Alteration(ReferenceChanges):
         metadata = {} if comment is None else {b"comment": comment.encode()}
         version = self._transaction.metadata.format_version
         given = given_column(pa.field(path[-1], type, not required, metadata), tuple(path), version)
-        return self._step("add column", lambda: self._add(path, given, default, after, before, first))
+        return self._step("add column", lambda: self._add(path, given, default, after, before, first), waits=True)
 
     def _add(
         self,
@@ -121,12 +117,13 @@ class Alteration(ReferenceChanges):
         first: bool,
     ) -> None:
         *above, last = path
-        (new,) = with_fresh_ids(Struct((given,)), self._transaction.metadata.last_column_id or 0)[0]
+        folded = last.lower()
+        (new,) = with_fresh_ids(Struct((given,)), self._altered.last_id)[0]
         if default is not None:
             new = with_default(new, default)
 
         def added(fields: _Fields) -> _Fields:
-            if any(field.name.lower() == last.lower() for field in fields):
+            if folded in [field.name.lower() for field in fields]:
                 raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
             return placed(fields, new, after=after, before=before, first=first)
 
@@ -152,7 +149,7 @@ class Alteration(ReferenceChanges):
 
             self._change(name, renamed)
 
-        return self._step("rename column", change)
+        return self._step("rename column", change, waits=True)
 
     def drop(self, *names: ColumnName) -> Alteration:
         """Drop columns, or fields of structs. Their values stay in the files, where only older snapshots see them.
@@ -169,7 +166,7 @@ class Alteration(ReferenceChanges):
             for name in names:
                 self._change(name, lambda fields, old: tuple(field for field in fields if field is not old))
 
-        return self._step("drop column", change)
+        return self._step("drop column", change, waits=True)
 
     def undrop(self, *names: ColumnName) -> Alteration:
         """Put back columns, or fields of structs, that were dropped: they have their old ids, types and values.
@@ -205,7 +202,7 @@ class Alteration(ReferenceChanges):
         def change() -> None:
             for name in names:
                 path = split_name(name)
-                dropped = dropped_column(self._transaction.metadata, path)
+                dropped = dropped_column(self.metadata, path)
                 if not dropped.column.nullable:
                     require_no_rows_without(self._transaction, dropped.column)
                 self._set(path[:-1], dropped.put_back)
@@ -249,7 +246,7 @@ class Alteration(ReferenceChanges):
                 ),
             )
 
-        return self._step("move column", change)
+        return self._step("move column", change, waits=True)
 
     def comment(self, name: ColumnName, text: str | None) -> Alteration:
         """Set what the schema says about a column; None removes it."""
@@ -259,11 +256,13 @@ class Alteration(ReferenceChanges):
         def changed(old: Field) -> Field:
             return replace(old, metadata={key: value for key, value in old.metadata.items() if key != "doc"} | doc)
 
-        return self._step("comment", lambda: self._replace(name, changed))
+        return self._step("comment", lambda: self._replace(name, changed), waits=True)
 
     def drop_not_null(self, name: ColumnName) -> Alteration:
         """Let a column be null."""
-        return self._step("drop not null", lambda: self._replace(name, lambda old: replace(old, nullable=True)))
+        return self._step(
+            "drop not null", lambda: self._replace(name, lambda old: replace(old, nullable=True)), waits=True
+        )
 
     def set_default(self, name: ColumnName, value: Any) -> Alteration:
         """Set the value that new rows get that do not name a column; None removes it (format version 3).
@@ -283,7 +282,7 @@ class Alteration(ReferenceChanges):
             more = {} if value is None else {WRITE_DEFAULT: default_json(value, old)}
             return replace(old, metadata=kept | more)
 
-        return self._step("set default", lambda: self._replace(name, changed))
+        return self._step("set default", lambda: self._replace(name, changed), waits=True)
 
     def identify_by(self, *names: ColumnName) -> Alteration:
         """Set the columns that identify a row (``identifier-field-ids``); without names there are none.
@@ -297,7 +296,7 @@ class Alteration(ReferenceChanges):
         """
 
         def change() -> None:
-            columns = self._columns
+            columns = self._altered.struct
             found = [find_column(columns, name)[-1].id or 0 for name in names]
             set_columns(self._transaction, columns, sorted(set(found)))
 
@@ -319,7 +318,7 @@ class Alteration(ReferenceChanges):
             check_promotion(metadata, old, new)
             return replace(old, type=new)
 
-        return self._step("widen column", lambda: self._replace(name, changed))
+        return self._step("widen column", lambda: self._replace(name, changed), waits=True)
 
     def set(self, properties: Mapping[str, Any]) -> Alteration:
         """Set properties. ``format-version`` raises the version of the format.
@@ -374,7 +373,7 @@ class Alteration(ReferenceChanges):
         """Record the order of rows that engines keep when they write: columns or transforms, such as ``id desc``."""
 
         def change() -> None:
-            fields = tuple(sort_field(self._columns, name) for name in names)
+            fields = tuple(sort_field(self._altered.struct, name) for name in names)
             number = max(self._transaction.metadata.sort_orders, default=0) + 1
             self._transaction.change_metadata(
                 AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder()
@@ -384,7 +383,7 @@ class Alteration(ReferenceChanges):
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
         """Change a column, a field of a struct, the element of a list or the value of a map."""
-        set_columns(self._transaction, with_field(self._columns, split_name(name), changed))
+        self._altered.set(with_field(self._altered.struct, split_name(name), changed))
 
     def _change(self, name: ColumnName, change: Callable[[_Fields, Field], _Fields]) -> None:
         """Change the fields among which a column is."""
@@ -396,4 +395,4 @@ class Alteration(ReferenceChanges):
         self._set(above, changed)
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
-        set_columns(self._transaction, with_fields(self._columns, tuple(above), change))
+        self._altered.set(with_fields(self._altered.struct, tuple(above), change))

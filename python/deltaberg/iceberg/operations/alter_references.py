@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.updates import Update
+from deltaberg.iceberg.operations.altered_columns import AlteredColumns
 from deltaberg.iceberg.operations.references import (
     Retention,
     dropped_reference,
@@ -43,6 +44,7 @@ class ReferenceChanges:
     def __init__(self, transaction: Transaction, *, is_part: bool = False) -> None:
         self._transaction = transaction
         self._is_part = is_part
+        self._altered = AlteredColumns(transaction, is_shared=is_part)
         self._steps: list[str] = []
 
     def __repr__(self) -> str:
@@ -51,6 +53,7 @@ class ReferenceChanges:
     @property
     def metadata(self) -> TableMetadata:
         """The metadata of the table as the changes leave it."""
+        self._altered.settle()
         return self._transaction.metadata
 
     def commit(self) -> CommitResult:
@@ -69,10 +72,14 @@ class ReferenceChanges:
             raise InvalidArgumentError(
                 "the changes are part of a transaction", hint="commit the transaction, or let its block end"
             )
+        self._altered.settle()
         return self._transaction.commit()
 
-    def _step(self, name: str, change: Callable[[], None]) -> Alteration:
-        with self._transaction.operation(name):
+    def _step(self, name: str, change: Callable[[], None], *, waits: bool = False) -> Alteration:
+        """Make a change of the metadata, or one of columns that may wait for other changes of columns."""
+        if not waits:
+            self._altered.settle()
+        with self._altered.restored_by_failure(), self._transaction.operation(name):
             change()
         self._steps.append(name)
         return cast("Alteration", self)
