@@ -7,6 +7,7 @@ import json
 from decimal import Decimal as PyDecimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from tests.support.effort import unhurried
 pytestmark = pytest.mark.one_backend
 
 _UTC = dt.timezone.utc
+_CET = dt.timezone(dt.timedelta(hours=1))
 _LIST = {"type": "list", "element-id": 2, "element-required": False, "element": "int"}
 _MAP = {"type": "map", "key-id": 4, "key": "int", "value-id": 5, "value-required": False, "value": "string"}
 _POINT = {
@@ -163,6 +165,10 @@ def test_values_are_written_as_json(kind: Any, default: Any, expected: Any) -> N
         ("timestamp_ns", -1, "1969-12-31T23:59:59.999999999"),
         ("timestamptz_ns", 0, "1970-01-01T00:00:00.000000000+00:00"),
         ("timestamp_ns", -(1 << 63), "1677-09-21T00:12:43.145224192"),
+        ("timestamp_ns", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), "1969-12-31T23:59:59.999999000"),
+        ("timestamptz_ns", dt.datetime(2020, 1, 1, 2, tzinfo=_CET), "2020-01-01T01:00:00.000000000+00:00"),
+        ("timestamp_ns", pd.Timestamp(-1), "1969-12-31T23:59:59.999999999"),
+        ("timestamp", pd.Timestamp("2020-01-01"), "2020-01-01T00:00:00.000000"),
         ("float", 0.1, 0.10000000149011612),
         ("fixed[2]", b"\xab\x0f", "ab0f"),
         (_MAP, {1: "a", 2: None}, {"keys": [1, 2], "values": ["a", None]}),
@@ -193,7 +199,12 @@ def test_the_form_of_written_values(kind: Any, value: Any, text: Any) -> None:
         ("timestamp", dt.datetime(2020, 1, 1, tzinfo=_UTC)),
         ("timestamptz", dt.datetime(2020, 1, 1)),
         ("timestamp_ns", 1 << 63),
-        ("timestamp_ns", dt.datetime(2020, 1, 1)),
+        ("timestamp_ns", dt.datetime(2020, 1, 1, tzinfo=_UTC)),
+        ("timestamptz_ns", dt.datetime(2020, 1, 1)),
+        ("timestamp_ns", dt.datetime(1677, 1, 1)),
+        ("timestamp_ns", True),
+        ("timestamp_ns", pd.NaT),
+        ("timestamp", pd.Timestamp(1)),
         ("string", b"a"),
         ("uuid", b"123"),
         ("fixed[2]", b"a"),

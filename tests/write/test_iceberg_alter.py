@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -42,6 +44,23 @@ def test_new_columns_have_defaults(tmp_path: Path) -> None:
         table.alter().add("r", pa.list_(pa.int64()), default=[1])
     with pytest.raises(SchemaError, match="format version 2 has no default values"):
         _new(tmp_path / "old", "2").alter().add("r", pa.int64(), default=1)
+
+
+@pytest.mark.req("BEY-32", half="writer")
+def test_timestamps_of_nanoseconds_have_datetimes_as_defaults(tmp_path: Path) -> None:
+    table = _new(tmp_path)
+    table.append(_rows(1))
+    local, zoned = dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
+    change = table.alter().add("local", pa.timestamp("ns"), default=local)
+    change.add("zoned", pa.timestamp("ns", "UTC"), default=zoned).set_default("local", pd.Timestamp(1)).commit()
+    table.append(_rows(2))
+    found = table.scan(columns=["local", "zoned"]).to_arrow().sort_by([("local", "ascending")])
+    assert [found[name].cast(pa.int64()).to_pylist() for name in found.column_names] == [
+        [-1000, 1],
+        [1_577_836_800_000_000_000] * 2,
+    ]
+    with pytest.raises(InvalidArgumentError, match="cannot be written as a value of type timestamp_ntz_ns"):
+        table.alter().set_default("local", zoned)
 
 
 @pytest.mark.req("BEY-32", half="writer")

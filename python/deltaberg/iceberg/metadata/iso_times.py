@@ -7,6 +7,7 @@ import re
 
 __all__ = [
     "date_of_text",
+    "nanos_of",
     "nanos_of_text",
     "text_of_nanos",
     "text_of_time",
@@ -60,8 +61,33 @@ def text_of_timestamp(value: dt.datetime, zoned: bool) -> str:
     Raises
     ------
     ValueError
+        If the timestamp has a zone and should not have one, or the other way round, or has nanoseconds, as those of
+        pandas do.
+    """
+    if _nanoseconds(value):
+        raise ValueError(value)
+    return _text_of_micros(value, zoned)
+
+
+def nanos_of(value: int | dt.datetime, zoned: bool) -> int:
+    """Return the nanoseconds since 1970 of a timestamp, or a number of them as it is.
+
+    Raises
+    ------
+    ValueError
         If the timestamp has a zone and should not have one, or the other way round.
     """
+    if isinstance(value, int):
+        return value
+    return nanos_of_text(_text_of_micros(value, zoned), zoned) + _nanoseconds(value)
+
+
+def _nanoseconds(value: dt.datetime) -> int:
+    """Return the nanoseconds beyond the microseconds, which only the timestamps of pandas have."""
+    return int(getattr(value, "nanosecond", 0))
+
+
+def _text_of_micros(value: dt.datetime, zoned: bool) -> str:
     if (value.tzinfo is not None) != zoned:
         raise ValueError(value)
     return (value.astimezone(dt.timezone.utc) if zoned else value).isoformat("T", "microseconds")

@@ -14,6 +14,7 @@ from typing import Any
 from deltaberg.errors import CorruptMetadataError, InvalidArgumentError
 from deltaberg.iceberg.metadata.iso_times import (
     date_of_text,
+    nanos_of,
     nanos_of_text,
     text_of_nanos,
     text_of_time,
@@ -200,6 +201,10 @@ def _text_of_date(value: Any) -> str:
     return _of(dt.date)(value).isoformat()  # type: ignore[no-any-return]
 
 
+def _text_of_nanos(value: Any, zoned: bool) -> str:
+    return text_of_nanos(nanos_of(_of((int, dt.datetime))(value), zoned), zoned)
+
+
 _PRIMITIVES: dict[str, Callable[[Any], Any]] = {
     "boolean": _of(bool),
     "integer": _whole(32),
@@ -231,8 +236,8 @@ _WRITTEN: dict[str, Callable[[Any], Any]] = {
     "time": lambda value: text_of_time(_of(dt.time)(value)),
     "timestamp": lambda value: text_of_timestamp(_of(dt.datetime)(value), zoned=True),
     "timestamp_ntz": lambda value: text_of_timestamp(_of(dt.datetime)(value), zoned=False),
-    "timestamp_ns": lambda value: text_of_nanos(_of(int)(value), zoned=True),
-    "timestamp_ntz_ns": lambda value: text_of_nanos(_of(int)(value), zoned=False),
+    "timestamp_ns": lambda value: _text_of_nanos(value, zoned=True),
+    "timestamp_ntz_ns": lambda value: _text_of_nanos(value, zoned=False),
     "variant": _refused,
     "void": _refused,
 }
