@@ -110,9 +110,23 @@ def test_the_mapping_follows_columns_that_are_renamed(tmp_path: Path) -> None:
     assert fresh.id not in mapping
     rows = table.scan(columns=["number", "id", "s"]).to_arrow().to_pylist()
     assert [(row["number"], row["id"], row["s"]["z"]) for row in rows] == [(1, None, 1)]
-    with pytest.raises(SchemaError, match="a column 'id' that the table does not have"):
+    with pytest.raises(SchemaError, match="the name 'id' belongs to the column 'number'"):
         table.add_files([_file(tmp_path / "b.parquet", 2)])
     StaticTable.from_metadata(table.metadata_location).name_mapping()
+
+
+def test_names_of_older_columns_are_told(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", {"a": pa.string(), "b": pa.string(), "c": pa.string()}, format="iceberg")
+    pq.write_table(pa.table({"a": ["1"], "b": ["2"], "c": ["3"]}), tmp_path / "x.parquet")
+    table.add_files([str(tmp_path / "x.parquet")])
+    table.alter().rename("a", "z").rename("b", "a").rename("z", "b").drop("c").add("c", pa.string()).commit()
+    for name, owner in (("a", "the column 'b'"), ("c", "a column that was dropped"), ("z", None)):
+        pq.write_table(pa.table({name: ["4"]}), tmp_path / "y.parquet")
+        message = f"the name '{name}' belongs to {owner}" if owner else "a column 'z' that the table does not have"
+        with pytest.raises(SchemaError, match=message) as caught:
+            table.add_files([str(tmp_path / "y.parquet")])
+        assert str(caught.value.hint).startswith("read the file, and append its rows" if owner else "add the column")
+    assert table.scan().to_arrow().to_pylist() == [{"b": "1", "a": "2", "c": None}]
 
 
 def test_columns_that_came_later_are_mapped(tmp_path: Path) -> None:

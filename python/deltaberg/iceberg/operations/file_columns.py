@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.schema_evolution import is_promotion
-from deltaberg.schema import DataType, Field, Fixed, List, Map, NameMapping, Primitive, Struct, join_name, nested_fields
+from deltaberg.schema import (
+    DataType,
+    Field,
+    Fixed,
+    List,
+    Map,
+    MappedField,
+    NameMapping,
+    Primitive,
+    Struct,
+    join_name,
+    nested_fields,
+)
 
 __all__ = ["columns_without_nulls"]
 
@@ -60,11 +72,7 @@ def columns_without_nulls(
     for child in held:
         mapped, own = names.find(child.name), schema.get(child.name)
         if own is None or mapped is None or mapped.id != own.id:
-            raise SchemaError(
-                f"the file has a column {child.name!r} that the table does not have",
-                hint="add the column to the table first",
-                column=child.name,
-            )
+            raise _unknown(child.name, mapped, schema)
     found: list[_Path] = []
     for column in schema:
         known = held.get(column.name)
@@ -73,6 +81,24 @@ def columns_without_nulls(
         elif not column.nullable:
             raise SchemaError("the file lacks a required column", column=column.name)
     return found
+
+
+def _unknown(name: str, mapped: MappedField | None, schema: Struct) -> SchemaError:
+    """Return what is wrong with a column of a file that stands for none of its name in the table."""
+    if mapped is None:
+        return SchemaError(
+            f"the file has a column {name!r} that the table does not have",
+            hint="add the column to the table first",
+            column=name,
+        )
+    now = next((child.name for child in schema if child.id == mapped.id), None)
+    gone = "no column" if mapped.id is None else "a column that was dropped"
+    owner = gone if now is None else f"the column {now!r}"
+    return SchemaError(
+        f"in the name mapping of the table, the name {name!r} belongs to {owner}",
+        hint="read the file, and append its rows: the name mapping is kept for the files that were added before",
+        column=name,
+    )
 
 
 class _Fit:
