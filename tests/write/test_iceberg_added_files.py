@@ -129,6 +129,27 @@ def test_names_of_older_columns_are_told(tmp_path: Path) -> None:
     assert table.scan().to_arrow().to_pylist() == [{"b": "1", "a": "2", "c": None}]
 
 
+def test_fixed_bytes_are_not_other_bytes(tmp_path: Path) -> None:
+    """The specification does not let one type become the other, and pyiceberg cannot read such files."""
+    columns = {"f": pa.binary(4), "b": pa.binary(), "l": pa.list_(pa.binary(4))}
+    table = create_table(tmp_path / "t", columns, format="iceberg")
+    fixed = pa.array([b"abcd", None], pa.binary(4))
+    pq.write_table(pa.table({"f": fixed, "l": pa.array([[b"abcd"], None], columns["l"])}), tmp_path / "x.parquet")
+    table.add_files([str(tmp_path / "x.parquet")])
+    got = table.scan().to_arrow().to_pylist()
+    assert got == [{"f": b"abcd", "b": None, "l": [b"abcd"]}, {"f": None, "b": None, "l": None}]
+    assert StaticTable.from_metadata(table.metadata_location).scan().to_arrow().to_pylist() == got
+    assert table.scan("f = X'61626364'").to_arrow().num_rows == 1
+    for rows, message in (
+        (pa.table({"b": fixed}), r"of the type binary, and fixed\(4\) in the file"),
+        (pa.table({"f": pa.array([b"abc"], pa.binary(3))}), r"of the type fixed\(4\), and fixed\(3\) in the file"),
+        (pa.table({"f": pa.array([b"abcd"])}), r"of the type fixed\(4\), and binary in the file"),
+    ):
+        pq.write_table(rows, tmp_path / "y.parquet")
+        with pytest.raises(SchemaError, match=message):
+            table.add_files([str(tmp_path / "y.parquet")])
+
+
 def test_columns_that_came_later_are_mapped(tmp_path: Path) -> None:
     table = _new(tmp_path)
     table.add_files([_file(tmp_path / "a.parquet", 1)])

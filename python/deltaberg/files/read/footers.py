@@ -75,6 +75,8 @@ class Footer:
         The number of rows.
     columns
         The columns as table types.
+    schema
+        The columns as Arrow types, in which timestamps of INT96 are instants.
     leaves
         Statistics by the names from the root to a column, for those outside of lists and maps.
     has_ids
@@ -90,6 +92,7 @@ class Footer:
 
     rows: int
     columns: Struct
+    schema: pa.Schema
     leaves: Mapping[_Names, LeafBounds] = field(default_factory=dict)
     has_ids: bool = False
     shows_nan: bool = False
@@ -137,7 +140,8 @@ def _footer(source: ParquetSource) -> Footer:
         raise CorruptDataFileError("its footer contradicts itself about the number of rows")
     described = source.metadata.schema
     physical = (described.column(number).physical_type for number in range(len(described)))
-    columns = table_schema(pa.schema([_checked(child, physical, (child.name,)) for child in source.schema]))
+    schema = pa.schema([_checked(child, physical, (child.name,)) for child in source.schema])
+    columns = table_schema(schema)
     is_legacy = _is_legacy(source.metadata.metadata or {})
     found = {}
     for path in _paths(columns):
@@ -145,7 +149,9 @@ def _footer(source: ParquetSource) -> Footer:
         hides_bounds = is_legacy and path[-1].type in _TEMPORAL
         found[tuple(part.name for part in path)] = _whole(stats, counts, hides_bounds=hides_bounds)
     shows_nan = _SHOWS_NAN.match(source.metadata.created_by or "") is not None
-    return Footer(rows, columns, found, has_field_ids(source.schema), shows_nan, source.split_offsets(), _sizes(source))
+    return Footer(
+        rows, columns, schema, found, has_field_ids(source.schema), shows_nan, source.split_offsets(), _sizes(source)
+    )
 
 
 def _sizes(source: ParquetSource) -> list[int]:

@@ -18,7 +18,7 @@ from deltaberg.files.read.formats import FORMATS
 from deltaberg.files.write import FooterFacts, StatisticsPlan, WrittenFile, leaf_paths, written_rows
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
-from deltaberg.iceberg.metadata.new_columns import given_columns, iceberg_columns
+from deltaberg.iceberg.metadata.new_columns import given_columns
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.operations.columns import extend_name_mapping, nullable_field
 from deltaberg.iceberg.operations.file_columns import columns_without_nulls
@@ -169,7 +169,8 @@ class _Contents:
         return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *known, facts, one.format)
 
     def _of_footer(self, footer: Footer) -> tuple[int, FileStatistics]:
-        columns = iceberg_columns(footer.columns)
+        # The types of both formats have no fixed bytes.
+        columns = given_columns(footer.schema, self.metadata.format_version)
         required = columns_without_nulls(self.metadata, columns, self._names, has_ids=footer.has_ids, format="parquet")
         leaves = {
             number: (tuple(part.name for part in path), arrow_type(path[-1].type))
