@@ -286,9 +286,11 @@ def test_an_upgrade_after_deletes_of_the_same_transaction(tmp_path: Path) -> Non
     """It is refused at once, and not as if somebody else had upgraded the table."""
     table = _table(tmp_path / "t")
     table.append(_rows(1, 2))
-    with pytest.raises(InvalidArgumentError, match="commit the deletes first"), table.transaction() as transaction:
-        transaction.delete("id = 1", strategy="merge-on-read")
+    transaction = table.transaction()
+    transaction.delete("id = 1", strategy="merge-on-read")
+    with pytest.raises(InvalidArgumentError, match="commit the deletes first"):
         transaction.alter().set({_VERSION: "3"})
+    transaction.abort()
     with table.transaction() as transaction:
         transaction.alter().set({_VERSION: "3"})
         transaction.delete("id = 1", strategy="merge-on-read")
