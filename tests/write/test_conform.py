@@ -57,6 +57,7 @@ _US, _NS = pa.timestamp("us"), pa.timestamp("ns")
 _UTC = dt.timezone.utc
 _NOON = dt.datetime(2024, 5, 6, 12, 0, 0, 7)
 _BEFORE_1677 = dt.datetime(1500, 1, 1)
+_UUID = "78787878-7878-7878-7878-787878787878"
 
 _KEPT = [
     (pa.array([1, None], pa.int64()), P("byte"), [1, None]),
@@ -80,6 +81,9 @@ _KEPT = [
     (pa.array([b"a"], pa.large_binary()), P("binary"), [b"a"]),
     (pa.array([b"abcd"], pa.binary_view()), Fixed(4), [b"abcd"]),
     (pa.array([b"x" * 16], pa.binary(16)), P("uuid"), [b"x" * 16]),
+    (pa.array([_UUID, None, _UUID.upper()], pa.string_view()), P("uuid"), [b"x" * 16, None, b"x" * 16]),
+    (pa.array([_UUID, None]).dictionary_encode(), P("uuid"), [b"x" * 16, None]),
+    (pa.array([[_UUID], None], pa.list_(pa.large_string())), array_of(P("uuid")), [[b"x" * 16], None]),
     (pa.array([dt.date(1, 1, 1)], pa.date64()), P("date"), [dt.date(1, 1, 1)]),
     (pa.array([_NOON], _NS), P("timestamp_ntz"), [_NOON]),
     (pa.array([_NOON], _US), P("timestamp_ntz_ns"), [pd.Timestamp(_NOON)]),
@@ -128,6 +132,9 @@ _REFUSED = [
     (pa.array([1]), P("boolean"), "c"),
     (pa.array([b"abc"]), Fixed(4), "c"),
     (pa.array([b"abc"], pa.binary(3)), P("uuid"), "c"),
+    (pa.array([_UUID.replace("-", "")]), P("uuid"), "c"),
+    (pa.array([f"{_UUID}\n"]), P("uuid"), "c"),
+    (pa.array([""]), P("uuid"), "c"),
     (pa.array([1], pa.date64()), P("date"), "c"),
     (pa.array([_NOON], _US), P("date"), "c"),
     (pa.array([_NOON], _US), P("timestamp"), "c"),

@@ -9,6 +9,7 @@ import pyarrow.types as pt
 from deltaberg.schema.arrow import arrow_type
 from deltaberg.schema.convert import floor_divide
 from deltaberg.schema.types import DataType, Decimal, Fixed, Primitive
+from deltaberg.schema.uuids import uuids_of_text
 
 __all__ = ["accepts", "exact_leaf", "plain", "plain_text"]
 
@@ -18,6 +19,7 @@ _ZONED = frozenset({"timestamp", "timestamp_ns"})
 _LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
 #: A decimal that holds any 64-bit integer.
 _WHOLE = pa.decimal128(20, 0)
+_UUID = Primitive("uuid")
 
 
 def plain(found: pa.DataType) -> pa.DataType:
@@ -65,7 +67,7 @@ def accepts(found: pa.DataType, want: DataType, timezone: str | None) -> str | N
         "boolean": pt.is_boolean,
         "string": _is_text,
         "binary": _is_binary,
-        "uuid": _is_binary,
+        "uuid": lambda found: _is_binary(found) or _is_text(found),
         "date": pt.is_date,
         "time": pt.is_time,
         "void": pt.is_null,
@@ -122,6 +124,8 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
         return _instant(array, target, timezone, allow_truncation)
     if pt.is_time(found):
         return _in_unit(_as_long(array), found.unit, target.unit, allow_truncation).view(target)
+    if want == _UUID and _is_text(found):
+        return _uuids(array)
     if pt.is_floating(target):
         return _number(array, target)
     if pt.is_decimal(target) and pt.is_integer(found):
@@ -143,6 +147,14 @@ def _number(array: pa.Array, target: pa.DataType) -> pa.Array:
         if not pc.all(same, min_count=0).as_py():
             changed = array.filter(pc.invert(same))[0].as_py()
             raise ValueError(f"{changed!r} needs more digits")
+    return made
+
+
+def _uuids(texts: pa.Array) -> pa.Array:
+    made = uuids_of_text(texts)
+    if made.null_count > texts.null_count:
+        wrong = texts.filter(pc.and_(made.is_null(), texts.is_valid()))[0].as_py()
+        raise ValueError(f"{wrong!r:.80} is not written like f79c3e09-677c-4bbd-a479-3f349cb785e7")
     return made
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import VARIANT, DataType, List, Map, Primitive, Struct
 from deltaberg.schema.convert import list_with_values, struct_of
 from deltaberg.schema.exact import plain_text
+from deltaberg.schema.uuids import text_of_uuids
 
 __all__ = ["fitted", "for_spark"]
 
 _UUID = Primitive("uuid")
-_UUID_PARTS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 #: Spark finds the children of a variant by their place.
 _SPARK_VARIANT = pa.struct(
     [
@@ -51,7 +50,7 @@ def for_spark(array: pa.Array, table_type: DataType | None = None) -> pa.Array:
     if kind in _VIEWS:
         return plain_text(array).cast(_VIEWS[kind])
     if pt.is_fixed_size_binary(kind):
-        return _uuid_text(array) if table_type == _UUID else array.cast(pa.binary())
+        return text_of_uuids(array) if table_type == _UUID else array.cast(pa.binary())
     if _is_variant(kind):
         return struct_of(array, [array.field("value"), array.field("metadata")], list(_SPARK_VARIANT))
     inner = _inner_types(table_type)
@@ -76,16 +75,6 @@ def _inner_types(table_type: DataType | None) -> dict[str, DataType]:
     if isinstance(table_type, List):
         return {"element": table_type.element.type}
     return {"key": table_type.key.type, "value": table_type.value.type} if isinstance(table_type, Map) else {}
-
-
-def _uuid_text(array: pa.Array) -> pa.Array:
-    """Return UUIDs as text of 36 characters."""
-    if not len(array):
-        return pa.array([], pa.string())
-    data = array.buffers()[1].slice(16 * array.offset, 16 * len(array)).to_pybytes().hex().encode()
-    digits = pa.Array.from_buffers(pa.binary(32), len(array), [None, pa.py_buffer(data)]).cast(pa.binary())
-    parts = [pc.binary_slice(digits, first, last).cast(pa.string()) for first, last in _UUID_PARTS]
-    return pc.if_else(array.is_valid(), pc.binary_join_element_wise(*parts, "-"), pa.scalar(None, pa.string()))
 
 
 def _is_variant(kind: pa.DataType) -> bool:

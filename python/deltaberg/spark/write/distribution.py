@@ -133,7 +133,9 @@ def _ordered(column: Column, term: OrderTerm) -> Column:
 
 def _key_type(term: OrderTerm, spec: WriteSpec) -> pa.DataType:
     kind = arrow_type(find_path(spec.schema, term.source)[-1].type)
-    return term.of(pa.nulls(0, kind)).type
+    made = term.of(pa.nulls(0, kind)).type
+    # Spark has no bytes of a fixed length.
+    return pa.binary() if pt.is_fixed_size_binary(made) and not pt.is_decimal(made) else made
 
 
 def _spark_type(kind: pa.DataType) -> st.DataType:
@@ -171,7 +173,8 @@ class _KeyTask:
             rows = conformer.apply(named)
             if self.spec.rules:
                 rows = self.spec.rules.apply(rows, conformer.given)
-            return [pa.concat_arrays(term.values(rows).chunks) for term in self.terms]
+            found = [pa.concat_arrays(term.values(rows).chunks) for term in self.terms]
+            return [array.cast(field.type) for array, field in zip(found, fields, strict=True)]
         except DeltabergError:
             # The task that writes the rows meets the error again, and the driver hears of it there.
             return [pa.nulls(batch.num_rows, field.type) for field in fields]
