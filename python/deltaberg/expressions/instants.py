@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-__all__ = ["format_instant", "parse_timestamp"]
+__all__ = ["format_instant", "parse_time", "parse_timestamp"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -17,6 +17,7 @@ _TIMESTAMP = re.compile(
     r"(?:[T ](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
     r" ?(?P<zone>Z|UTC|[+-][0-9]{1,2}(?::?[0-9]{2}(?::?[0-9]{2})?)?)?)?)?)?"
 )
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)?")
 _OFFSET = re.compile(r"([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?")
 
 
@@ -53,6 +54,26 @@ def parse_timestamp(text: str) -> tuple[dt.datetime, int]:
         None if found["zone"] is None else _zone(found["zone"]),
     )
     return moment, int(digits[6:])
+
+
+def parse_time(text: str) -> dt.time:
+    """Read the time of a day, of which the seconds may be left out.
+
+    Raises
+    ------
+    ValueError
+        If the text is not a time, or has digits below the microsecond.
+
+    Examples
+    --------
+    >>> parse_time("23:59:01.5")
+    datetime.time(23, 59, 1, 500000)
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not the time of a day")
+    hour, minute, second, fraction = found.groups()
+    return dt.time(int(hour), int(minute), int(second or 0), int((fraction or "").ljust(6, "0")))
 
 
 def format_instant(millis: int) -> str:

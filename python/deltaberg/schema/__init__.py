@@ -34,7 +34,18 @@ from deltaberg.schema.name_mapping import (
     mapping_of,
     with_mapped_ids,
 )
-from deltaberg.schema.types import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct, nested_fields
+from deltaberg.schema.types import (
+    DataType,
+    Decimal,
+    Field,
+    Fixed,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    inner_types,
+    nested_fields,
+)
 from deltaberg.schema.widths import typical_width
 
 __all__ = [
@@ -65,6 +76,7 @@ __all__ = [
     "find_column",
     "find_path",
     "has_field_ids",
+    "inner_types",
     "is_variant_field",
     "join_name",
     "mapping_of",

@@ -10,7 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DataType", "Decimal", "Field", "Fixed", "List", "Map", "Primitive", "Struct", "nested_fields"]
+__all__ = [
+    "DataType",
+    "Decimal",
+    "Field",
+    "Fixed",
+    "List",
+    "Map",
+    "Primitive",
+    "Struct",
+    "inner_types",
+    "nested_fields",
+]
 
 
 @dataclass(frozen=True)
@@ -133,3 +144,16 @@ def nested_fields(within: DataType) -> tuple[Field, ...]:
     if isinstance(within, Map):
         return (within.key, within.value)
     return ()
+
+
+def inner_types(within: DataType) -> Iterator[DataType]:
+    """Return a type, and the types of all fields, elements, keys and values in it, at any depth.
+
+    Examples
+    --------
+    >>> [str(kind) for kind in inner_types(List(Field("element", Primitive("uuid"))))]
+    ['array<uuid>', 'uuid']
+    """
+    yield within
+    for child in nested_fields(within):
+        yield from inner_types(child.type)

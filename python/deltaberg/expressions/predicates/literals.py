@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
@@ -20,7 +19,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.instants import parse_timestamp
+from deltaberg.expressions.instants import parse_time, parse_timestamp
 from deltaberg.expressions.scalars import python_value
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
@@ -31,7 +30,6 @@ _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
 #: The resolution of a column of the type, in nanoseconds.
 _GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
-_TIME = re.compile(r"([0-9]{2}:[0-9]{2})(:[0-9]{2})?(?:\.([0-9]{1,6}))?")
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -130,11 +128,9 @@ def _time(literal: Any, column_type: DataType) -> dt.time:
     """Read a time without a zone from a time or its text."""
     if isinstance(literal, dt.time) and literal.tzinfo is None:
         return literal
-    match = _TIME.fullmatch(literal.strip()) if isinstance(literal, str) else None
     try:
-        if match is not None:
-            minutes, seconds, fraction = match.groups()
-            return dt.time.fromisoformat(f"{minutes}{seconds or ':00'}.{(fraction or '').ljust(6, '0')}")
+        if isinstance(literal, str):
+            return parse_time(literal)
     except ValueError:
         pass
     raise _mismatch(literal, column_type)

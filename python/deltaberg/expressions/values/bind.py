@@ -18,6 +18,8 @@ from deltaberg.errors import (
 )
 from deltaberg.expressions.values.casts import forgiving_cast
 from deltaberg.expressions.values.functions import FUNCTIONS, Context
+from deltaberg.expressions.values.kinds import TIME, UUID, nanos_of
+from deltaberg.expressions.values.literals import no_value
 from deltaberg.expressions.values.nodes import (
     ColumnNode,
     Frame,
@@ -30,7 +32,7 @@ from deltaberg.expressions.values.nodes import (
 from deltaberg.expressions.values.parse import as_value
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, IntervalType, Literal, Value, type_text
 from deltaberg.expressions.values.zones import find_zone
-from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path, split_name
+from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type, find_path, inner_types, split_name
 
 __all__ = ["BoundValue", "Relation", "bind_condition", "bind_value"]
 
@@ -166,7 +168,7 @@ def bind_value(
         raise ExpressionError(str(error)) from None
     context = Context(zone, now or dt.datetime.now(dt.timezone.utc))
     try:
-        binder = _Binder(scope, context)
+        binder = _Binder(scope, context, target)
         node = binder.bind(tree)
         if target is not None:
             path = () if column is None else split_name(column)
@@ -212,8 +214,9 @@ def _columns(node: Node) -> Iterator[ColumnNode]:
 
 
 class _Binder:
-    def __init__(self, relations: Sequence[Relation], context: Context) -> None:
+    def __init__(self, relations: Sequence[Relation], context: Context, target: DataType | None) -> None:
         self._relations = relations
+        self._target = target
         self._context = context
         self._firsts = [sum(len(before.columns) for before in relations[:number]) for number in range(len(relations))]
         #: Whether anything is computed from the present time.
@@ -229,7 +232,7 @@ class _Binder:
                 return self._call(Call(name))
             return self._column(value)
         if isinstance(value, Literal):
-            return _literal(value)
+            return self._literal(value)
         if isinstance(value, Cast):
             inner = self.bind(value.value)
             found = self._context.cast(inner, value.type)
@@ -239,6 +242,23 @@ class _Binder:
         if isinstance(value, Call):
             return self._call(value)
         raise ExpressionError(f"{value!r} is not a value")
+
+    def _literal(self, value: Literal) -> Node:
+        kind, given = value.type, value.value
+        if isinstance(kind, IntervalType):
+            return LiteralNode(kind, pa.scalar(None), given)
+        if kind in (TIME, UUID) and not self._has_type(kind):
+            raise no_value(given)
+        finer = nanos_of(kind)
+        if finer is not None and int(getattr(given, "nanosecond", 0)) and self._has_type(finer):
+            kind = finer
+        stored = given.bytes if kind == UUID else given
+        return LiteralNode(kind, pa.scalar(stored, arrow_type(kind)), is_written=True)
+
+    def _has_type(self, kind: DataType) -> bool:
+        """Return whether the value is assigned to a type, or a column has it. Not all tables have all types."""
+        known = [] if self._target is None else [self._target]
+        return any(kind in inner_types(within) for within in (*known, *(one.columns for one in self._relations)))
 
     def _call(self, call: Call) -> Node:
         function = FUNCTIONS.get(call.name)
@@ -295,9 +315,3 @@ class _Binder:
 
 def _has(columns: Struct, name: str) -> bool:
     return any(child.name.lower() == name.lower() for child in columns)
-
-
-def _literal(value: Literal) -> Node:
-    if isinstance(value.type, IntervalType):
-        return LiteralNode(value.type, pa.scalar(None), value.value)
-    return LiteralNode(value.type, pa.scalar(value.value, arrow_type(value.type)), is_written=True)

@@ -13,14 +13,16 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.expressions.instants import parse_time
 from deltaberg.expressions.values.arithmetic import integer_limits
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.decimals import fit_exactly
-from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, DATE, is_floating, is_integral
+from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, DATE, TIME, UUID, is_floating, is_integral
 from deltaberg.expressions.values.moments import format_date, parse_date, trimmed
-from deltaberg.expressions.values.nodes import Kernel, Outcome
+from deltaberg.expressions.values.nodes import Kernel, Outcome, failed_where
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.schema import DataType, Decimal, arrow_type
+from deltaberg.schema.uuids import text_of_uuids, uuids_of_text
 
 __all__ = ["of_text", "to_text"]
 
@@ -39,10 +41,13 @@ def of_text(to: DataType) -> Kernel | None:
     message = f"a text is not a value of the type {to}"
     if to == BINARY:
         return lambda values: values.cast(pa.binary())
+    if to == UUID:
+        return lambda values: _uuids(values, message)
     readers: dict[bool, tuple[str, Callable[[str], Any]]] = {
         is_integral(to): (r"^-?[0-9]{1,18}$", lambda text: _integer(text, to)),
         is_floating(to): (r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$", lambda text: _floating(text, to)),
         to == DATE: (r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", parse_date),
+        to == TIME: ("", parse_time),
         to == BOOLEAN: (r"^(true|false)$", _boolean),
         isinstance(to, Decimal): ("", lambda text: fit_exactly(_decimal(text), cast(Decimal, to))),
     }
@@ -62,6 +67,11 @@ def of_text(to: DataType) -> Kernel | None:
         return Outcome(found.values.cast(arrow_type(to)), found.failures)
 
     return parse
+
+
+def _uuids(texts: pa.Array, message: str) -> Outcome:
+    found = uuids_of_text(texts)
+    return failed_where(found, pc.and_(found.is_null(), texts.is_valid()), message)
 
 
 def _integer(text: str, to: DataType) -> int:
@@ -109,6 +119,8 @@ def to_text(given: DataType) -> Kernel | None:
         return lambda values: pc.if_else(values, "true", "false")
     if given == BINARY:
         return _binary_as_text
+    if given == UUID:
+        return text_of_uuids
     if given == DATE:
         return lambda values: _formatted(values, format_date, pa.int32())
     if isinstance(given, Decimal):

@@ -10,25 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError, SchemaError, UnsupportedExpressionError
-from deltaberg.expressions.values.by_row import each_distinct
+from deltaberg.expressions.values.cast_moments import moment_cast, moment_of_text
 from deltaberg.expressions.values.cast_numbers import number_cast
 from deltaberg.expressions.values.cast_text import of_text, to_text
-from deltaberg.expressions.values.date_parts import day_of, floor_divide
+from deltaberg.expressions.values.date_parts import floor_divide
 from deltaberg.expressions.values.kinds import (
+    BINARY,
     BOOLEAN,
     DATE,
     NTZ,
     STRING,
     TIMESTAMP,
     VOID,
+    is_bytes,
     is_floating,
     is_integral,
+    is_moment,
     is_numeric,
     is_same,
 )
 from deltaberg.expressions.values.lists import entries_of, list_offsets
 from deltaberg.expressions.values.moment_text import moments_as_text
-from deltaberg.expressions.values.moments import parse_moment
 from deltaberg.expressions.values.nodes import (
     CallNode,
     Failure,
@@ -41,15 +43,11 @@ from deltaberg.expressions.values.nodes import (
     then,
 )
 from deltaberg.expressions.values.tree import IntervalType, type_text
-from deltaberg.expressions.values.zones import to_instant, to_local
+from deltaberg.expressions.values.zones import to_local
 from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, join_name, match_fields
 from deltaberg.schema.convert import struct_of
 
-__all__ = ["cast_node", "forgiving_cast", "midnight"]
-
-_TIMES = (DATE, NTZ, TIMESTAMP)
-#: Dates whose midnights are timestamps.
-_FIRST_DAY, _LAST_DAY = -106_751_991, 106_751_991
+__all__ = ["cast_node", "forgiving_cast"]
 
 
 @dataclass(frozen=True)
@@ -141,28 +139,31 @@ def forgiving_cast(cast: Node, of: Node, name: str) -> Node:
 
 
 def _kernel(given: DataType, to: DataType, way: _Way) -> Kernel:
-    zone = way.zone
-    found: Kernel | None = None
     if isinstance(given, List) and isinstance(to, List):
-        found = _of_lists(given, to, way)
-    elif isinstance(given, Map) and isinstance(to, Map):
-        found = _of_maps(given, to, way)
-    elif isinstance(given, Struct) and isinstance(to, Struct) and (way.by_name or len(given) == len(to)):
-        found = _of_structs(given, to, way)
-    elif _is_number(given) and _is_number(to):
-        found = number_cast(given, to)
-    elif given in _TIMES and to in _TIMES:
-        found = _between_times(given, to, zone)
-    elif given == STRING:
-        found = _of_text(to, zone)
-    elif to == STRING:
-        found = _to_text(given, zone)
-    elif given == TIMESTAMP and (is_integral(to)):
-        narrow = number_cast(Primitive("long"), to) if to != Primitive("long") else None
-        found = _seconds if narrow is None else lambda values: narrow(_seconds(values))
+        return _of_lists(given, to, way)
+    if isinstance(given, Map) and isinstance(to, Map):
+        return _of_maps(given, to, way)
+    if isinstance(given, Struct) and isinstance(to, Struct) and (way.by_name or len(given) == len(to)):
+        return _of_structs(given, to, way)
+    found = _leaf_kernel(given, to, way.zone)
     if found is None:
         raise _no_cast(given, to)
     return found
+
+
+def _leaf_kernel(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel | None:
+    if _is_number(given) and _is_number(to):
+        return number_cast(given, to)
+    if is_moment(given) and is_moment(to):
+        return moment_cast(given, to, zone)
+    if given == STRING:
+        return moment_of_text(to, zone) if is_moment(to) and to != DATE else of_text(to)
+    if to == STRING:
+        return _to_text(given, zone)
+    if given == TIMESTAMP and is_integral(to):
+        narrow = number_cast(Primitive("long"), to) if to != Primitive("long") else None
+        return _seconds if narrow is None else lambda values: narrow(_seconds(values))
+    return _between_bytes(given, to) if is_bytes(given) and is_bytes(to) else None
 
 
 def _no_cast(given: DataType, to: DataType) -> ExpressionError:
@@ -304,18 +305,20 @@ def _seconds(values: pa.Array) -> pa.Array:
     return floor_divide(values.cast(pa.int64()), 1_000_000)
 
 
-def _of_text(to: DataType, zone: dt.tzinfo) -> Kernel | None:
-    if to not in (TIMESTAMP, NTZ):
-        return of_text(to)
-    own = zone if to == TIMESTAMP else None
+def _between_bytes(given: DataType, to: DataType) -> Kernel | None:
+    stored, wanted = arrow_type(given), arrow_type(to)
+    if to == BINARY:
+        return lambda values: values.cast(wanted)
+    if given != BINARY:
+        return (lambda values: values) if stored == wanted else None
+    length = wanted.byte_width
 
-    def parse(values: pa.Array) -> Outcome:
-        found = each_distinct(
-            lambda text: parse_moment(text, own), pa.int64(), f"a text is not a value of the type {to}", values
-        )
-        return Outcome(found.values.cast(arrow_type(to)), found.failures)
+    def convert(values: pa.Array) -> Outcome:
+        wrong = pc.not_equal(pc.binary_length(values), length)
+        fitting = pc.if_else(wrong, pa.scalar(None, stored), values)
+        return failed_where(fitting.cast(wanted), wrong, f"a value does not have the {length} bytes of the type {to}")
 
-    return parse
+    return convert
 
 
 def _to_text(given: DataType, zone: dt.tzinfo) -> Kernel | None:
@@ -329,26 +332,3 @@ def _to_text(given: DataType, zone: dt.tzinfo) -> Kernel | None:
     if given == TIMESTAMP:
         return lambda values: then(to_local(values, zone), moments_as_text)
     return to_text(given)
-
-
-def _between_times(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
-    if given == DATE:
-        return lambda values: midnight(values, None if to == NTZ else zone)
-    if to == DATE:
-        if given == NTZ:
-            return day_of
-        return lambda values: then(to_local(values, zone), day_of)
-    if to == NTZ:
-        return lambda values: to_local(values, zone)
-    return lambda values: to_instant(values, zone)
-
-
-def midnight(values: pa.Array, zone: dt.tzinfo | None) -> Outcome:
-    """Return the timestamps at which dates begin, by the clock of a zone, or without a zone."""
-    days = values.cast(pa.int32())
-    beyond = pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY))
-    if pc.any(beyond).as_py():
-        values = pc.if_else(beyond, pa.scalar(None, pa.date32()), values)
-    found = values.cast(pa.timestamp("us"))
-    midnights = failed_where(found, beyond, "a date is beyond the timestamps")
-    return midnights if zone is None else then(midnights, lambda readings: to_instant(readings, zone))

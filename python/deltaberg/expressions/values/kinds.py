@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Decimal, Field, Fixed, List, Map, Primitive, Struct
 
 __all__ = [
     "BINARY",
@@ -16,17 +16,23 @@ __all__ = [
     "INTEGER",
     "INTEGER_BITS",
     "LONG",
+    "MICROS_OF",
     "NTZ",
     "STRING",
+    "TIME",
     "TIMESTAMP",
+    "UUID",
     "VOID",
     "bounded_decimal",
     "common_type",
     "decimal_of",
+    "is_bytes",
     "is_floating",
     "is_integral",
+    "is_moment",
     "is_numeric",
     "is_same",
+    "nanos_of",
     "result_decimal",
 ]
 
@@ -37,6 +43,11 @@ BOOLEAN, BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING, BINARY, DATE, TIMEST
         *("timestamp", "timestamp_ntz", "void"),
     ),
 )
+#: Types that Iceberg has and Spark lacks.
+UUID, TIME, NTZ_NANOS, TIMESTAMP_NANOS = map(Primitive, ("uuid", "time", "timestamp_ntz_ns", "timestamp_ns"))
+#: The type of microseconds for each one of nanoseconds.
+MICROS_OF: dict[DataType, DataType] = {NTZ_NANOS: NTZ, TIMESTAMP_NANOS: TIMESTAMP}
+_NANOS_OF: dict[DataType, DataType] = {micros: nanos for nanos, micros in MICROS_OF.items()}
 INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _ORDER: list[DataType] = [BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE]
 _DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
@@ -59,6 +70,16 @@ def is_floating(kind: DataType) -> bool:
 def is_numeric(kind: DataType) -> bool:
     """Return whether a type is one of numbers."""
     return is_integral(kind) or is_floating(kind) or isinstance(kind, Decimal)
+
+
+def is_moment(kind: DataType) -> bool:
+    """Return whether a type is one of dates and timestamps."""
+    return kind in _TIMES or kind in MICROS_OF
+
+
+def is_bytes(kind: DataType) -> bool:
+    """Return whether the values of a type are bytes: of any length, of a fixed length, or those of a UUID."""
+    return kind in (BINARY, UUID) or isinstance(kind, Fixed)
 
 
 def is_same(left: DataType, right: DataType) -> bool:
@@ -130,9 +151,10 @@ def _wider(left: DataType, right: DataType) -> DataType | None:
         return _wider_than_text(right if left == STRING else left)
     if is_numeric(left) and is_numeric(right):
         return _wider_number(left, right)
-    if left in _TIMES and right in _TIMES:
-        return max(left, right, key=_TIMES.index)
-    return None
+    if is_moment(left) and is_moment(right):
+        return _wider_moment(left, right)
+    # Bytes of another length differ, which is no failure.
+    return BINARY if is_bytes(left) and is_bytes(right) else None
 
 
 def _wider_than_text(other: DataType) -> DataType | None:
@@ -140,7 +162,17 @@ def _wider_than_text(other: DataType) -> DataType | None:
         return LONG
     if is_floating(other) or isinstance(other, Decimal):
         return DOUBLE
-    return other if other in (BOOLEAN, BINARY, *_TIMES) else None
+    return other if other in (BOOLEAN, BINARY, UUID, TIME) or is_moment(other) else None
+
+
+def _wider_moment(left: DataType, right: DataType) -> DataType:
+    wider = max(MICROS_OF.get(left, left), MICROS_OF.get(right, right), key=_TIMES.index)
+    return nanos_of(wider) or wider if left in MICROS_OF or right in MICROS_OF else wider
+
+
+def nanos_of(kind: DataType) -> DataType | None:
+    """Return the type of nanoseconds for one of microseconds; None for any other type."""
+    return _NANOS_OF.get(kind)
 
 
 def _wider_number(left: DataType, right: DataType) -> DataType:

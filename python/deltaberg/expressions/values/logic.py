@@ -110,7 +110,8 @@ def _among(values: pa.Array, items: list[pa.Scalar], kind: DataType) -> pa.Array
         for item in known:
             found = pc.or_(found, compare_values("=", values, item, True).fill_null(False))
     else:
-        chosen = pa.array([item.as_py() for item in known], arrow_type(kind))
+        # Python has no timestamps of nanoseconds.
+        chosen = pa.concat_arrays([pa.nulls(0, arrow_type(kind)), *(pa.repeat(item, 1) for item in known)])
         found = pc.is_in(values, value_set=chosen)
     # Where the value is none of the items, an item that is null leaves the answer open.
     otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())

@@ -7,7 +7,7 @@ import re
 
 from deltaberg.expressions.values.zones import find_zone, to_micros
 
-__all__ = ["days_of", "format_date", "parse_date", "parse_moment", "trimmed", "year_month_day"]
+__all__ = ["days_of", "format_date", "parse_date", "parse_moment", "parse_nanos", "trimmed", "year_month_day"]
 
 _DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _MOMENT = re.compile(
@@ -63,6 +63,12 @@ def parse_date(text: str) -> int:
     return days
 
 
+def parse_nanos(text: str, zone: dt.tzinfo | None) -> int:
+    """Return the nanoseconds since 1970 of a timestamp in text; otherwise as `parse_moment`."""
+    micros, fraction = _parsed(text, zone)
+    return micros * 1000 + int(fraction[6:9].ljust(3, "0"))
+
+
 def parse_moment(text: str, zone: dt.tzinfo | None) -> int:
     """Return the microseconds since 1970 of a timestamp in text.
 
@@ -77,6 +83,11 @@ def parse_moment(text: str, zone: dt.tzinfo | None) -> int:
     ValueError
         If the text is not a timestamp.
     """
+    return _parsed(text, zone)[0]
+
+
+def _parsed(text: str, zone: dt.tzinfo | None) -> tuple[int, str]:
+    """Return the microseconds since 1970 of a timestamp in text, and all digits of the fraction of its second."""
     found = _MOMENT.fullmatch(trimmed(text))
     if found is None:
         raise ValueError(f"{text!r} is not a timestamp")
@@ -84,8 +95,8 @@ def parse_moment(text: str, zone: dt.tzinfo | None) -> int:
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(f"{text!r} has no time of a day")
     days = days_of(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1))
-    fraction = int((found["fraction"] or "")[:6].ljust(6, "0"))
-    micros = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + fraction
+    fraction = found["fraction"] or ""
+    micros = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + int(fraction[:6].ljust(6, "0"))
     named = trimmed(found["zone"] or "")
     if named:
         own = find_zone(named)
@@ -94,7 +105,7 @@ def parse_moment(text: str, zone: dt.tzinfo | None) -> int:
         micros = to_micros(zone, micros)
     if not -(1 << 63) <= micros < 1 << 63:
         raise ValueError(f"{text!r} is beyond the timestamps")
-    return micros
+    return micros, fraction
 
 
 def _year(year: int) -> str:

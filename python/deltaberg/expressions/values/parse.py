@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable
-from decimal import Decimal as PyDecimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.predicates.tree import And, Column, Constant, Expression, Not, Or, Predicate
-from deltaberg.expressions.scalars import arrow_scalar
 from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.expressions.values.intervals import interval_of
+from deltaberg.expressions.values.literals import decimal_literal, integer_type, literal_of
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, Literal, Value
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
@@ -21,7 +19,7 @@ from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Str
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["as_value", "literal_of", "parse_value"]
+__all__ = ["as_value", "parse_value"]
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -93,56 +91,6 @@ def as_value(given: Any) -> Value:
     if isinstance(given, Expression):
         return _condition(given)
     return literal_of(given)
-
-
-def literal_of(given: Any) -> Value:
-    """Return a Python object as a literal with the type that Spark gives it."""
-    if isinstance(given, (list, tuple)):
-        return Call("array", tuple(literal_of(part) for part in given))
-    given = arrow_scalar(given)
-    if hasattr(given, "as_py"):
-        given = given.as_py()
-    if isinstance(given, bool) or given is None:
-        return Literal(given, Primitive("boolean" if given is not None else "void"))
-    if isinstance(given, int):
-        return Literal(given, _integer_type(given))
-    if isinstance(given, PyDecimal) and given.is_finite():
-        return _decimal(given)
-    if isinstance(given, dt.datetime):
-        return Literal(given, Primitive("timestamp" if given.tzinfo is not None else "timestamp_ntz"))
-    known = {float: "double", str: "string", bytes: "binary", dt.date: "date"}
-    for kind, name in known.items():
-        if isinstance(given, kind):
-            return Literal(given, Primitive(name))
-    raise ExpressionError(
-        f"{given!r} ({type(given).__name__}) is not a value", hint="pass SQL text, a condition, or a Python literal"
-    )
-
-
-def _integer_type(number: int) -> DataType:
-    for name, bits in (("integer", 31), ("long", 63)):
-        if -(1 << bits) <= number < 1 << bits:
-            return Primitive(name)
-    return _decimal_type(PyDecimal(number))
-
-
-def _decimal(number: PyDecimal) -> Literal:
-    kind = _decimal_type(number)
-    sign, digits, exponent = number.as_tuple()
-    if int(exponent) > 0:
-        number = PyDecimal((sign, digits + (0,) * int(exponent), 0))
-    return Literal(number, kind)
-
-
-def _decimal_type(number: PyDecimal) -> Decimal:
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int):
-        raise ExpressionError(f"{number} is not a decimal")
-    scale = max(-exponent, 0)
-    precision = max(len(digits) + max(exponent, 0), scale, 1)
-    if precision > 38:
-        raise ExpressionError(f"{number} has more than 38 digits")
-    return Decimal(precision, scale)
 
 
 def _condition(expression: Expression) -> Value:
@@ -273,13 +221,13 @@ def _literal(node: exp.Literal) -> Value:
 
 def _number(text: str) -> Literal:
     if text.isdigit():
-        return Literal(int(text), _integer_type(int(text)))
+        return Literal(int(text), integer_type(int(text)))
     if "e" in text.lower():
         number = float(text)
         if number in (float("inf"), float("-inf")):
             raise ExpressionError(f"{text} is beyond the greatest double")
         return Literal(number, Primitive("double"))
-    return _decimal(parse_decimal(text))
+    return decimal_literal(parse_decimal(text))
 
 
 def _hexadecimal(node: exp.HexString) -> Value:
@@ -328,7 +276,7 @@ def _negative(node: exp.Neg) -> Value:
         # The least number of a type has no positive counterpart.
         number = _number(inner.name)
         if isinstance(number.value, int):
-            return Literal(-number.value, _integer_type(-number.value))
+            return Literal(-number.value, integer_type(-number.value))
         return Literal(-number.value if isinstance(number.value, float) else number.value.copy_negate(), number.type)
     if isinstance(inner, (exp.TryCast, exp.Cast)) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
         return _typed_number(f"-{inner.this.name}", _type(inner.to))
@@ -435,7 +383,8 @@ def _type(node: exp.DataType) -> DataType:
         return Map(Field("key", _type(parts[0]), nullable=False), Field("value", _type(parts[1])))
     if name == "STRUCT":
         return Struct(tuple(Field(part.this.name, _type(part.args["kind"])) for part in parts))
-    raise UnsupportedExpressionError(f"the type {_shown(node)} cannot be evaluated")
+    # Spark's dialect would show a string for what Spark lacks.
+    raise UnsupportedExpressionError(f"the type {node.sql()} cannot be evaluated")
 
 
 def _trim(node: exp.Trim) -> Value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import uuid
 from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from typing import Any
@@ -151,6 +152,8 @@ def _literal_text(value: Any, kind: DataType) -> str:
         return "NULL" if kind == Primitive("void") else f"CAST(NULL AS {type_text(kind)})"
     if isinstance(kind, IntervalType):
         return _interval_text(value, kind)
+    if isinstance(value, (uuid.UUID, dt.time)):
+        return quoted(str(value))
     if isinstance(value, (dt.datetime, dt.date)):
         return _time_text(value)
     if isinstance(value, float):

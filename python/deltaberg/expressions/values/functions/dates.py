@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.arithmetic import fit_integer
 from deltaberg.expressions.values.by_row import each_distinct, each_row
-from deltaberg.expressions.values.casts import forgiving_cast, midnight
+from deltaberg.expressions.values.cast_moments import midnight
+from deltaberg.expressions.values.casts import forgiving_cast
 from deltaberg.expressions.values.date_parts import (
     DATE_PARTS,
     TIME_PARTS,
