@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from deltaberg import open_table
-from deltaberg.errors import UnsupportedFeatureError
+from deltaberg import create_table, open_table
+from deltaberg.errors import SchemaError, UnsupportedFeatureError
+from deltaberg.iceberg import IcebergTable
+from deltaberg.schema import Field, Primitive, Struct
 from deltaberg.spark import register
 from tests.spark.doors import needs_data_sources
 from tests.support.iceberg_builder import IcebergBuilder
@@ -103,3 +105,46 @@ def test_types_that_spark_lacks(tmp_path: Path, kind: str, spark: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="Spark has no type for time"):
         table.scan().to_spark(spark)
     assert table.scan(columns=["id"]).to_spark(spark).count() == 1
+
+
+_PARTITIONS = pytest.mark.parametrize("partition_by", [None, ["u", "f", "bucket(4, s.u)"]], ids=["whole", "parted"])
+
+
+@needs_data_sources
+@_PARTITIONS
+def test_what_spark_reads_it_writes(
+    builder: IcebergBuilder, spark: Any, tmp_path: Path, partition_by: list[str] | None
+) -> None:
+    """Rows of one table go to another one by each way that Spark has: UUIDs are text on the way."""
+    register(spark)
+    kept = open_table(builder.root).scan(columns=["id", "u", "f", "s", "l"]).to_arrow()
+    columns = Struct(tuple(child for child in open_table(builder.root).schema if child.name != "m"))
+    table: IcebergTable = create_table(tmp_path / "c", columns, format="iceberg", partition_by=partition_by)
+    frame = spark.read.format("iceberg").option("columns", "id,u,f,s,l").load(str(builder.root))
+    frame.write.format("iceberg").mode("append").save(str(tmp_path / "c"))
+
+    def check() -> None:
+        assert table.refresh().scan().to_arrow().sort_by("id").equals(kept.sort_by("id"))
+
+    check()
+    table.delete("id >= 0")
+    table.append(frame)
+    check()
+    table.upsert(frame, "id")
+    check()
+    merge = table.merge(frame, "target.id = source.id AND target.u <=> source.u AND target.f <=> source.f")
+    merge.when_matched_update_all().execute()
+    check()
+    table.on_spark(spark).merge(frame, "target.u = source.u").when_matched_update_all().execute()
+    check()
+    table.delete_by_keys(frame.select("u"))
+    assert table.refresh().scan().count() == 0
+
+
+def test_text_that_is_no_uuid_is_named(spark: Any, tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", Struct((Field("u", Primitive("uuid")),)), format="iceberg")
+    frame = spark.createDataFrame([("f79c3e09",)], "u string")
+    with pytest.raises(SchemaError, match="'f79c3e09' is not written like"):
+        table.append(frame)
+    with pytest.raises(SchemaError, match="'f79c3e09' is not written like"):
+        table.upsert(frame, "u")

@@ -22,6 +22,7 @@ __all__ = [
     "given_column",
     "given_columns",
     "iceberg_columns",
+    "own_types",
     "with_default",
     "written_default",
 ]
@@ -59,7 +60,7 @@ def given_columns(given: Any, version: int) -> Struct:
     >>> print(given_columns(columns, 3))
     struct<at: timestamp_ntz_ns, key: fixed(16), hour: time>
     """
-    return iceberg_columns(as_table_schema(given, own=_own_types(version)))
+    return iceberg_columns(as_table_schema(given, own=own_types(version)))
 
 
 def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
@@ -70,7 +71,7 @@ def given_column(given: pa.Field, path: tuple[str, ...], version: int) -> Field:
     SchemaError
         The Arrow type has no type in Iceberg.
     """
-    return iceberg_columns(Struct((table_field(given, path, own=_own_types(version)),))).fields[0]
+    return iceberg_columns(Struct((table_field(given, path, own=own_types(version)),))).fields[0]
 
 
 def with_default(column: Field, value: Any) -> Field:
@@ -139,7 +140,9 @@ def written_default(column: Field) -> Any:
     return {child.name: value[child.name] if str(child.id) in found else written_default(child) for child in kind}
 
 
-def _own_types(version: int) -> OwnTypes:
+def own_types(version: int) -> OwnTypes:
+    """Return what tells the types that tables of a format version have, and not all formats."""
+
     def own(found: pa.DataType) -> DataType | None:
         if getattr(found, "extension_name", "") == "arrow.uuid":
             return Primitive("uuid")

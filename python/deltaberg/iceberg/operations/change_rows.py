@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.iceberg.metadata.new_columns import own_types
 from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
@@ -96,7 +97,8 @@ def merge_rows(
     transaction: Transaction, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions
 ) -> None:
     """Merge rows into a table. The parameters and exceptions are those of `merge_into`."""
-    _merge(transaction, options, lambda target: merge_into(target, data, on, clauses, options))
+    own = own_types(transaction.metadata.format_version)
+    _merge(transaction, options, lambda target: merge_into(target, data, on, clauses, options, own))
 
 
 def upsert_rows(
@@ -116,7 +118,10 @@ def upsert_rows(
     check_upsert(names, when_matched, when_not_matched)
 
     def run(target: RowChanges) -> MergeOutcome:
-        return upsert_into(target, data, names, options, when_matched=when_matched, when_not_matched=when_not_matched)
+        own = own_types(transaction.metadata.format_version)
+        return upsert_into(
+            target, data, names, options, when_matched=when_matched, when_not_matched=when_not_matched, own=own
+        )
 
     _merge(transaction, options, run)
 

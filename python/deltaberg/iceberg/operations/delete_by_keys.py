@@ -17,6 +17,7 @@ from deltaberg.iceberg.manifests.fields import DATA
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
 from deltaberg.iceberg.metadata.layout_updates import AddSpec
 from deltaberg.iceberg.metadata.metadata import TableMetadata
+from deltaberg.iceberg.metadata.new_columns import own_types
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.metadata.type_names import is_shape
 from deltaberg.iceberg.metadata.versions import ROW_DELETES_SINCE
@@ -75,7 +76,7 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
                 feature="equality deletes",
             )
         source = open_source(keys)
-        stored = _stored(metadata.current_schema.struct, source.schema, metadata.location)
+        stored = _stored(metadata, source.schema)
         paths = [(child,) for child in stored] if columns is None else [find_column(stored, name) for name in columns]
         ids = _compared_ids(paths)
         with source.staged(set(source.schema.names), transaction.store, transaction.root) as reader:
@@ -89,13 +90,15 @@ def delete_by_keys(transaction: Transaction, keys: Any, columns: Sequence[Column
             _write(transaction, rows, stored, ids, spec)
 
 
-def _stored(schema: Struct, found: pa.Schema, table: str) -> Struct:
+def _stored(metadata: TableMetadata, found: pa.Schema) -> Struct:
     """Return the columns that keys have."""
     if not found.names:
-        raise InvalidArgumentError("the keys have no columns", table=table)
-    given = {find_column(schema, (child.name,))[0].name: child.type for child in table_schema(found)}
+        raise InvalidArgumentError("the keys have no columns", table=metadata.location)
+    schema = metadata.current_schema.struct
+    keys = table_schema(found, own=own_types(metadata.format_version))
+    given = {find_column(schema, (child.name,))[0].name: child.type for child in keys}
     if len(given) < len(found.names):
-        raise SchemaError("the keys have a column twice", table=table)
+        raise SchemaError("the keys have a column twice", table=metadata.location)
     # Fields of structs that are not compared are none of the keys, even if the table requires them.
     return Struct(
         tuple(

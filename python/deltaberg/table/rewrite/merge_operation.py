@@ -16,6 +16,7 @@ from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, val
 from deltaberg.expressions.values.tree import Call, ColumnValue
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.conform import ConformOptions
+from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_choice
 from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.read.bound import BoundScan
@@ -80,7 +81,12 @@ class MergeOutcome:
 
 
 def merge_into(
-    target: RowTarget, data: Any, on: Any, clauses: Sequence[MergeClause], options: MergeOptions
+    target: RowTarget,
+    data: Any,
+    on: Any,
+    clauses: Sequence[MergeClause],
+    options: MergeOptions,
+    own: OwnTypes | None = None,
 ) -> MergeOutcome:
     """Merge rows into a table.
 
@@ -92,6 +98,8 @@ def merge_into(
         Which rows match: SQL text, or another condition.
     clauses
         What becomes of them.
+    own
+        Returns the types that the format of the table has, and not all formats; None if it has none.
 
     Raises
     ------
@@ -106,9 +114,10 @@ def merge_into(
         A value cannot be computed for a row, or does not fit its column.
     """
     begun = time.monotonic()
-    source = _source(data, options)
+    source = _source(data, options, own)
     if options.evolves:
         target.add_columns(_new_columns(source.columns, clauses, options))
+    source.meet(target.schema)
     return _run(target, source, on, clauses, options, begun)
 
 
@@ -120,6 +129,7 @@ def upsert_into(
     *,
     when_matched: str = "update",
     when_not_matched: str = "insert",
+    own: OwnTypes | None = None,
 ) -> MergeOutcome:
     """Update the rows of a table that have the keys of new rows, and insert the others.
 
@@ -136,6 +146,8 @@ def upsert_into(
         ``update`` or ``ignore``.
     when_not_matched
         ``insert`` or ``ignore``.
+    own
+        Returns the types that the format of the table has, and not all formats; None if it has none.
 
     Raises
     ------
@@ -148,7 +160,7 @@ def upsert_into(
     """
     names = [keys] if isinstance(keys, (str, tuple)) else list(keys)
     begun = time.monotonic()
-    source = _source(data, options)
+    source = _source(data, options, own)
     if options.evolves:
         target.add_columns(source.columns)
     schema = target.schema
@@ -219,8 +231,8 @@ def _key_path(known: Struct, name: ColumnName) -> tuple[str, ...]:
         raise
 
 
-def _source(data: Any, options: MergeOptions) -> MergeSource:
-    return MergeSource(data, ConformOptions(options.rows.timezone, options.rows.allow_truncation))
+def _source(data: Any, options: MergeOptions, own: OwnTypes | None) -> MergeSource:
+    return MergeSource(data, ConformOptions(options.rows.timezone, options.rows.allow_truncation), own)
 
 
 def _run(

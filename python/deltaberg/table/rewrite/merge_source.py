@@ -14,11 +14,12 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import TRUE, Expression, all_of
 from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, join_name
 from deltaberg.schema.conform import Conformer, ConformOptions
-from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.rewrite.key_filter import filter_of_keys
 from deltaberg.table.rewrite.merge import MergePlan, SourceValue
+from deltaberg.table.rewrite.met_types import met_types
 from deltaberg.table.write import empty_to_null
 from deltaberg.table.write.rows import open_source
 from deltaberg.table.write.stream import small_batches
@@ -35,6 +36,8 @@ class MergeSource:
         Anything that `open_source` takes.
     options
         What is allowed when values are converted to the types of tables.
+    own
+        Returns the types that the format of the table has, and not all formats; None if it has none.
 
     Raises
     ------
@@ -42,13 +45,18 @@ class MergeSource:
         The data is of a kind that has no rows.
     """
 
-    def __init__(self, data: Any, options: ConformOptions | None = None) -> None:
+    def __init__(self, data: Any, options: ConformOptions | None = None, own: OwnTypes | None = None) -> None:
         self._rows = open_source(data)
-        #: The columns.
-        self.columns: Struct = table_schema(self._rows.schema)
+        #: The columns, first as a new table would have them.
+        self.columns: Struct = table_schema(self._rows.schema, own=own)
         self._options = options
         self._check()
         self._empty_as_null: AbstractSet[str] = frozenset()
+
+    def meet(self, columns: Struct) -> None:
+        """Have the columns in the types in which they meet those of a table; see `met_types`."""
+        self.columns = met_types(self.columns, columns)
+        self._check()
 
     def conform(self, columns: Struct, empty_as_null: AbstractSet[str] = frozenset()) -> None:
         """Have the rows converted to columns of a table as for an append: values are those that the table would hold.
