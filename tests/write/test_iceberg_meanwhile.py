@@ -224,7 +224,7 @@ def test_names_of_columns_that_others_change_while_files_are_added(tmp_path: Pat
 def test_a_condition_is_not_evaluated_again_for_other_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "t"
     columns = pa.schema([("id", pa.int64()), ("p", pa.int64()), ("r", pa.int64())])
-    table: Any = create_table(root, columns, format="iceberg", partition_by=["p", "r"])
+    table: Any = create_table(root, columns, format="iceberg", partition_by=["p as f", "r as g"])
     table.append(pa.table({"id": [1, 2], "p": [1, 2], "r": [2, 1]}, columns))
 
     def race() -> None:
