@@ -19,7 +19,9 @@ from deltaberg.errors import (
     InvalidArgumentError,
     MetadataChangedError,
 )
+from deltaberg.iceberg.manifests.write import encode_manifest
 from deltaberg.iceberg.operations.add_files import add_existing_files
+from deltaberg.iceberg.transaction import pending_source
 from deltaberg.iceberg.transaction.pending import PendingFiles
 from tests.support.racing import racing
 from tests.support.rows import ids_of
@@ -295,3 +297,24 @@ def test_an_upgrade_after_deletes_of_the_same_transaction(tmp_path: Path) -> Non
         transaction.alter().set({_VERSION: "3"})
         transaction.delete("id = 1", strategy="merge-on-read")
     assert ids_of(_other(tmp_path / "t")) == [2]
+
+
+def test_files_of_a_transaction_are_described_once_for_later_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _table(tmp_path / "t", 3)
+    for number in range(6):
+        table.append(_rows(number, number + 10, p=number))
+    made: list[int] = []
+
+    def counted(*args: Any, **options: Any) -> bytes:
+        made.append(1)
+        return encode_manifest(*args, **options)
+
+    monkeypatch.setattr(pending_source, "encode_manifest", counted)
+    with table.transaction() as transaction:
+        for number in range(6):
+            transaction.delete(f"id = {number}", strategy="merge-on-read")
+    # The last one is looked at by nothing.
+    assert len(made) == 5
+    assert ids_of(table) == list(range(10, 16))

@@ -104,7 +104,9 @@ class Alteration(ReferenceChanges):
         checked_note("comment", comment, "leave it out if there is none")
         metadata = {} if comment is None else {b"comment": comment.encode()}
         version = self._transaction.metadata.format_version
-        given = given_column(pa.field(path[-1], type, not required, metadata), tuple(path), version)
+        # Arrow has no columns that are null and must not be, and the default value is refused by its name.
+        nullable = not required or pa.types.is_null(type)
+        given = given_column(pa.field(path[-1], type, nullable, metadata), tuple(path), version)
         return self._step("add column", lambda: self._add(path, given, default, after, before, first), waits=True)
 
     def _add(

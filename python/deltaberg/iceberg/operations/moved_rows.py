@@ -12,6 +12,7 @@ from deltaberg.expressions import TRUE
 from deltaberg.iceberg.location.new_files import data_location
 from deltaberg.iceberg.operations.row_ids import RowIds
 from deltaberg.iceberg.operations.rows import entries_of, row_spec
+from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import Struct, arrow_schema, select_columns
@@ -37,6 +38,8 @@ class MovedRows:
         The transaction. It does not learn of the files by itself.
     options
         How rows are written.
+    source
+        The rows of the table, as the transaction leaves them, where the caller has them.
 
     Raises
     ------
@@ -44,9 +47,9 @@ class MovedRows:
         Rows have ids that cannot be kept, because columns of the table have the names of those that hold them.
     """
 
-    def __init__(self, transaction: Transaction, options: RowOptions) -> None:
+    def __init__(self, transaction: Transaction, options: RowOptions, source: IcebergSource | None = None) -> None:
         self._metadata = transaction.metadata
-        self._source = transaction.changed_source
+        self._source = source or transaction.changed_source
         self._store, self._resolver = transaction.store, transaction.resolver
         self._options = options
         #: What keeps the ids of rows.

@@ -152,7 +152,7 @@ class RowChanges:
 
     @cached_property
     def _files(self) -> MovedRows:
-        return MovedRows(self._transaction, self._options)
+        return MovedRows(self._transaction, self._options, self._source)
 
     @cached_property
     def _rows(self) -> NewRows:

@@ -29,6 +29,8 @@ class AddedFiles:
     partition: Struct
     entries: pa.Table
     content: int = DATA
+    #: The manifests that `PendingSource` has made of them, by the format version and the schema.
+    manifests: dict[tuple[int, int], bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def has_position_files(self) -> bool:

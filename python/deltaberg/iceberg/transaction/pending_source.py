@@ -65,7 +65,10 @@ class PendingSource(IcebergSource):
             at = files.entries.schema.get_field_index("snapshot_id")
             own = pa.repeat(pa.scalar(snapshot_id, pa.int64()), len(files.entries))
             entries = files.entries.set_column(at, "snapshot_id", own)
-            known[path] = encode_manifest(entries, header)
+            key = metadata.format_version, schema.schema_id
+            if key not in files.manifests:
+                files.manifests[key] = encode_manifest(entries, header)
+            known[path] = files.manifests[key]
             sequence = metadata.last_sequence_number + 1
             rows.append(
                 manifest_row(entries, header, path, len(known[path]), snapshot_id=snapshot_id, sequence_number=sequence)
