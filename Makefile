@@ -14,9 +14,9 @@ ALONE := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
 # Of what depends on the kernels, `make test` runs this part with the Python ones, and `make test-all` the rest.
 PURE := not one_backend and (both_backends or not (spark or slow or full))
+PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # What is written by kernels, and judged by the engines on Spark.
 WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
-PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # Where make can, it prints what a target says in one piece, though others run beside it.
 SIDE_BY_SIDE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -26,6 +26,9 @@ export PYSPARK_PYTHON := $(RUN)
 export PYSPARK_DRIVER_PYTHON := $(RUN)
 # Settings of the caller's own Spark would decide what runs here.
 unexport SPARK_HOME PYTHONPATH
+# A process that must compile all of its modules takes three times as long to start.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(abspath .cache/bytecode)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -44,6 +44,7 @@ def deltalake_nans(path: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.one_backend
+@pytest.mark.judges
 @pytest.mark.timeout(600)
 def test_in_delta_spark(tmp_path: Path, judge: Judge) -> None:
     """It skips by the statistics of footers, describes its own conversions alike, and changes our table."""

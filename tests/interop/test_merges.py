@@ -71,7 +71,7 @@ def _made(path: Path, files: list[list[Row]], properties: dict[str, str]) -> Del
 @pytest.mark.spark
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("properties", few({"rewritten": {}, "vectors": {**_VECTORS, **_FEED, **_TRACKED}}, "vectors"))
+@pytest.mark.parametrize("properties", few({"rewritten": {}, "vectors": {**_VECTORS, **_FEED, **_TRACKED}}))
 def test_random_merges_as_delta_spark_does_them(tmp_path: Path, judge: Judge, properties: dict[str, str]) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")

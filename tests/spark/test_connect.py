@@ -32,14 +32,14 @@ _MODULES = [
 ]
 #: Tests of each module, of which the first ones run in `make test`.
 _FEW = (
-    "test_the_schema_is_text or test_our_message or (test_every_road and iceberg) or test_hashes_that_collide"
-    " or test_rows_without_columns or test_a_frame_is_used_twice or test_row_ids or test_the_quickstart"
+    "test_the_schema_is_text or test_our_message or test_rows_without_columns or test_the_quickstart"
     " or test_a_function_of_a_scan_is_written or test_columns_of_the_session or test_tasks_look"
 )
 _OTHERS = (
     "test_flat_types or test_nested_types or test_void or test_errors_of_the_function"
     " or test_columns or test_change_feed or test_views_and_joins"
-    " or (test_every_road and name)"
+    " or (test_every_road and (name or iceberg)) or test_hashes_that_collide"
+    " or test_a_frame_is_used_twice or test_row_ids"
     " or test_names_that_are_patterns or test_a_file_that_the_plan"
     " or test_a_large_table_is_not or test_rows_do_not_depend or test_vectors_mapping"
     " or test_a_table_without_rows or test_one_file_says"
@@ -52,7 +52,7 @@ _OTHERS = (
 @pytest.mark.parametrize(
     ("chosen", "least"),
     [
-        pytest.param(_FEW, 15, id="few"),
+        pytest.param(_FEW, 8, id="few"),
         pytest.param(f"not ({_FEW}) and ({_OTHERS})", 45, id="others", marks=pytest.mark.full),
     ],
 )
