@@ -98,7 +98,7 @@ def _java(root: Path, folder: Path, merges: bool) -> list[float]:
     spark = session(engines=True)
     jvm = spark._jvm  # noqa: SLF001 - the library is reached through the driver
     iceberg = jvm.org.apache.iceberg
-    tables = iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    tables = iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - so is its configuration
     if merges:
         # The copy has the metadata only: its manifests are those of the table, and stay there.
         copy = folder / "table"

@@ -18,13 +18,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     package
         The name of the package.
     homes
-        The module that each name comes from.
+        The module below the package that each name comes from.
     """
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(homes[name]), name)
+        found = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 

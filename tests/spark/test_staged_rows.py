@@ -70,7 +70,7 @@ def _frame(*parts: pa.Table, schema: str = "id bigint, `a.b` string") -> FrameRo
     columns = [column.strip().split(" ") for column in schema.split(",")]
     kinds = {"bigint": st.LongType(), "string": st.StringType(), "timestamp": st.TimestampType()}
     fields = [st.StructField(name.strip("`"), kinds[kind]) for name, kind in columns]
-    return FrameRows(_Frame([part.to_batches() for part in parts], st.StructType(fields)))  # type: ignore[arg-type]
+    return FrameRows(_Frame([part.to_batches() for part in parts], st.StructType(fields)))  # type: ignore[arg-type]  # it stands in for a frame
 
 
 def _rows(*ids: int, text: str = "new") -> pa.Table:
@@ -104,7 +104,7 @@ def test_a_frame_is_merged_once(tmp_path: Path, table_format: str, monkeypatch: 
     assert table.scan("id = 8").to_arrow()["a.b"].to_pylist() == ["again 8"]
     assert table.upsert(_frame(_rows()), "id").committed is False
     only = _Frame([_rows(8, 9).to_batches()], st.StructType.fromJson(_SCHEMA))
-    merge = table.merge(FrameRows(only), "target.id = source.id")  # type: ignore[arg-type]
+    merge = table.merge(FrameRows(only), "target.id = source.id")  # type: ignore[arg-type]  # it stands in for a frame
     assert merge.when_matched_delete().execute().metrics["numTargetRowsDeleted"] == 2
     assert only.columns == ["c0"]
     anything = table.merge(_frame(_rows(1), _rows(2)), "FALSE").when_not_matched_insert({"id": "0"})
@@ -118,7 +118,7 @@ def test_a_frame_holds_keys_of_rows_to_delete(tmp_path: Path) -> None:
     table.delete_by_keys(_frame(_rows(2), _rows(), _rows(3, text="not")), "id")
     assert table.scan().to_arrow()["id"].to_pylist() == [1]
     assert not table.delete_by_keys(_frame(_rows(), schema="id bigint, `a.b` string"), "id").committed
-    only = FrameRows(_Frame([_rows(1).to_batches()], st.StructType.fromJson(_SCHEMA)))  # type: ignore[arg-type]
+    only = FrameRows(_Frame([_rows(1).to_batches()], st.StructType.fromJson(_SCHEMA)))  # type: ignore[arg-type]  # it stands in for a frame
     with pytest.raises(InvalidArgumentError, match="no columns to compare"):
         table.delete_by_keys(only, [])
     with pytest.raises(SchemaError, match="cannot be written"):

@@ -85,18 +85,18 @@ __all__ = [
 
 # Values are loaded when they are first asked for: most reads use none, and they have more modules than filters.
 _HOMES = {
-    "BoundValue": "bind",
-    "Relation": "bind",
-    "Value": "tree",
-    "as_value": "parse",
-    "bind_condition": "bind",
-    "bind_value": "bind",
-    "parse_value": "parse",
-    "value_filter": "filters",
+    "BoundValue": "values.bind",
+    "Relation": "values.bind",
+    "Value": "values.tree",
+    "as_value": "values.parse",
+    "bind_condition": "values.bind",
+    "bind_value": "values.bind",
+    "parse_value": "values.parse",
+    "value_filter": "values.filters",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(__name__, {name: f"{__name__}.values.{home}" for name, home in _HOMES.items()})
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 #: How callers write a filter: as SQL text, as an expression, as tuples like those of pyarrow, or as an expression of
 #: pyiceberg.

@@ -96,11 +96,8 @@ def create_table(
 def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
     with TableTransaction(found, committer) as transaction:
         transaction.delete(None)
-        updates = _replacing(found.metadata, table)
-        for update in updates:
-            if isinstance(update, AddSchema):
-                check_replaced_columns(transaction, update.schema.struct)
-        transaction.change_metadata(*updates)
+        transaction.change_metadata(*_replacing(found.metadata, table))
+        check_replaced_columns(transaction, transaction.metadata.current_schema.struct)
         transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
 
 

@@ -37,17 +37,19 @@ class _Changes:
     token: str = field(default="", init=False)
     _sent: list[TableChange] = field(default_factory=list, init=False)
     _headers: Mapping[str, str] = field(default_factory=dict, init=False)
-    #: Whether a request was sent of which it is not known whether it was carried out.
-    _may_arrive: bool = field(default=False, init=False)
 
     @property
     def _witnesses(self) -> list[TableChange]:
         """The changes that add snapshots: whether these are there tells what became of the commit."""
         return [part for part in self.parts.values() if part.snapshot_id is not None]
 
+    @property
+    def _attempts(self) -> list[RestAttempt]:
+        return [part.attempt for part in self._sent if isinstance(part.attempt, RestAttempt)]
+
     def prepare(self) -> bool:
         """Make the changes for the newest metadata of the tables, unless an earlier attempt has landed."""
-        self._sent, self._may_arrive = [], False
+        self._sent = []
         for levels, part in self.parts.items():
             try:
                 if part.prepare():
@@ -75,12 +77,10 @@ class _Changes:
 
     def send(self) -> PutResult:
         """Send what was prepared."""
-        attempts = [part.attempt for part in self._sent if isinstance(part.attempt, RestAttempt)]
-        body = {"table-changes": [attempt.body for attempt in attempts]}
+        body = {"table-changes": [attempt.body for attempt in self._attempts]}
         result, _ = send_changes(self.door, self.path, body, self._headers)
-        self._may_arrive |= result.outcome is PutOutcome.UNKNOWN
-        for attempt in attempts:
-            attempt.may_arrive = self._may_arrive
+        for attempt in self._attempts:
+            attempt.may_arrive |= result.outcome is PutOutcome.UNKNOWN
         return result
 
     def confirm(self) -> Fate:
@@ -97,8 +97,9 @@ class _Changes:
             return Fate.HIDDEN
         if set(telling) == {Fate.OURS}:
             return self._settle(Fate.OURS)
+        may_arrive = any(attempt.may_arrive for attempt in self._attempts)
         # A request that is still on its way cannot take effect any more once a snapshot of others is in its place.
-        is_lost = Fate.LOST in (telling if self._may_arrive else fates)
+        is_lost = Fate.LOST in (telling if may_arrive else fates)
         return Fate.LOST if is_lost or (telling is fates and set(fates) != {Fate.ABSENT}) else Fate.ABSENT
 
     def _settle(self, fate: Fate) -> Fate:

@@ -162,7 +162,7 @@ def check_new_names(columns: Struct, specs: Iterable[PartitionSpec], before: Cal
     columns
         The columns that the table gets.
     specs
-        All of its partition specs. Readers compare the names of older ones, too.
+        All partition specs of the table. Readers also compare the names in the older ones.
     before
         Returns the columns that the table has.
 

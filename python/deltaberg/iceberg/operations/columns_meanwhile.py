@@ -81,7 +81,7 @@ def check_replaced_columns(transaction: Transaction, columns: Struct) -> None:
         )
     metadata = transaction.metadata
     branches = [name for name, ref in metadata.all_refs.items() if ref.type == "branch" and name != MAIN]
-    lacking = next(_unfilled(columns, metadata.current_schema.struct), None)
+    lacking = next(_unfilled(columns, transaction.planned_metadata.current_schema.struct), None)
     if branches and lacking is not None:
         raise InvalidArgumentError(
             f"the new column {lacking} is required, and the rows of the branch {branches[0]!r} lack it",

@@ -19,6 +19,7 @@ from deltaberg.iceberg.metadata.new_columns import written_default
 from deltaberg.iceberg.metadata.shapes import edges_of, stored_shape
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.type_names import TYPE, is_shape
+from deltaberg.iceberg.operations.columns_meanwhile import require_columns
 from deltaberg.iceberg.operations.file_options import FORMAT, file_options, form_of, number_of
 from deltaberg.iceberg.partition.assign import PartitionPaths, partition_rows_by
 from deltaberg.iceberg.partition.sorting import row_sorter
@@ -74,6 +75,7 @@ def write_rows(
     road = rows.road(wanted, place)
     files = rows.write(wanted, transaction.store, place)
     transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
+    require_columns(transaction, schema)
     return entries_of(metadata, files, schema)
 
 

@@ -16,7 +16,6 @@ from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.operations.alter import Alteration
 from deltaberg.iceberg.operations.columns import merge_columns, replace_columns
-from deltaberg.iceberg.operations.columns_meanwhile import require_columns
 from deltaberg.iceberg.operations.moved_rows import MovedRows
 from deltaberg.iceberg.operations.row_changes import RowChanges
 from deltaberg.iceberg.operations.rows import write_rows
@@ -56,7 +55,6 @@ def append_rows(transaction: Transaction, data: Any, options: RowOptions) -> Non
         rows = open_rows(data, transaction.progress)
         _fit(transaction, rows, options)
         transaction.add_files(write_rows(transaction, rows, options))
-        require_columns(transaction, transaction.metadata.current_schema.struct)
 
 
 def overwrite_rows(
@@ -121,7 +119,6 @@ def overwrite_rows(
         if dynamic and not transaction.metadata.specs[transaction.metadata.default_spec_id].is_partitioned:
             raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")
         files = write_rows(transaction, rows, options, checked, str(where))
-        require_columns(transaction, transaction.metadata.current_schema.struct)
         if dynamic and len(files.entries):
             _remove_partitions(transaction, files)
         transaction.add_files(files)

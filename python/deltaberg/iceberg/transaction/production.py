@@ -322,16 +322,20 @@ class Production:
         if result.outcome is not PutOutcome.WRITTEN:
             raise result.cause or StorageError("a metadata file could not be written", path=path)
 
-    def delete_unused(self, committed: str | None) -> None:
+    def delete_unused(self, committed: TableMetadata | None) -> None:
         """Delete the metadata files that no snapshot names, once it is known what became of the commit.
 
         Parameters
         ----------
         committed
-            The manifest list of the snapshot that was committed, maybe by an earlier attempt than the last one; None if
-            no snapshot was. If the list is none of ours, all files stay.
+            The table after the commit, whose snapshot may be that of an earlier attempt than the last one; None if
+            nothing was committed. If the table does not show the snapshot, all files stay.
         """
-        used = set[str]() if committed is None else self._used.get(committed, set(self.written))
+        used = set[str]()
+        if committed is not None:
+            found = committed.snapshots.get(self.snapshot_id)
+            path = None if found is None else found.manifest_list
+            used = set(self.written) if path is None else self._used.get(path, set(self.written))
         gone = [path for path in self.written if path not in used]
         self.written = [path for path in self.written if path not in gone]
         for path in gone:

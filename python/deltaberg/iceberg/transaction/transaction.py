@@ -410,8 +410,7 @@ class Transaction:
     def end_committed(self, found: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
         if found is not None:
-            snapshot = found.loaded.metadata.snapshots.get(int(self.token))
-            self._production.delete_unused("" if snapshot is None else snapshot.manifest_list)
+            self._production.delete_unused(found.loaded.metadata)
             self._delete_dropped()
         return self._finish(found)
 

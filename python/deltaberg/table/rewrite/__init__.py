@@ -121,4 +121,4 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
+    __getattr__ = lazy_names(__name__, _HOMES)
