@@ -173,25 +173,47 @@ impl Mask {
         }
     }
 
-    /// Clears the rows of a block of bits, 64 at a time, wherever the mask begins.
+    /// Clears the rows of a block of bits, wherever the mask begins and ends.
     fn clear_bits(&mut self, block: &[u8], base: u64) {
         let (first, past) = self.window(base);
         let (words, _) = block.as_chunks::<8>();
-        let (from, to) = (first >> 6, past.div_ceil(64));
-        let inside = words.get(usize::try_from(from).unwrap_or(0)..usize::try_from(to).unwrap_or(0));
-        for (index, word) in (from..).zip(inside.unwrap_or(&[])) {
-            let mut word = u64::from_le_bytes(*word);
-            let word_start = index << 6;
-            if word_start < first {
-                word &= u64::MAX << (first.saturating_sub(word_start) & 63);
-            }
-            if past.saturating_sub(word_start) < 64 {
-                word &= !(u64::MAX << (past.saturating_sub(word_start) & 63));
-            }
-            if word != 0 {
-                let row = base | u64::from(word_start);
-                self.clear_word(word, row);
-            }
+        let word_at = |index: u32| {
+            let bytes = usize::try_from(index).ok().and_then(|index| words.get(index));
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let (from, to) = (first.div_ceil(64), past >> 6);
+        if from > to {
+            // The mask begins and ends within one word.
+            let inside = u64::MAX << (first & 63) & !(u64::MAX << (past & 63));
+            self.clear_word(word_at(to) & inside, base | u64::from(to << 6));
+            return;
+        }
+        if first & 63 > 0 {
+            let index = first >> 6;
+            self.clear_word(word_at(index) & u64::MAX << (first & 63), base | u64::from(index << 6));
+        }
+        let whole = words.get(usize::try_from(from).unwrap_or(0)..usize::try_from(to).unwrap_or(0));
+        self.clear_words(whole.unwrap_or(&[]), base.saturating_add(u64::from(from << 6)));
+        if past & 63 > 0 {
+            self.clear_word(word_at(to) & !(u64::MAX << (past & 63)), base | u64::from(to << 6));
+        }
+    }
+
+    /// Clears the rows of whole words, all of them inside the mask, the first of which is `row`.
+    fn clear_words(&mut self, words: &[[u8; 8]], row: u64) {
+        let bit = row.saturating_sub(self.start);
+        let (byte, shift) = (usize::try_from(bit >> 3).unwrap_or(usize::MAX), bit & 7);
+        let bytes = self.bits.as_slice_mut().get_mut(byte..).unwrap_or_default();
+        let (targets, _) = bytes.as_chunks_mut::<8>();
+        let mut carried = 0;
+        for (target, word) in targets.iter_mut().zip(words) {
+            let word = u64::from_le_bytes(*word);
+            *target = (u64::from_le_bytes(*target) & !(word << shift | carried)).to_le_bytes();
+            // In two steps, since a shift by 64 is none.
+            carried = word >> 1 >> (shift ^ 63);
+        }
+        if let Some(last) = bytes.get_mut(words.len().saturating_mul(8)) {
+            *last &= !carried.to_le_bytes()[0];
         }
     }
 
