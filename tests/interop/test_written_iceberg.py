@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import IcebergTable
@@ -240,6 +241,21 @@ def test_added_orc_and_avro_files(judge: Judge, tmp_path: Path) -> None:
         assert chosen == sorted(table.scan(condition).to_arrow()["id"].to_pylist()) == found
     judged.sql("DELETE FROM {t} WHERE id = 11")
     assert sorted(judged.check(by_pyiceberg=False).scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10]
+
+
+@pytest.mark.judges
+def test_values_of_directories(judge: Judge, tmp_path: Path) -> None:
+    """iceberg-spark takes them from the partition, as it does in tables that it has migrated from Hive."""
+    for day, ids in (("2026-02-03", [1, 2]), ("__HIVE_DEFAULT_PARTITION__", [3])):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), tmp_path / f"day={day}" / "x.parquet")
+    judged = JudgedTable(judge, "directories")
+    table = judged.create(pa.schema([("id", pa.int64()), ("day", pa.date32())]), partition_by="day")
+    assert table.add_files([str(tmp_path)]).added_rows == 3
+    judged.check(by_pyiceberg=False)
+    judged.sql("DELETE FROM {t} WHERE id = 2")
+    found = judged.check(by_pyiceberg=False).scan().to_arrow().sort_by("id").to_pylist()
+    assert found == [{"id": 1, "day": dt.date(2026, 2, 3)}, {"id": 3, "day": None}]
 
 
 @pytest.mark.judges

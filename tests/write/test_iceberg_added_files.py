@@ -10,10 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyiceberg.table import StaticTable
 
 from deltaberg import create_table, open_table, write_table
-from deltaberg.errors import CorruptDataFileError, InvalidArgumentError, SchemaError, UnsupportedFeatureError
+from deltaberg.errors import (
+    CorruptDataFileError,
+    InvalidArgumentError,
+    InvalidPartitionValueError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
 from deltaberg.iceberg import IcebergTable
 
 pytestmark = pytest.mark.one_backend
@@ -233,3 +240,118 @@ def test_a_table_is_replaced_with_rows_in_one_commit(tmp_path: Path, version: st
     table.overwrite(rows.slice(0, 1), schema_mode="overwrite", partition_by=[])
     assert not [part for part in table.spec.fields if part.transform != "void"]
     assert [row["id"] for row in _content(table)] == [1.5]
+
+
+def test_directories_tell_partition_values(tmp_path: Path) -> None:
+    """As Hive and Spark name them. What a file holds itself comes first, and nothing is recorded of what it lacks."""
+    columns = pa.schema([("p", pa.int32()), ("s", pa.string()), ("id", pa.int64())])
+    table: Any = create_table(tmp_path / "t", columns, format="iceberg", partition_by=["p", "s", "bucket(4, p)"])
+    for place, name in (("p=5/S=a%2Fb", "x.parquet"), ("p=6/S=__HIVE_DEFAULT_PARTITION__", "y.orc")):
+        (tmp_path / "in" / place).mkdir(parents=True)
+        rows = pa.table({"id": pa.array([int(place[2]), 10], pa.int64())})
+        write = pq.write_table if name.endswith("parquet") else orc.write_table
+        write(rows, tmp_path / "in" / place / name)
+    own = pa.table({"id": pa.array([7], pa.int64()), "p": pa.array([8], pa.int32()), "s": ["c"]})
+    (tmp_path / "in/p=7/s=d").mkdir(parents=True)
+    pq.write_table(own, tmp_path / "in/p=7/s=d/z.parquet")
+    assert table.add_files([str(tmp_path / "in")]).added_rows == 5
+    wanted = [(5, "a/b", 5), (5, "a/b", 10), (6, None, 6), (6, None, 10), (8, "c", 7)]
+    files = table.inspect("files")
+    found = sorted(files.to_pylist(), key=lambda row: row["partition"]["p"])
+    assert [(row["partition"]["p"], row["partition"]["s"]) for row in found] == [
+        (5, "a/b"),
+        (6, None),
+        (8, "c"),
+    ]
+    ids = {child.name: child.id for child in table.schema}
+    assert [sorted(dict(row["null_value_counts"])) for row in found] == [
+        [ids["id"]],
+        [ids["id"]],
+        sorted(ids.values()),
+    ]
+    for condition, count in (("p = 5", 2), ("s IS NULL", 2), ("p > 5 AND s = 'c'", 1), ("s = 'd'", 0), ("id = 10", 2)):
+        assert table.scan(condition).count() == count
+    assert _triples(table) == wanted
+    theirs = StaticTable.from_metadata(table.metadata_location).scan("p = 5 AND id < 100").to_arrow().to_pylist()
+    assert sorted((row["p"], row["s"], row["id"]) for row in theirs) == wanted[:2]
+    table.delete("id = 10 AND p = 5")
+    table.compact()
+    assert _triples(table) == [row for row in wanted if row != (5, "a/b", 10)]
+
+
+def _triples(table: IcebergTable) -> list[tuple[Any, ...]]:
+    found = open_table(table.location, "iceberg", validate=True).scan().to_arrow().to_pylist()
+    return sorted((row["p"], row["s"], row["id"]) for row in found)
+
+
+@pytest.mark.parametrize(
+    ("directory", "error", "message"),
+    [
+        ("p=x", InvalidPartitionValueError, "'x' in the name of the directory is not a value of the type integer"),
+        ("p=%FF", InvalidPartitionValueError, "is not UTF-8"),
+        ("p=__HIVE_DEFAULT_PARTITION__", SchemaError, "is required, but null by the name"),
+        ("q=1", SchemaError, "the file lacks a required column"),
+    ],
+)
+def test_directories_that_tell_no_value_are_refused(
+    tmp_path: Path, directory: str, error: type[Exception], message: str
+) -> None:
+    columns = pa.schema([pa.field("p", pa.int32(), nullable=False), ("id", pa.int64())])
+    table: Any = create_table(tmp_path / "t", columns, format="iceberg", partition_by="p")
+    (tmp_path / directory).mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / directory / "x.parquet")
+    with pytest.raises(error, match=message):
+        table.add_files([str(tmp_path / directory)])
+    assert table.snapshot_id is None
+    table.alter().drop_not_null("p").partition_by("bucket(4, p)").commit()
+    with pytest.raises(InvalidArgumentError, match="no statistics of the column p"):
+        table.add_files([str(tmp_path / directory)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "version"),
+    [
+        (pa.time64("us"), dt.time(1, 2, 3), "2"),
+        (pa.uuid(), bytes(range(16)), "2"),
+        (pa.timestamp("ns"), dt.datetime(2020, 1, 1), "3"),
+        (pa.timestamp("ns", "UTC"), dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc), "3"),
+    ],
+    ids=str,
+)
+def test_types_that_only_iceberg_has_are_added(tmp_path: Path, kind: pa.DataType, value: Any, version: str) -> None:
+    table: Any = create_table(
+        tmp_path / "t",
+        pa.schema([("id", pa.int64()), ("x", kind)]),
+        format="iceberg",
+        properties={"format-version": version},
+    )
+    rows = pa.table({"id": [1], "x": pa.array([value], kind)})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    table.append(rows)
+    table.add_files([str(tmp_path / "x.parquet")])
+    one, other = table.scan().to_arrow()["x"].to_pylist()
+    assert one == other
+    theirs = StaticTable.from_metadata(table.metadata_location).scan().to_arrow()["x"].to_pylist()
+    assert theirs[0] == theirs[1]
+    if not isinstance(kind, pa.BaseExtensionType):
+        assert len({tuple(map(tuple, bounds)) for bounds in table.inspect("files")["lower_bounds"].to_pylist()}) == 1
+
+
+@pytest.mark.parametrize("kind", [pa.time32("ms"), pa.time64("ns"), pa.timestamp("ns")], ids=str)
+def test_units_that_a_version_lacks_are_refused(tmp_path: Path, kind: pa.DataType) -> None:
+    wanted = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
+    table: Any = create_table(tmp_path / "t", {"x": wanted}, format="iceberg")
+    pq.write_table(
+        pa.table({"x": pa.array([0], pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)}),
+        tmp_path / "x.parquet",
+    )
+    with pytest.raises(SchemaError, match="which tables cannot hold"):
+        table.add_files([str(tmp_path / "x.parquet")])
+
+
+def test_columns_with_defaults_may_be_missing(tmp_path: Path) -> None:
+    table: Any = create_table(tmp_path / "t", {"id": pa.int64()}, format="iceberg", properties={"format-version": "3"})
+    table.alter().add("c", pa.int32(), default=5, required=True).commit()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "x.parquet")
+    table.add_files([str(tmp_path / "x.parquet")])
+    assert table.scan("c = 5").to_arrow().to_pylist() == [{"id": 1, "c": 5}]

@@ -36,6 +36,7 @@ from deltaberg.expressions.predicates.tree import (
     all_of,
     any_of,
     col,
+    rebalanced,
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
 from deltaberg.lazy_names import lazy_names
@@ -108,7 +109,7 @@ def as_expression(condition: Filter | None) -> Expression:
     if condition is None:
         return TRUE
     if isinstance(condition, Expression):
-        return condition
+        return rebalanced(condition)
     if isinstance(condition, Column):
         return condition.is_true()
     if isinstance(condition, str):

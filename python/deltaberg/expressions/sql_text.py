@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deltaberg.errors import ExpressionError, MissingDependencyError, first_line
+from deltaberg.lossless_json import has_lone_surrogate
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -43,6 +44,8 @@ def parse_text(text: str, kind: str) -> exp.Expr:
             f"a {kind} as SQL text needs the package sqlglot" if kind != "expression" else "SQL text needs sqlglot",
             hint="pip install 'deltaberg[sql]', or build conditions with col()",
         ) from error
+    if has_lone_surrogate(text):
+        raise ExpressionError(f"the {kind} {text!r:.200} is not valid Unicode")
     if not text.strip():
         raise ExpressionError(f"the {kind} is empty", hint=f"write {kind}s as SQL, such as id > 3")
     try:

@@ -104,11 +104,17 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
                 table=str(self._loaded.root),
             )
         from deltaberg.iceberg.table_transaction import TableTransaction
+        from deltaberg.iceberg.transaction.target import WAP_BRANCH
 
+        wanted = properties.get(WAP_BRANCH) if isinstance(properties, Mapping) else None
+        if wanted is not None and branch not in (None, wanted):
+            raise InvalidArgumentError(
+                f"{WAP_BRANCH} is {wanted!r}, but the branch is {branch!r}", hint="choose one place for the new rows"
+            )
         made = TableTransaction(
             self._loaded,
             self._pointer.committer(unsafe_single_writer=unsafe_single_writer),
-            branch=branch or self._options.ref or MAIN,
+            branch=self._options.ref or MAIN if branch is None else branch,
             timezone=self._options.timezone,
             summary=properties,
             policy=policy,
@@ -385,7 +391,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         Only the footers of Parquet files are read; the rows of the other files are read for their metrics, once.
         Formats are known by the ends of names, or by the first bytes of files. Columns are found by their names: the
         property ``schema.name-mapping.default`` is set, unless the table has it. The statistics of a file have to prove
-        that all of its rows belong to one partition.
+        that all of its rows belong to one partition. Columns that a file lacks and a partition field takes as they are
+        get the values of directories that are named as Hive names them, such as ``day=2024-01-01``.
 
         Parameters
         ----------
@@ -401,6 +408,8 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         ------
         InvalidArgumentError
             The table has one of the files already, there is none, or the rows of one belong to several partitions.
+        InvalidPartitionValueError
+            The name of a directory gives a partition column a value that is none of its type.
         SchemaError
             The columns of a file do not fit those of the table.
         UnsupportedFeatureError

@@ -8,20 +8,23 @@ backticks, or passed as a tuple.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
+from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema.types import DataType, Field, Struct
 
 __all__ = [
     "ColumnName",
     "column_names",
+    "field_finder",
     "fields_given",
     "find_column",
     "find_path",
     "join_name",
     "match_fields",
+    "paired_fields",
     "select_columns",
     "split_name",
 ]
@@ -48,7 +51,10 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
             raise InvalidArgumentError(f"{name!r} is not a column name", hint="pass text, or a tuple of names")
         if not given:
             raise InvalidArgumentError("a column name has no parts")
+        for part in given:
+            _check_unicode(part)
         return tuple(given)
+    _check_unicode(name)
     parts: list[str] = []
     at = 0
     while True:
@@ -66,6 +72,11 @@ def split_name(name: ColumnName) -> tuple[str, ...]:
         if name[at] != ".":
             raise InvalidArgumentError(f"{name!r} is not a column name", hint="a dot must follow the closing backtick")
         at += 1
+
+
+def _check_unicode(name: str) -> None:
+    if has_lone_surrogate(name):
+        raise InvalidArgumentError(f"{name!r} is not a column name", hint="it is not valid Unicode")
 
 
 def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[ColumnName]:
@@ -150,13 +161,75 @@ def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> D
     """
     if not isinstance(kind, Struct) or not isinstance(given, Struct):
         return kind
-    known = {child.name.lower(): child.type for child in given}
+    known = paired_fields(kind, given)
     kept = [
-        replace(child, type=fields_given(child.type, known.get(child.name.lower(), child.type), required=required))
+        replace(child, type=fields_given(child.type, known.get(child.name, child).type, required=required))
         for child in kind
-        if child.name.lower() in known or (required and not child.nullable)
+        if child.name in known or (required and not child.nullable)
     ]
     return Struct(tuple(kept))
+
+
+def field_finder(fields: Struct) -> Callable[[str], Field | None]:
+    """Return what finds the field that a name means: the one of this name, or the only one if case is ignored.
+
+    It raises `SchemaError` for a name that means several fields. To find one costs the same however many there are.
+
+    Examples
+    --------
+    >>> from deltaberg.schema.types import Primitive
+    >>> find = field_finder(Struct((Field("id", Primitive("long")),)))
+    >>> find("ID").name, find("d")
+    ('id', None)
+    """
+    exact = {child.name: child for child in fields}
+    folded: dict[str, list[Field]] = {}
+    for child in fields:
+        folded.setdefault(child.name.lower(), []).append(child)
+
+    def find(name: str) -> Field | None:
+        if name in exact:
+            return exact[name]
+        alike = folded.get(name.lower(), [])
+        if len(alike) > 1:
+            names = ", ".join(child.name for child in alike)
+            raise SchemaError(f"{name!r} is ambiguous: {names} differ only in case", column=name)
+        return alike[0] if alike else None
+
+    return find
+
+
+def paired_fields(wanted: Struct, found: Struct) -> dict[str, Field]:
+    """Return which of the found fields is for which of the wanted ones, by the names of these.
+
+    A field of the same name comes before one whose name differs in case.
+
+    Raises
+    ------
+    SchemaError
+        A name is ambiguous.
+
+    Examples
+    --------
+    >>> from deltaberg.schema.types import Primitive
+    >>> some, others = (Struct(tuple(Field(name, Primitive("long")) for name in names)) for names in ("ab", "BbC"))
+    >>> {name: field.name for name, field in paired_fields(some, others).items()}
+    {'b': 'b'}
+    """
+    find = field_finder(wanted)
+    pairs: dict[str, Field] = {}
+    for child in found:
+        own = find(child.name)
+        if own is None:
+            continue
+        other = pairs.get(own.name)
+        if other is None or child.name == own.name:
+            pairs[own.name] = child
+        elif other.name != own.name:
+            raise SchemaError(
+                f"{own.name!r} is ambiguous: {other.name} and {child.name} differ only in case", column=own.name
+            )
+    return pairs
 
 
 def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
@@ -254,7 +327,8 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     Raises
     ------
     SchemaError
-        If a given field is not wanted, two are for the same, or one that must not be null is missing.
+        If a given field is not wanted, its name is ambiguous, two are for the same, or one that must not be null is
+        missing.
 
     Examples
     --------
@@ -263,14 +337,11 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
     [1, 0, None]
     """
-    exact = {child.name: child for child in want}
-    folded = {child.name.lower(): child for child in want}
+    find = field_finder(want)
     taken: dict[str, int] = {}
     extra = []
     for number, given in enumerate(found):
-        child = exact.get(given)
-        if child is None:
-            child = folded.get(given.lower())
+        child = find(given)
         if child is None:
             extra.append(join_name((*path, given)))
         elif child.name in taken:

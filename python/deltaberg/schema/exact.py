@@ -19,6 +19,7 @@ _ZONED = frozenset({"timestamp", "timestamp_ns"})
 _LOCAL = frozenset({"timestamp_ntz", "timestamp_ntz_ns"})
 #: A decimal that holds any 64-bit integer.
 _WHOLE = pa.decimal128(20, 0)
+_MICROS_PER_DAY = 86_400_000_000
 _UUID = Primitive("uuid")
 
 
@@ -123,7 +124,7 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
     if pt.is_timestamp(found):
         return _instant(array, target, timezone, allow_truncation)
     if pt.is_time(found):
-        return _in_unit(_as_long(array), found.unit, target.unit, allow_truncation).view(target)
+        return _time(_in_unit(_as_long(array), found.unit, target.unit, allow_truncation), target)
     if want == _UUID and _is_text(found):
         return _uuids(array)
     if pt.is_floating(target):
@@ -135,6 +136,15 @@ def exact_leaf(array: pa.Array, want: DataType, timezone: str | None, allow_trun
         # Other libraries hand over text without a check, and files must hold valid UTF-8.
         made.validate(full=True)
     return made
+
+
+def _time(micros: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return times of the day. pyarrow checks none, and shows others as times of the next day."""
+    ends = pc.min_max(micros)
+    for end in (ends["min"].as_py(), ends["max"].as_py()):
+        if end is not None and not 0 <= end < _MICROS_PER_DAY:
+            raise ValueError(f"{end} microseconds from midnight are not within a day")
+    return micros.view(target)
 
 
 def _number(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -96,7 +96,7 @@ def _stored_type(kind: DataType, path: tuple[str, ...], required: bool, own: Sto
 def _inside(field: Field, name: str, path: tuple[str, ...], required: bool, own: StoredType | None) -> pa.Field:
     if not is_stored(field):
         raise UnsupportedFeatureError(
-            "lists and maps of the type void cannot be written to Parquet", column=join_name((*path, name))
+            "lists and maps of the type void cannot be written to data files", column=join_name((*path, name))
         )
     return _stored(replace(field, name=name), name, path, required, own)
 

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["text_of_uuids", "uuids_of_text"]
+__all__ = ["text_of_uuids", "uuid_of", "uuids_of_text"]
 
 _BYTES = 16
 #: The ends of the groups of hexadecimal digits.
 _GROUPS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 _TEXT = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\z"
 _ZERO = "0" * 32
+
+
+def uuid_of(value: object) -> uuid.UUID:
+    """Return the UUID that a UUID, its text or its 16 bytes stand for.
+
+    Raises
+    ------
+    ValueError
+        It is none of them.
+
+    Examples
+    --------
+    >>> str(uuid_of(bytes(16)))
+    '00000000-0000-0000-0000-000000000000'
+    """
+    if isinstance(value, uuid.UUID):
+        return value
+    if isinstance(value, str):
+        return uuid.UUID(value.strip())
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return uuid.UUID(bytes=bytes(value))
+    raise ValueError(f"{value!r:.80} is not a UUID")
 
 
 def text_of_uuids(array: pa.FixedSizeBinaryArray) -> pa.StringArray:

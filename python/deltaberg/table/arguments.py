@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import parse_timestamp
+from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.storage import LocationMap, StoreOptions
 
 __all__ = [
@@ -112,9 +113,11 @@ def checked_properties(properties: Any) -> dict[str, Any]:
     """Refuse properties of a table or a commit that are not a mapping of names; None stands for none."""
     if properties is not None and not isinstance(properties, Mapping):
         raise InvalidArgumentError("properties is not a mapping", hint="pass names and values, as in a dict")
-    for name in properties or ():
+    for name, value in (properties or {}).items():
         if not isinstance(name, str):
             raise InvalidArgumentError(f"the name of a property must be text, not {name!r:.200}")
+        if has_lone_surrogate(name) or (isinstance(value, str) and has_lone_surrogate(value)):
+            raise InvalidArgumentError(f"the property {name!r:.200} is {value!r:.200}, which is not valid Unicode")
     return dict(properties or {})
 
 
@@ -163,6 +166,8 @@ def checked_text(name: str, value: Any, hint: str) -> str:
     """Refuse what is not text, and empty text."""
     if not isinstance(value, str) or not value:
         raise InvalidArgumentError(f"{name} must be text that is not empty, not {value!r:.200}", hint=hint)
+    if has_lone_surrogate(value):
+        raise InvalidArgumentError(f"{name} is {value!r:.200}, which is not valid Unicode", hint=hint)
     return value
 
 

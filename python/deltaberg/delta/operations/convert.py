@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -17,7 +16,7 @@ from deltaberg.delta.operations.create import NewTable, define_table
 from deltaberg.delta.operations.rows import RowOptions, row_spec
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
-from deltaberg.errors import InvalidArgumentError, InvalidPartitionValueError, SchemaError
+from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.files.read.footers import Footer, read_footers
 from deltaberg.files.write import WrittenFile, leaf_paths, written_rows
 from deltaberg.schema import DataType, Field, List, Map, Struct, arrow_type
@@ -25,11 +24,10 @@ from deltaberg.schema.columns import join_name
 from deltaberg.storage import ObjectMeta
 from deltaberg.table import CommitResult, table_not_found
 from deltaberg.table.write.footers import footer_statistics
+from deltaberg.table.write.hive_names import HIVE_NULL, named_values
 
 __all__ = ["Conversion", "convert_directory"]
 
-#: What Hive calls the directory of null.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -160,23 +158,14 @@ def _values_in_order(path: str, directories: Sequence[str], partition: Struct) -
             hint='pass a column for each directory, or partition_strategy="hive"',
             path=path,
         )
-    return {field.name: None if text == _NULL else text for field, text in zip(partition, directories, strict=True)}
+    return {field.name: None if text == HIVE_NULL else text for field, text in zip(partition, directories, strict=True)}
 
 
 def _named_values(path: str, directories: Sequence[str], partition: Struct) -> dict[str, str | None]:
     """Return the text of each partition value where directories are named as Hive does."""
     folded = {field.name.lower(): field.name for field in partition}
     values: dict[str, str | None] = {}
-    for directory in directories:
-        shown, equals, text = directory.partition("=")
-        if not equals:
-            continue
-        try:
-            name, value = unquote(shown, errors="strict"), unquote(text, errors="strict")
-        except UnicodeDecodeError as error:
-            raise InvalidPartitionValueError(
-                f"the name of the directory {directory} is not UTF-8", file=path
-            ) from error
+    for directory, name, text in named_values(path, directories):
         known = folded.get(name.lower())
         if known is None or known in values:
             raise InvalidArgumentError(
@@ -185,7 +174,7 @@ def _named_values(path: str, directories: Sequence[str], partition: Struct) -> d
                 hint=f'pass partition_by with the types of all of them, such as {{"{name}": pa.string()}}',
                 path=path,
             )
-        values[known] = None if value == _NULL else value
+        values[known] = text
     missing = [field.name for field in partition if field.name not in values]
     if missing:
         raise InvalidArgumentError(

@@ -303,12 +303,18 @@ class _Binder:
         if operator == "not in" and any(value is None for value in source.values):
             return FALSE
         places = [self._place(value, path, source) for value in source.values if value is not None]
-        values = tuple(dict.fromkeys(place.value for place in places if place.exact and place.value is not None))
+        ranges = [place for place in places if place.last is not None]
+        single = (place.value for place in places if place.exact and place.last is None)
+        values = tuple(dict.fromkeys(value for value in single if value is not None))
+        one = "=" if operator == "in" else "!="
+        if ranges:
+            parts = [_compare(one, path, place, source) for place in ranges]
+            if values:
+                parts.append(BoundPredicate(operator, path, values, source=source))
+            return join_bound(parts, is_and=operator == "not in")
         if not values:
             return BoundPredicate("is not null", path, source=source) if operator == "not in" else FALSE
-        if len(values) == 1:
-            return BoundPredicate("=" if operator == "in" else "!=", path, values, source=source)
-        return BoundPredicate(operator, path, values, source=source)
+        return BoundPredicate(operator if len(values) > 1 else one, path, values, source=source)
 
 
 def _are_comparable(left: DataType, right: DataType) -> bool:
@@ -336,6 +342,8 @@ def join_bound(parts: Iterable[Bound], is_and: bool) -> Bound:
 
 def _compare(operator: str, path: tuple[Field, ...], placed: Placed, source: Predicate) -> Bound:
     not_null = BoundPredicate("is not null", path, source=source)
+    if placed.value is not None and placed.last is not None:
+        return _compare_range(operator, path, (placed.value, placed.last), source)
     if placed.exact and placed.value is not None:
         return BoundPredicate(operator, path, (placed.value,), source=source)
     if operator in ("=", "<=>"):
@@ -349,6 +357,28 @@ def _compare(operator: str, path: tuple[Field, ...], placed: Placed, source: Pre
         return not_null if holds else FALSE
     # The literal lies between the value and the next one of the column's type.
     return BoundPredicate("<=" if operator in ("<", "<=") else ">", path, (placed.value,), source=source)
+
+
+def _compare_range(
+    operator: str, path: tuple[Field, ...], ends: tuple[pa.Scalar, pa.Scalar], source: Predicate
+) -> Bound:
+    """Compare a column with a literal that equals all values from the first to the last of some."""
+    below, first, last, above = (
+        BoundPredicate(sign, path, (end,), source=source)
+        for sign, end in zip(("<", ">=", "<=", ">"), (ends[0], *ends, ends[1]), strict=True)
+    )
+    if operator in ("=", "<=>"):
+        if operator == "=":
+            return join_bound((first, last), is_and=True)
+        # Unknown is not an answer.
+        known = BoundPredicate("is not null", path, source=source)
+        return join_bound((known, first, last), is_and=True)
+    if operator in ("!=", "is distinct from"):
+        parts = [below, above]
+        if operator == "is distinct from":
+            parts.append(BoundPredicate("is null", path, source=source))
+        return join_bound(parts, is_and=False)
+    return {"<": below, ">=": first, "<=": last, ">": above}[operator]
 
 
 def _text(operator: str, path: tuple[Field, ...], literal: object, source: Predicate) -> Bound:

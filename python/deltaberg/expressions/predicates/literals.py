@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import uuid
 from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from fractions import Fraction
@@ -22,7 +21,9 @@ from deltaberg.errors import ExpressionError
 from deltaberg.expressions.instants import parse_time, parse_timestamp
 from deltaberg.expressions.scalars import python_value
 from deltaberg.kernels.decimals import exact_decimal, parse_decimal
+from deltaberg.lossless_json import has_lone_surrogate
 from deltaberg.schema import DataType, Decimal, Fixed, Primitive, arrow_type
+from deltaberg.schema.uuids import uuid_of
 
 __all__ = ["Moment", "Placed", "place_literal"]
 
@@ -48,11 +49,13 @@ class Placed(NamedTuple):
 
     ``value`` is a scalar of the column's Arrow type (of double for float). It is the literal itself if ``exact``,
     and otherwise the greatest value below it. It is None if the literal lies below or (``above_all``) above all values.
+    If ``last`` is not None, all values from ``value`` to ``last`` equal the literal, which is a double.
     """
 
     value: pa.Scalar | None
     exact: bool
     above_all: bool = False
+    last: pa.Scalar | None = None
 
 
 def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed:
@@ -71,7 +74,7 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     literal = python_value(literal)
     if isinstance(column_type, Decimal):
         most = 10**column_type.precision - 1
-        return _on_grid(_rational(literal, column_type), 10**column_type.scale, -most, most, column_type)
+        return _number(literal, 10**column_type.scale, -most, most, column_type)
     if isinstance(column_type, Fixed):
         return _bytes(literal, column_type, column_type.length)
     if not isinstance(column_type, Primitive):
@@ -79,7 +82,7 @@ def place_literal(literal: Any, column_type: DataType, zone: ZoneInfo) -> Placed
     name = column_type.name
     if name in _INTEGER_BITS:
         half = 1 << _INTEGER_BITS[name] - 1
-        return _on_grid(_rational(literal, column_type), 1, -half, half - 1, column_type)
+        return _number(literal, 1, -half, half - 1, column_type)
     if name in ("float", "double"):
         return Placed(pa.scalar(_double(literal, column_type), pa.float64()), True)
     if name == "date":
@@ -95,9 +98,14 @@ def _plain(literal: Any, column_type: Primitive) -> Placed:
     if name == "binary":
         return _bytes(literal, column_type, None)
     if name == "uuid":
-        return Placed(pa.scalar(_uuid(literal, column_type).bytes, arrow_type(column_type)), True)
+        try:
+            return Placed(pa.scalar(uuid_of(literal).bytes, arrow_type(column_type)), True)
+        except ValueError:
+            raise _mismatch(literal, column_type) from None
     if name == "time":
         return Placed(pa.scalar(_time(literal, column_type), arrow_type(column_type)), True)
+    if isinstance(literal, str) and has_lone_surrogate(literal):
+        raise ExpressionError(f"{literal!r:.80} is not valid Unicode")
     kind = {"string": str, "boolean": bool}.get(name)
     if kind is not None and isinstance(literal, kind):
         return Placed(pa.scalar(literal, arrow_type(column_type)), True)
@@ -108,20 +116,6 @@ def _bytes(literal: Any, column_type: DataType, length: int | None) -> Placed:
     if not isinstance(literal, (bytes, bytearray, memoryview)) or length not in (None, len(bytes(literal))):
         raise _mismatch(literal, column_type)
     return Placed(pa.scalar(bytes(literal), arrow_type(column_type)), True)
-
-
-def _uuid(literal: Any, column_type: DataType) -> uuid.UUID:
-    """Read a UUID from a UUID, its text or its 16 bytes."""
-    try:
-        if isinstance(literal, uuid.UUID):
-            return literal
-        if isinstance(literal, str):
-            return uuid.UUID(literal.strip())
-        if isinstance(literal, (bytes, bytearray, memoryview)):
-            return uuid.UUID(bytes=bytes(literal))
-    except ValueError:
-        pass
-    raise _mismatch(literal, column_type)
 
 
 def _time(literal: Any, column_type: DataType) -> dt.time:
@@ -164,6 +158,36 @@ def _double(literal: Any, column_type: DataType) -> float:
         raise _mismatch(literal, column_type) from None
 
 
+def _number(literal: Any, parts: int, first: int, last: int, column_type: DataType) -> Placed:
+    """Place a number among the multiples of ``1 / parts``, from number ``first`` to number ``last`` of them."""
+    exact = _rational(literal, column_type)
+    if isinstance(literal, float) and isinstance(exact, Fraction):
+        # Spark compares numbers with a double as doubles: several of them may become this one.
+        low, high = _rounded_to(literal, parts)
+        low, high = max(low, first), min(high, last)
+        if low <= high:
+            ends = [pa.scalar(_value(step, column_type), arrow_type(column_type)) for step in (low, high)]
+            return Placed(ends[0], True, last=ends[1] if low < high else None)
+    return _on_grid(exact, parts, first, last, column_type)
+
+
+def _rounded_to(double: float, parts: int) -> tuple[int, int]:
+    """Return the first and the last multiple of ``1 / parts`` that become a double if they are rounded to one."""
+    below, above = (math.nextafter(double, end) for end in (-math.inf, math.inf))
+    if math.isinf(below) or math.isinf(above):
+        return 0, -1
+    low = math.ceil((Fraction(below) + Fraction(double)) / 2 * parts)
+    high = math.floor((Fraction(above) + Fraction(double)) / 2 * parts)
+    # What lies in the middle between two doubles becomes the even one.
+    low += float(Fraction(low, parts)) != double
+    high -= float(Fraction(high, parts)) != double
+    return low, high
+
+
+def _value(step: int, column_type: DataType) -> PyDecimal | int:
+    return exact_decimal(step, column_type.scale) if isinstance(column_type, Decimal) else step
+
+
 def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column_type: DataType) -> Placed:
     """Place a number among the multiples of ``1 / parts``, from number ``first`` to number ``last`` of them."""
     if isinstance(number, float):
@@ -176,8 +200,7 @@ def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column
         return Placed(None, False)
     if below > last:
         return Placed(None, False, above_all=True)
-    value = exact_decimal(below, column_type.scale) if isinstance(column_type, Decimal) else below
-    return Placed(pa.scalar(value, arrow_type(column_type)), exact)
+    return Placed(pa.scalar(_value(below, column_type), arrow_type(column_type)), exact)
 
 
 def _date(literal: Any, zone: ZoneInfo) -> Placed:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.predicates.literals import Moment
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate, combined
 
 __all__ = ["PyIcebergExpression", "from_pyiceberg", "is_of_pyiceberg"]
 
@@ -83,8 +83,7 @@ def _expression(given: Any) -> Expression:
     if name == "Not":
         return Not(_expression(given.child))
     if name in ("And", "Or"):
-        left, right = _expression(given.left), _expression(given.right)
-        return And(left, right) if name == "And" else Or(left, right)
+        return combined(list(map(_expression, _chained(given))), And if name == "And" else Or)
     if name in _TESTS:
         return Predicate(_TESTS[name], _column(given.term))
     if name in _NAN_TESTS:
@@ -95,6 +94,17 @@ def _expression(given: Any) -> Expression:
     if name in _COMPARISONS:
         return Predicate(_COMPARISONS[name], _column(given.term), (_value(given.literal),))
     raise _unknown(given)
+
+
+def _chained(given: Any) -> Iterator[Any]:
+    """Return the parts of a chain of ANDs or ORs, from left to right, without recursion."""
+    left = [given]
+    while left:
+        found = left.pop()
+        if type(found) is type(given):
+            left += (found.right, found.left)
+        else:
+            yield found
 
 
 def _column(term: Any) -> Column:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
-from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate
+from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate, combined
 from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.kernels.decimals import parse_decimal
 
@@ -77,11 +77,7 @@ def _condition(node: exp.Expr) -> Expression:
 
 def _joined(node: exp.And | exp.Or) -> Expression:
     """Join a chain of ANDs or ORs without recursion."""
-    parts = [_condition(part) for part in node.flatten()]
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = (And if type(node).__name__ == "And" else Or)(joined, part)
-    return joined
+    return combined([_condition(part) for part in node.flatten()], And if type(node).__name__ == "And" else Or)
 
 
 def _handlers() -> dict[type, tuple[tuple[str, ...], Callable[[Any], Expression]]]:

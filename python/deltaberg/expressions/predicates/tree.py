@@ -8,9 +8,10 @@ point numbers compare as in Spark SQL: ``NaN`` equals itself and is greater than
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaberg.errors import ExpressionError
 from deltaberg.schema import ColumnName, Struct, split_name
@@ -32,9 +33,15 @@ __all__ = [
     "all_of",
     "any_of",
     "col",
+    "combined",
     "is_list",
     "quoted",
+    "rebalanced",
 ]
+
+#: More parts than this are joined in halves.
+_LONG = 64
+_Part = TypeVar("_Part")
 
 #: The operators of predicates, each with its negation.
 NEGATIONS = {
@@ -115,7 +122,7 @@ class And(Expression):
     right: Expression
 
     def __str__(self) -> str:
-        return f"({self.left} AND {self.right})"
+        return _joined_text(self)
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,44 @@ class Or(Expression):
     right: Expression
 
     def __str__(self) -> str:
-        return f"({self.left} OR {self.right})"
+        return _joined_text(self)
+
+
+def _joined_text(condition: Expression) -> str:
+    """Return the text of conditions that are joined one after the other, however many, without recursion."""
+    joined = []
+    while isinstance(condition, (And, Or)):
+        joined.append(f" {'AND' if isinstance(condition, And) else 'OR'} {condition.right})")
+        condition = condition.left
+    return "".join(["(" * len(joined), str(condition), *reversed(joined)])
+
+
+def combined(parts: Sequence[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
+    """Join parts from left to right; many of them in halves, so that the result is not as deep as they are many."""
+    if len(parts) <= _LONG:
+        return reduce(join, parts)
+    half = len(parts) // 2
+    return join(combined(parts[:half], join), combined(parts[half:], join))
+
+
+def rebalanced(condition: Expression) -> Expression:
+    """Return a condition in which long chains of AND or OR are joined in halves; see `combined`."""
+    if isinstance(condition, Not):
+        inner = rebalanced(condition.inner)
+        return condition if inner is condition.inner else Not(inner)
+    if not isinstance(condition, (And, Or)):
+        return condition
+    kind, parts = type(condition), list[Expression]()
+    left: list[Expression] = [condition]
+    while left:
+        found: Expression = left.pop()
+        if isinstance(found, kind):
+            left += (found.right, found.left)
+        else:
+            parts.append(found)
+    inside = [rebalanced(part) for part in parts]
+    is_same = len(parts) <= _LONG and all(new is old for new, old in zip(inside, parts, strict=True))
+    return condition if is_same else combined(inside, kind)
 
 
 @dataclass(frozen=True)

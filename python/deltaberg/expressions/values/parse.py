@@ -8,7 +8,17 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
-from deltaberg.expressions.predicates.tree import And, Column, Constant, Expression, Not, Or, Predicate
+from deltaberg.expressions.predicates.tree import (
+    And,
+    Column,
+    Constant,
+    Expression,
+    Not,
+    Or,
+    Predicate,
+    combined,
+    rebalanced,
+)
 from deltaberg.expressions.sql_text import is_nan_word, parse_text
 from deltaberg.expressions.values.intervals import interval_of
 from deltaberg.expressions.values.literals import decimal_literal, integer_type, literal_of
@@ -89,7 +99,7 @@ def as_value(given: Any) -> Value:
     if isinstance(given, Column):
         return ColumnValue(given.path)
     if isinstance(given, Expression):
-        return _condition(given)
+        return _condition(rebalanced(given))
     return literal_of(given)
 
 
@@ -144,11 +154,7 @@ def _value(node: exp.Expr) -> Value:
 def _joined(node: exp.Expr) -> Value:
     """Join a chain of ANDs or ORs without recursion."""
     name = type(node).__name__.lower()
-    parts = [_value(part) for part in node.flatten()]
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = Call(name, (joined, part))
-    return joined
+    return combined([_value(part) for part in node.flatten()], lambda left, right: Call(name, (left, right)))
 
 
 @cache

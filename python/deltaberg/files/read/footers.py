@@ -24,7 +24,7 @@ from deltaberg.files.read.parquet import ParquetSource
 from deltaberg.pruning import ColumnStats
 from deltaberg.schema import Field, List, Map, Primitive, Struct
 from deltaberg.schema.columns import join_name
-from deltaberg.schema.from_arrow import table_schema
+from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.schema.name_mapping import has_field_ids
 from deltaberg.storage import ObjectMeta, Storage
 
@@ -100,8 +100,13 @@ class Footer:
     column_sizes: Sequence[int] = ()
 
 
-def read_footer(storage: Storage, path: str, size: int) -> Footer:
+def read_footer(storage: Storage, path: str, size: int, own: OwnTypes | None = None) -> Footer:
     """Read the footer of a Parquet file.
+
+    Parameters
+    ----------
+    own
+        Return the types that only one table format has; see `table_schema`.
 
     Raises
     ------
@@ -113,7 +118,7 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
     try:
         source = ParquetSource(storage.open(path, size))
         try:
-            return _footer(source)
+            return _footer(source, own)
         finally:
             source.close()
     except DeltabergError as error:
@@ -126,13 +131,13 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
         ) from error
 
 
-def read_footers(files: Iterable[tuple[Storage, ObjectMeta]]) -> list[Footer]:
+def read_footers(files: Iterable[tuple[Storage, ObjectMeta]], own: OwnTypes | None = None) -> list[Footer]:
     """Read the footers of several files, some at a time; see `read_footer`."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
-        return list(pool.map(lambda file: read_footer(file[0], file[1].path, file[1].size), files))
+        return list(pool.map(lambda file: read_footer(file[0], file[1].path, file[1].size, own), files))
 
 
-def _footer(source: ParquetSource) -> Footer:
+def _footer(source: ParquetSource, own: OwnTypes | None) -> Footer:
     groups = source.row_groups(0, (1 << 63) - 1)
     counts = [group.rows for group in groups]
     rows: int = source.metadata.num_rows
@@ -140,8 +145,8 @@ def _footer(source: ParquetSource) -> Footer:
         raise CorruptDataFileError("its footer contradicts itself about the number of rows")
     described = source.metadata.schema
     physical = (described.column(number).physical_type for number in range(len(described)))
-    schema = pa.schema([_checked(child, physical, (child.name,)) for child in source.schema])
-    columns = table_schema(schema)
+    schema = pa.schema([_checked(child, physical, (child.name,), own) for child in source.schema])
+    columns = table_schema(schema, own=own)
     is_legacy = _is_legacy(source.metadata.metadata or {})
     found = {}
     for path in _paths(columns):
@@ -163,7 +168,7 @@ def _sizes(source: ParquetSource) -> list[int]:
     return sizes
 
 
-def _checked(found: pa.Field, physical: Iterator[str], path: _Names) -> pa.Field:
+def _checked(found: pa.Field, physical: Iterator[str], path: _Names, own: OwnTypes | None) -> pa.Field:
     """Return a field whose INT96 timestamps are instants, and refuse leaves that tables cannot hold.
 
     Parameters
@@ -173,19 +178,19 @@ def _checked(found: pa.Field, physical: Iterator[str], path: _Names) -> pa.Field
     """
     kind = found.type
     if pt.is_struct(kind):
-        inner = [_checked(child, physical, (*path, child.name)) for child in kind]
+        inner = [_checked(child, physical, (*path, child.name), own) for child in kind]
         return found.with_type(pa.struct(inner))
     if pt.is_map(kind):
-        key = _checked(kind.key_field, physical, (*path, "key"))
-        return found.with_type(pa.map_(key, _checked(kind.item_field, physical, (*path, "value"))))
+        key = _checked(kind.key_field, physical, (*path, "key"), own)
+        return found.with_type(pa.map_(key, _checked(kind.item_field, physical, (*path, "value"), own)))
     if pt.is_nested(kind):
-        return found.with_type(pa.list_(_checked(kind.value_field, physical, (*path, "element"))))
+        return found.with_type(pa.list_(_checked(kind.value_field, physical, (*path, "element"), own)))
     stored = next(physical)
     plain = kind.value_type if pt.is_dictionary(kind) else kind
     reason = next((reason for refused, reason in _REFUSED if refused(plain)), None)
     if stored == "INT96":
         return found.with_type(_INSTANT)
-    if reason is not None:
+    if reason is not None and (own is None or own(plain) is None):
         raise SchemaError(
             f"the file holds {reason} ({kind}), which tables cannot hold",
             hint="rewrite the files with another type",

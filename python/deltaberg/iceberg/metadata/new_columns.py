@@ -120,7 +120,7 @@ def default_json(value: Any, column: Field) -> Any:
             hint="set those of its fields",
             column=column.name,
         )
-    return json_of_value(value, kind)
+    return json_of_value(value.as_py() if isinstance(value, pa.Scalar) else value, kind)
 
 
 def written_default(column: Field) -> Any:

@@ -30,6 +30,7 @@ from deltaberg.iceberg.metadata.versions import (
     ROW_LINEAGE,
     check_columns,
     check_format_version,
+    check_new_names,
     check_order,
     check_spec,
     highest_field_id,
@@ -219,6 +220,7 @@ def new_metadata(
     identifiers = _moved(schema.identifier_field_ids, known, "an identifier")
     fresh = Schema(struct, 0, identifiers)
     check_columns(fresh, format_version)
+    check_new_names(struct, (), Struct)
     own_spec = PartitionSpec(
         0,
         tuple(

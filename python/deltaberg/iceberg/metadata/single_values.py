@@ -24,6 +24,7 @@ from deltaberg.iceberg.metadata.iso_times import (
 )
 from deltaberg.lossless_json import Number, has_lone_surrogate
 from deltaberg.schema import DataType, Decimal, Fixed, List, Map, Primitive, Struct
+from deltaberg.schema.uuids import uuid_of
 
 __all__ = ["json_of_value", "value_of_json"]
 
@@ -74,7 +75,9 @@ def json_of_value(value: Any, kind: DataType) -> Any:
         found = _json(value, kind)
         _value(found, kind)
     except (*_WRONG, CorruptMetadataError) as error:
-        raise InvalidArgumentError(f"{value!r:.80} cannot be written as a value of type {kind}") from error
+        raise InvalidArgumentError(
+            f"{value!r:.80} cannot be written as a value of type {kind}", hint=_HINTS.get(str(kind))
+        ) from error
     return found
 
 
@@ -115,7 +118,8 @@ def _json(value: Any, kind: DataType) -> Any:
         return _WRITTEN[kind.name](value)
     if isinstance(kind, Decimal):
         exact = Context(prec=kind.precision, traps=[InvalidOperation, Inexact])
-        return f"{_of(PyDecimal)(value).quantize(PyDecimal(1).scaleb(-kind.scale), context=exact):f}"
+        number = PyDecimal(_of((int, PyDecimal))(value))
+        return f"{number.quantize(PyDecimal(1).scaleb(-kind.scale), context=exact):f}"
     if isinstance(kind, Fixed):
         return _of(bytes)(value).hex()
     if isinstance(kind, Struct):
@@ -223,6 +227,16 @@ _PRIMITIVES: dict[str, Callable[[Any], Any]] = {
     "variant": _refused,
     "void": _refused,
 }
+#: What is taken for types whose values have several forms in Python.
+_HINTS = {
+    "timestamp": "pass a datetime with a time zone",
+    "timestamp_ntz": "pass a datetime without a time zone",
+    "timestamp_ns": "pass a datetime with a time zone, or nanoseconds since 1970",
+    "timestamp_ntz_ns": "pass a datetime without a time zone, or nanoseconds since 1970",
+    "date": "pass a date",
+    "time": "pass a time of day",
+    "uuid": "pass a UUID, its text or its bytes",
+}
 _WRITTEN: dict[str, Callable[[Any], Any]] = {
     "boolean": _of(bool),
     "integer": _whole(32),
@@ -231,7 +245,7 @@ _WRITTEN: dict[str, Callable[[Any], Any]] = {
     "double": _double,
     "string": _text,
     "binary": lambda value: _of(bytes)(value).hex(),
-    "uuid": lambda value: str(uuid.UUID(bytes=value)),
+    "uuid": lambda value: str(uuid_of(value)),
     "date": _text_of_date,
     "time": lambda value: text_of_time(_of(dt.time)(value)),
     "timestamp": lambda value: text_of_timestamp(_of(dt.datetime)(value), zoned=True),

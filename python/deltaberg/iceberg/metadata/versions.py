@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
@@ -153,7 +154,7 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
 
 
 def check_new_names(columns: Struct, specs: Iterable[PartitionSpec], before: Callable[[], Struct]) -> None:
-    """Refuse columns of a table that get the name of a partition field with other values.
+    """Refuse columns of a table that get the full name of another one, or of a partition field with other values.
 
     Names that columns have already are let be, so that tables of others can be changed, and mended step by step.
 
@@ -171,6 +172,7 @@ def check_new_names(columns: Struct, specs: Iterable[PartitionSpec], before: Cal
     SchemaError
         If a column gets such a name.
     """
+    _check_full_names(columns, before)
     parts = [part for spec in specs for part in spec.fields]
     found = fields_named_as_columns(parts, columns)
     known = {(part.name, column.id) for part, column in fields_named_as_columns(parts, before())} if found else ()
@@ -181,6 +183,40 @@ def check_new_names(columns: Struct, specs: Iterable[PartitionSpec], before: Cal
                 hint="choose another name: partition fields keep theirs, also when the partitioning has changed since",
                 column=part.name,
             )
+
+
+def _check_full_names(columns: Struct, before: Callable[[], Struct]) -> None:
+    """Refuse two fields whose full names are the same, such as ``a.b`` and the field ``b`` of ``a``.
+
+    iceberg-java and pyiceberg cannot load a table with such names.
+    """
+    if not any("." in child.name for child in _all_fields(columns)):
+        return
+    new = _names_of_several(columns)
+    if new:
+        new -= _names_of_several(before())
+    for name in new:
+        raise SchemaError(
+            "this is the full name of two columns, so that other engines could not load the table",
+            hint="choose a name without dots",
+            column=name,
+        )
+
+
+def _names_of_several(columns: Struct) -> set[str]:
+    return {name for name, times in Counter(_full_names(columns)).items() if times > 1}
+
+
+def _all_fields(kind: DataType) -> Iterator[Field]:
+    for child in nested_fields(kind):
+        yield child
+        yield from _all_fields(child.type)
+
+
+def _full_names(kind: DataType, above: str = "") -> Iterator[str]:
+    for child in nested_fields(kind):
+        yield above + child.name
+        yield from _full_names(child.type, f"{above}{child.name}.")
 
 
 def fields_named_as_columns(parts: Iterable[PartitionField], columns: Struct) -> list[tuple[PartitionField, Field]]:

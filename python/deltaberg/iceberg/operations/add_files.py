@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, SchemaError
+from deltaberg.errors import (
+    DeltabergError,
+    InvalidArgumentError,
+    InvalidPartitionValueError,
+    ObjectNotFoundError,
+    SchemaError,
+)
 from deltaberg.expressions import TRUE
 from deltaberg.files import FileLayout, FileTask, ReadSpec
 from deltaberg.files.read.footers import Footer, read_footers
@@ -18,7 +25,7 @@ from deltaberg.files.read.formats import FORMATS
 from deltaberg.files.write import FooterFacts, StatisticsPlan, WrittenFile, leaf_paths, written_rows
 from deltaberg.iceberg.manifests.entries import added_entries, leaves_with_metrics
 from deltaberg.iceberg.manifests.metrics_modes import metrics_modes
-from deltaberg.iceberg.metadata.new_columns import given_columns
+from deltaberg.iceberg.metadata.new_columns import given_columns, iceberg_columns, own_types
 from deltaberg.iceberg.metadata.specs import PartitionField
 from deltaberg.iceberg.operations.columns import extend_name_mapping, nullable_field
 from deltaberg.iceberg.operations.file_columns import columns_without_nulls
@@ -26,9 +33,20 @@ from deltaberg.iceberg.partition.structs import partition_struct, path_to_id
 from deltaberg.iceberg.partition.transforms import Bucket, Identity, Unknown, Void, parse_transform
 from deltaberg.iceberg.transaction.pending import AddedFiles
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import Field, NameMapping, Primitive, Struct, arrow_type, has_field_ids, join_name
+from deltaberg.schema import (
+    DataType,
+    Decimal,
+    Field,
+    NameMapping,
+    Primitive,
+    Struct,
+    arrow_type,
+    has_field_ids,
+    join_name,
+)
 from deltaberg.storage import Location, ObjectMeta, Storage, parse_location
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
+from deltaberg.table.write.hive_names import named_values
 
 __all__ = ["add_existing_files"]
 
@@ -37,6 +55,10 @@ _FILES_AT_A_TIME = 4
 _MAGIC_BYTES = 4
 _MAGICS = {b"ORC": "orc", b"Obj\x01": "avro"}
 _FLOATS = (Primitive("float"), Primitive("double"))
+#: Types whose values in the names of directories mean the same everywhere, but for decimals.
+_SHOWN = frozenset(
+    Primitive(name) for name in ("string", "boolean", "integer", "long", "float", "double", "date", "timestamp_ntz")
+)
 
 
 class _Found(NamedTuple):
@@ -62,6 +84,8 @@ def add_existing_files(transaction: Transaction, paths: Sequence[str], *, check_
     ------
     InvalidArgumentError
         The table has one of the files already, or there is no file, or the rows of one belong to several partitions.
+    InvalidPartitionValueError
+        The name of a directory gives a partition column a value that is none of its type.
     SchemaError
         The columns of a file do not fit those of the table.
     UnsupportedFeatureError
@@ -150,17 +174,27 @@ class _Contents:
     def files(self, found: Sequence[_Found]) -> list[WrittenFile]:
         """Describe files, in their order."""
         parquet = [one for one in found if one.format == "parquet"]
-        footers = read_footers((self._store.open(one.place), one.meta) for one in parquet)
+        footers = read_footers(((self._store.open(one.place), one.meta) for one in parquet), self._own_type)
         known = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
         # The other formats are read whole, which takes the memory of as many files.
         with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="deltaberg-added") as pool:
             return list(pool.map(lambda one: self._file(one, known.get(one.path)), found))
 
+    def _own_type(self, found: pa.DataType) -> DataType | None:
+        """Return the type of a column of a Parquet file that tables of other formats cannot hold."""
+        # Iceberg spec, "Parquet": times have microseconds. Other engines read no others.
+        return None if pt.is_time(found) and found.unit != "us" else own_types(self.metadata.format_version)(found)
+
     def _file(self, one: _Found, footer: Footer | None) -> WrittenFile:
         try:
-            rows, known = self._of_rows(one) if footer is None else self._of_footer(footer)
+            shown = self._shown_values(one)
+            rows, held, known = self._of_rows(one, shown) if footer is None else self._of_footer(footer, shown)
+            # What a file holds itself is what readers read.
+            held_by_file = {child.id for child in self.schema if held.get(child.name) is not None}
+            shown = {number: value for number, value in shown.items() if number not in held_by_file}
+            known = known.without(self._numbers[number] for number in shown)
             values = {
-                part.name: self._partition_value(part, rows, known).cast(arrow_type(target.type))
+                part.name: self._partition_value(part, rows, known, shown).cast(arrow_type(target.type))
                 for part, target in zip(self.spec.fields, self.partition, strict=True)
             }
         except DeltabergError as error:
@@ -168,33 +202,52 @@ class _Contents:
         facts = FooterFacts() if footer is None else FooterFacts(footer.split_offsets)
         return WrittenFile(one.path, one.meta.size, rows, one.meta.modified, values, *known, facts, one.format)
 
-    def _of_footer(self, footer: Footer) -> tuple[int, FileStatistics]:
-        # The types of both formats have no fixed bytes.
-        columns = given_columns(footer.schema, self.metadata.format_version)
-        required = columns_without_nulls(self.metadata, columns, self._names, has_ids=footer.has_ids, format="parquet")
+    def _shown_values(self, one: _Found) -> dict[int, pa.Scalar]:
+        """Return the values that the names of directories give to sources of identity fields, by the ids of columns."""
+        wanted: dict[str, dict[int, Field]] = {}
+        for part in self.spec.fields:
+            source = path_to_id(self.schema, part.source_id)
+            if len(source) == 1 and isinstance(parse_transform(part.transform), Identity):
+                column = {part.source_id: source[0]}
+                wanted.update({part.name.lower(): column, source[0].name.lower(): column})
+        directories = one.place.path.split("/")[:-1] if wanted else ()
+        return {
+            number: _shown_value(column, text)
+            for _, name, text in named_values(one.path, directories)
+            for number, column in wanted.get(name.lower(), {}).items()
+        }
+
+    def _of_footer(self, footer: Footer, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
+        held = iceberg_columns(footer.columns)
+        required = columns_without_nulls(
+            self.metadata, held, self._names, shown, has_ids=footer.has_ids, format="parquet"
+        )
         leaves = {
             number: (tuple(part.name for part in path), arrow_type(path[-1].type))
             for number, path in self._paths.items()
         }
         known = footer_statistics(footer, leaves)
         self._check_nulls(required, known)
-        return footer.rows, known
+        return footer.rows, held, known
 
-    def _of_rows(self, one: _Found) -> tuple[int, FileStatistics]:
-        found: list[tuple[Field, ...]] = []
+    def _of_rows(self, one: _Found, shown: Container[int]) -> tuple[int, Struct, FileStatistics]:
+        held, required = Struct(), list[tuple[Field, ...]]()
 
         def check(file_schema: pa.Schema) -> None:
+            nonlocal held
             held = given_columns(file_schema, self.metadata.format_version)
             has_ids = has_field_ids(file_schema)
-            found.extend(columns_without_nulls(self.metadata, held, self._names, has_ids=has_ids, format=one.format))
+            required.extend(
+                columns_without_nulls(self.metadata, held, self._names, shown, has_ids=has_ids, format=one.format)
+            )
 
         columns = Struct(tuple(nullable_field(child) for child in self.schema if child.name in self._wanted))
         layout = FileLayout(by_id=True, name_mapping=self._names)
         spec = ReadSpec(self._table, self._store, columns, Struct(()), layout)
         task = FileTask(str(one.place), one.format, one.meta.size, None, 0, one.meta.size, None, False)
         rows, known = row_statistics(spec, task, StatisticsPlan(self.schema, self._wanted), check)
-        self._check_nulls(found, known)
-        return rows, known
+        self._check_nulls(required, known)
+        return rows, held, known
 
     @cached_property
     def _wanted(self) -> frozenset[str]:
@@ -204,8 +257,10 @@ class _Contents:
         paths = [path for number, path in self._paths.items() if number in measured or not _is_nullable(path)]
         return frozenset(path[0].name for path in (*paths, *(path for path in sources if path)))
 
-    def _partition_value(self, part: PartitionField, rows: int, known: FileStatistics) -> pa.Scalar:
-        """Return the partition value that all rows of a file have, as its statistics prove it.
+    def _partition_value(
+        self, part: PartitionField, rows: int, known: FileStatistics, shown: Mapping[int, pa.Scalar]
+    ) -> pa.Scalar:
+        """Return the partition value that all rows of a file have, as its statistics or its directories prove it.
 
         Raises
         ------
@@ -215,6 +270,8 @@ class _Contents:
         transform, source = parse_transform(part.transform), path_to_id(self.schema, part.source_id)
         if isinstance(transform, Void) or not source:
             return pa.scalar(None)
+        if part.source_id in shown:
+            return transform.apply(pa.repeat(shown[part.source_id], 1), source[-1].type)[0]
         number, kind = self._numbers.get(part.source_id, -1), source[-1].type
         nulls, lower, upper = (facts.get(number) for facts in (known.null_count, known.lower, known.upper))
         if rows and nulls == rows:
@@ -230,7 +287,8 @@ class _Contents:
             name = join_name(tuple(step.name for step in source))
             raise InvalidArgumentError(
                 f"the file has no statistics of the column {name}, from which the field {part.name!r} is made",
-                hint="values in the names of directories are not read: append the rows of the file with the column",
+                hint=f"name the directory of the file as Hive does, such as {name}=1, if the field is its identity; or "
+                "append the rows of the file with the column",
             )
         raise InvalidArgumentError(
             f"the rows of the file may belong to several partitions of the field {part.name!r}",
@@ -242,6 +300,26 @@ class _Contents:
             if known.null_count.get(self._numbers.get(path[-1].id, -1)) != 0:
                 name = join_name(tuple(part.name for part in path))
                 raise SchemaError("the column is required, but may hold nulls in the file", column=name)
+
+
+def _shown_value(column: Field, text: str | None) -> pa.Scalar:
+    """Return the value of a column that the name of a directory shows."""
+    kind = arrow_type(column.type)
+    if text is None:
+        if not column.nullable:
+            raise SchemaError("the column is required, but null by the name of the directory", column=column.name)
+        return pa.scalar(None, kind)
+    if not isinstance(column.type, Decimal) and column.type not in _SHOWN:
+        raise InvalidArgumentError(
+            f"values of the type {column.type} cannot be read from the names of directories, as of {column.name!r}",
+            hint="append the rows of the file with the column",
+        )
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowInvalid as error:
+        raise InvalidPartitionValueError(
+            f"{text!r:.80} in the name of the directory is not a value of the type {column.type}", column=column.name
+        ) from error
 
 
 def _is_nullable(path: Sequence[Field]) -> bool:

@@ -18,7 +18,7 @@ from deltaberg.iceberg.metadata.versions import highest_field_id
 from deltaberg.iceberg.operations.columns_meanwhile import check_replaced_columns, require_names
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.transaction.transaction import Transaction
-from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct
+from deltaberg.schema import DataType, Field, List, Map, NameMapping, Primitive, Struct, field_finder
 from deltaberg.schema.name_mapping import extended_mapping, mapping_of
 
 __all__ = [
@@ -148,15 +148,15 @@ class _Merge:
     def struct(self, known: Struct, found: Struct) -> Struct:
         """Return columns with those that are new."""
         children = {child.name: child for child in known}
-        folded = {child.name.lower(): child.name for child in known}
+        find = field_finder(known)
         added = []
         for field in found:
-            name = field.name if field.name in children else folded.get(field.name.lower())
-            if name is None:
+            own = find(field.name)
+            if own is None:
                 added.append(nullable_field(field))
             else:
-                child = children[name]
-                children[name] = replace(child, type=self._type(child.type, field.type))
+                child = children[own.name]
+                children[own.name] = replace(child, type=self._type(child.type, field.type))
         fresh, _ = with_fresh_ids(Struct(tuple(added)), self._last)
         self._last = max(self._last, highest_field_id(fresh))
         return Struct((*children.values(), *fresh))

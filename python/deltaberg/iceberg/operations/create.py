@@ -22,7 +22,7 @@ __all__ = ["NewTable", "check_partitioning", "partition_field", "sort_field"]
 
 #: A transform of a column: ``day(at)``, ``bucket(16, id)``, ``truncate(4, name)``; Spark's plural names are known.
 _TERM = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(?:([0-9]{1,10})\s*,\s*)?(.+?)\s*(?:,\s*([0-9]{1,10})\s*)?\)\s*")
-_NAMED = re.compile(r"(.+?)\s+as\s+(\S+)\s*", re.IGNORECASE)
+_NAMED = re.compile(r"((?:[^`]|`[^`]*`)+?)\s+as\s+(\S+)\s*", re.IGNORECASE)
 _PLURALS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 _ORDER = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?", re.IGNORECASE)
 

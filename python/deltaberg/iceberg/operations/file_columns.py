@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -24,20 +24,27 @@ from deltaberg.schema import (
 __all__ = ["columns_without_nulls"]
 
 #: Types that the files of a format do not tell apart: how many digits of a second timestamps of ORC have, and whether
-#: sixteen bytes of Avro are a UUID.
+#: sixteen bytes are a UUID, which older releases of pyarrow do not tell.
 _ALIKE: dict[str, dict[DataType, DataType]] = {
     "orc": {
         Primitive("timestamp_ns"): Primitive("timestamp"),
         Primitive("timestamp_ntz_ns"): Primitive("timestamp_ntz"),
     },
     "avro": {Primitive("uuid"): Fixed(16)},
+    "parquet": {Primitive("uuid"): Fixed(16)},
 }
 
 _Path = tuple[Field, ...]
 
 
 def columns_without_nulls(
-    metadata: TableMetadata, held: Struct, names: NameMapping, *, has_ids: bool, format: str
+    metadata: TableMetadata,
+    held: Struct,
+    names: NameMapping,
+    elsewhere: Container[int] = (),
+    *,
+    has_ids: bool,
+    format: str,
 ) -> list[_Path]:
     """Return the columns of a table that may hold no nulls, although the schema of a file allows them.
 
@@ -49,6 +56,8 @@ def columns_without_nulls(
         The columns of the file, in types of Iceberg.
     names
         The name mapping of the table.
+    elsewhere
+        The ids of columns whose values readers take from the partition.
     has_ids
         Whether columns of the file have field ids.
     format
@@ -78,7 +87,7 @@ def columns_without_nulls(
         known = held.get(column.name)
         if known is not None:
             found += _Fit(metadata.format_version, _ALIKE.get(format, {})).check((column,), known)
-        elif not column.nullable:
+        elif not column.nullable and column.default is None and column.id not in elsewhere:
             raise SchemaError("the file lacks a required column", column=column.name)
     return found
 

@@ -12,7 +12,13 @@ from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError, TableExi
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal, Trace, file_digest
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.requirements import AssertCreate, Requirement, check_requirements, requirements_of
+from deltaberg.iceberg.metadata.requirements import (
+    AssertCreate,
+    AssertTableUUID,
+    Requirement,
+    check_requirements,
+    requirements_of,
+)
 from deltaberg.iceberg.metadata.updates import Update
 from deltaberg.storage import PutResult
 from deltaberg.table import CommitPolicy, Fate, commit_change
@@ -151,9 +157,15 @@ class TableChange:
         """Return the newest metadata, which the first attempt uses."""
         found = self.committer.load(self.planned)
         if found is None:
-            raise TableNotFoundError("there is no table")
+            raise self._not_found()
         self._known = found
         return found
+
+    def _not_found(self) -> TableNotFoundError:
+        table = None if self.planned is None else str(self.planned.root)
+        return TableNotFoundError(
+            "the table does not exist any more under its name", hint="it was dropped or renamed", table=table
+        )
 
     def prepare(self) -> bool:
         """Make the change for the newest metadata, unless an earlier attempt turns out to have landed."""
@@ -188,7 +200,7 @@ class TableChange:
         self._known = found
         if self.staged is None:
             if found is None:
-                raise TableNotFoundError("the table does not exist any more")
+                raise self._not_found()
         elif found is None:
             return self.staged
         elif not self._traces or found.metadata.table_uuid != self.staged.metadata.table_uuid:
@@ -197,6 +209,9 @@ class TableChange:
             # Nobody else creates a table with this id.
             self.is_committed = True
             return None
+        if self.planned is not None and self.planned.metadata.table_uuid is not None:
+            # Another table may be at the place of this one, with other columns and files.
+            AssertTableUUID(self.planned.metadata.table_uuid).check(found.metadata)
         if any(trace.is_in(found.metadata) for trace in self._traces):
             self.is_committed = True
             return None

@@ -12,13 +12,14 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import SetSnapshotRef
 from deltaberg.table import checked_properties, checked_text
 
-__all__ = ["PUBLISHED", "SOURCE", "WAP_ID", "SnapshotTarget"]
+__all__ = ["PUBLISHED", "SOURCE", "WAP_BRANCH", "WAP_ID", "SnapshotTarget"]
 
 #: What summaries of snapshots call the id under which one is staged, and under which one was published.
 WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
 #: What they call the snapshot that one was picked from.
 SOURCE = "source-snapshot-id"
-_WAP_BRANCH = "wap.branch"
+#: The property of a commit that names the branch that gets the rows.
+WAP_BRANCH = "wap.branch"
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ class SnapshotTarget:
                     f"the property {name!r} is {value!r:.80}, which is not text", hint="pass strings, such as '4'"
                 )
         checked_text("branch", branch, "leave it out to write to the branch that is open")
-        wanted = kept.pop(_WAP_BRANCH, None)
+        wanted = kept.pop(WAP_BRANCH, None)
         if wanted is not None:
             if not wanted or WAP_ID in kept or branch not in (MAIN, wanted):
                 raise InvalidArgumentError(
-                    f"{_WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID} or another branch",
+                    f"{WAP_BRANCH} is {wanted!r}, which is empty, or named beside {WAP_ID} or another branch",
                     hint="choose one place for the new rows",
                 )
             branch = wanted

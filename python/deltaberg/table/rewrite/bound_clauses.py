@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import BoundValue, Relation, bind_condition
 from deltaberg.expressions.values.tree import Call, ColumnValue, Literal, Value
-from deltaberg.schema import ColumnName, DataType, Primitive, Struct, count_up, find_column
+from deltaberg.schema import ColumnName, DataType, Primitive, Struct, count_up, find_column, paired_fields
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.write import RowRules
@@ -169,14 +169,14 @@ def _all_values(
     clause: MergeClause, scope: MergeScope, optional: AbstractSet[str], *, completes: bool
 ) -> dict[ColumnName, Any]:
     excluded = {find_column(scope.target.columns, name)[0].name for name in clause.excluded}
-    known = {child.name.lower(): child for child in scope.source.columns}
+    known = paired_fields(scope.target.columns, scope.source.columns)
     alias = () if scope.source.alias is None else (scope.source.alias,)
     own = (scope.target.alias,) if clause.when == MATCHED and scope.target.alias is not None else None
     values: dict[ColumnName, Any] = {}
     for child in scope.target.columns:
         if child.name in excluded:
             continue
-        found = known.get(child.name.lower())
+        found = known.get(child.name)
         if found is not None:
             kept = None if own is None else (*own, child.name)
             source = (*alias, found.name)
@@ -196,9 +196,9 @@ def _lacks_fields(found: DataType, wanted: DataType) -> bool:
     """Return whether a struct lacks fields of a column, all of which may be null."""
     if not isinstance(found, Struct) or not isinstance(wanted, Struct):
         return False
-    known = {child.name.lower(): child.type for child in found}
-    lacking = [child for child in wanted if child.name.lower() not in known]
-    inside = [_lacks_fields(known[child.name.lower()], child.type) for child in wanted if child not in lacking]
+    known = paired_fields(wanted, found)
+    lacking = [child for child in wanted if child.name not in known]
+    inside = [_lacks_fields(known[child.name].type, child.type) for child in wanted if child.name in known]
     return (bool(lacking) or any(inside)) and all(child.nullable for child in lacking)
 
 
@@ -212,12 +212,12 @@ def completed_value(found: DataType, wanted: DataType, source: tuple[str, ...], 
     kept
         The path of the column in the row of the table, whose fields stay; None for a new row, in which they are null.
     """
-    if not _lacks_fields(found, wanted):
+    if not isinstance(found, Struct) or not isinstance(wanted, Struct) or not _lacks_fields(found, wanted):
         return ColumnValue(source)
-    known = {child.name.lower(): child for child in found} if isinstance(found, Struct) else {}
+    known = paired_fields(wanted, found)
     parts: list[Value] = []
-    for child in wanted if isinstance(wanted, Struct) else ():
-        own, old = known.get(child.name.lower()), None if kept is None else (*kept, child.name)
+    for child in wanted:
+        own, old = known.get(child.name), None if kept is None else (*kept, child.name)
         if own is None:
             value: Value = _NULL if old is None else ColumnValue(old)
         else:

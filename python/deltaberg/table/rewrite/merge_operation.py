@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import TRUE, Expression, Relation, Value, all_of, value_filter
 from deltaberg.expressions.values.tree import Call, ColumnValue
-from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
+from deltaberg.schema import ColumnName, Struct, field_finder, find_column, join_name, split_name
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.schema.from_arrow import OwnTypes
 from deltaberg.table.arguments import checked_choice
@@ -252,6 +252,10 @@ def _run(
         options.rows.timezone or target.timezone,
         now,
     )
+    if on is None:
+        raise InvalidArgumentError(
+            "a merge needs a condition", hint='say which rows match, such as "target.id = source.id"'
+        )
     condition = scope.condition(on)
     # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
     has_rows = any(clause.action != "delete" for clause in clauses)
@@ -281,9 +285,10 @@ def _run(
 
 def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:
     """Return the columns of the source that clauses take as they are or assign, some of which the table may lack."""
-    excluded = {name.lower() for clause in clauses for name in clause.excluded}
     if any(clause.values is None and clause.action != "delete" for clause in clauses):
-        return Struct(tuple(child for child in known if child.name.lower() not in excluded))
+        find = field_finder(known)
+        excluded = {child.name for clause in clauses for name in clause.excluded if (child := find(name)) is not None}
+        return Struct(tuple(child for child in known if child.name not in excluded))
     names = [name for clause in clauses for name in clause.values or ()]
     alias = options.target_alias.lower()
     paths: list[tuple[str, ...]] = []
@@ -297,13 +302,19 @@ def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOp
 
 def _chosen(known: Struct, paths: Sequence[tuple[str, ...]]) -> Struct:
     """Return the columns, and fields of structs, that paths lead to, without the other fields of these structs."""
+    find = field_finder(known)
+    inside: dict[str, list[tuple[str, ...]]] = {}
+    for first, *rest in paths:
+        named = find(first)
+        if named is not None:
+            inside.setdefault(named.name, []).append(tuple(rest))
     found = []
     for child in known:
-        inside = [path[1:] for path in paths if path[0].lower() == child.name.lower()]
-        if () in inside:
+        more = inside.get(child.name, [])
+        if () in more:
             found.append(child)
-        elif inside and isinstance(child.type, Struct):
-            found.append(replace(child, type=_chosen(child.type, inside)))
+        elif more and isinstance(child.type, Struct):
+            found.append(replace(child, type=_chosen(child.type, more)))
     return Struct(tuple(found))
 
 

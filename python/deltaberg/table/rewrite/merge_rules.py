@@ -9,7 +9,18 @@ from typing import Any
 from deltaberg.errors import SchemaError
 from deltaberg.expressions import as_value
 from deltaberg.expressions.values.tree import ColumnValue
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Primitive, Struct, find_column, join_name
+from deltaberg.schema import (
+    ColumnName,
+    DataType,
+    Field,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    find_column,
+    join_name,
+    paired_fields,
+)
 from deltaberg.table.rewrite.bound_clauses import BoundClause, MergeScope, bind_clause, clause_values
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.rewrite.merge_options import MergeOptions
@@ -57,11 +68,11 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
     """Refuse columns of the source as they are whose timestamps have no zone, and the table's have one."""
     number = {MATCHED: 1, NOT_MATCHED: 0}.get(bound.clause.when)
     new = {} if bound.assignments is None else bound.assignments.values
-    columns = {child.name.lower(): child.type for child in scope.source.columns}
+    columns = paired_fields(scope.target.columns, scope.source.columns)
     for (path, value), given in zip(new.items(), values.values(), strict=True):
         wanted = find_column(scope.target.columns, path)[-1].type
         if bound.clause.values is None:
-            found = columns[path[0].lower()]
+            found = columns[path[0]].type
         elif not value.paths or value.paths[0][0] != number or not isinstance(as_value(given), ColumnValue):
             continue
         else:
@@ -76,8 +87,8 @@ def _check_zones(bound: BoundClause, values: Mapping[ColumnName, Any], scope: Me
 
 def _lacks_zone(found: DataType, wanted: DataType) -> bool:
     if isinstance(found, Struct) and isinstance(wanted, Struct):
-        known = {child.name.lower(): child.type for child in found}
-        return any(_lacks_zone(known.get(child.name.lower(), child.type), child.type) for child in wanted)
+        known = paired_fields(wanted, found)
+        return any(_lacks_zone(known[child.name].type, child.type) for child in wanted if child.name in known)
     if isinstance(found, List) and isinstance(wanted, List):
         return _lacks_zone(found.element.type, wanted.element.type)
     if isinstance(found, Map) and isinstance(wanted, Map):
@@ -108,9 +119,9 @@ def check_fields(found: DataType, column: Field) -> None:
 def _lacking_field(found: DataType, wanted: DataType, inside: bool) -> tuple[str, ...] | None:
     pairs: list[tuple[str, DataType | None, DataType]] = []
     if isinstance(found, Struct) and isinstance(wanted, Struct):
-        known = {child.name.lower(): child.type for child in found}
-        needed = [child for child in wanted if inside or not child.nullable or child.name.lower() in known]
-        pairs = [(child.name, known.get(child.name.lower()), child.type) for child in needed]
+        known = {name: child.type for name, child in paired_fields(wanted, found).items()}
+        needed = [child for child in wanted if inside or not child.nullable or child.name in known]
+        pairs = [(child.name, known.get(child.name), child.type) for child in needed]
     elif isinstance(found, List) and isinstance(wanted, List):
         inside, pairs = True, [("element", found.element.type, wanted.element.type)]
     elif isinstance(found, Map) and isinstance(wanted, Map):

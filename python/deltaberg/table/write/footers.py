@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,6 +22,11 @@ class FileStatistics(NamedTuple):
     upper: Mapping[int, pa.Scalar]
     null_count: Mapping[int, int]
     nan_count: Mapping[int, int]
+
+    def without(self, leaves: Iterable[int]) -> FileStatistics:
+        """Return what is known of the other leaves."""
+        gone = set(leaves)
+        return FileStatistics(*({leaf: one for leaf, one in of.items() if leaf not in gone} for of in self))
 
 
 def footer_statistics(

@@ -14,12 +14,11 @@ import pyarrow.types as pt
 
 from deltaberg.files.write import CODECS
 from deltaberg.schema import Field
+from deltaberg.table.write.hive_names import HIVE_NULL
 from deltaberg.table.write.spec import WriteSpec
 
 __all__ = ["FilePlace", "can_be_directories", "file_place", "partition_directory"]
 
-#: What Hive shows for null, and for the empty text.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _LETTERS = string.ascii_letters + string.digits
 #: Characters that Hive escapes in the names of directories.
 _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(number) for number in range(32)}
@@ -106,8 +105,8 @@ def partition_directory(name: str, value: pa.Scalar) -> str | None:
     if name.startswith(("_", ".")) or _escaped(name) != name or pt.is_binary(kind) or pt.is_fixed_size_binary(kind):
         return None
     text = _text(value)
-    shown = f"{name}={_escaped(text) or _NULL}"
-    return None if text == _NULL or len(shown.encode()) > _LONGEST else shown
+    shown = f"{name}={_escaped(text) or HIVE_NULL}"
+    return None if text == HIVE_NULL or len(shown.encode()) > _LONGEST else shown
 
 
 def _text(value: pa.Scalar) -> str:

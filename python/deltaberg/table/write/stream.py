@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, first_line
 
 __all__ = ["all_rows", "can_be_read_again", "open_stream", "small_batches"]
 
@@ -159,9 +159,9 @@ def all_rows(reader: pa.RecordBatchReader) -> pa.Table:
     Raises
     ------
     InvalidArgumentError
-        A batch has other columns than the reader says.
+        A batch is not valid, or has other columns than the reader says.
     """
-    return pa.Table.from_batches((_aligned(batch, reader.schema) for batch in reader), reader.schema)
+    return pa.Table.from_batches((_aligned(batch, reader.schema) for batch in _batches(reader)), reader.schema)
 
 
 def small_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -170,10 +170,24 @@ def small_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     Raises
     ------
     InvalidArgumentError
-        A batch has other columns than the reader says.
+        A batch is not valid, or has other columns than the reader says.
     """
-    for batch in reader:
+    for batch in _batches(reader):
         yield from _split(_aligned(batch, reader.schema))
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except pa.ArrowInvalid as error:
+            raise InvalidArgumentError(
+                f"the stream of the rows gives a batch that is not valid: {first_line(error)}",
+                hint="check what makes the stream",
+            ) from error
+        yield batch
 
 
 def _aligned(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,69 @@
+"""Numbers that are compared with doubles: as Spark compares them, with the numbers made doubles."""
+
+from __future__ import annotations
+
+import math
+import random
+from decimal import Decimal as PyDecimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from deltaberg import col
+from deltaberg.expressions import Expression, as_expression, as_filter, bind, evaluate
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+
+pytestmark = pytest.mark.one_backend
+
+_LONGS = [
+    0,
+    5,
+    -(2**63),
+    2**63 - 1,
+    *(2**53 + step for step in range(-3, 8)),
+    *(2**62 + 100 * step for step in range(9)),
+]
+_TENTHS = [PyDecimal("0.1") + step * PyDecimal("1e-18") for step in range(-12, 12)]
+_COLUMNS: list[tuple[DataType, list[Any], list[float]]] = [
+    (Primitive("long"), _LONGS, [float(number) for number in _LONGS]),
+    (Primitive("byte"), [-128, 0, 1, 127], [1.0, 0.5, 127.0, 1e9]),
+    (Decimal(10, 2), [PyDecimal(cents) / 100 for cents in range(-300, 300)], [0.1, 1.5, 2.675, -0.01, 0.005, 1e300]),
+    (Decimal(38, 18), [*_TENTHS, PyDecimal("99999999999999999999.1")], [0.1, math.nextafter(0.1, 1), 1e20]),
+]
+
+
+def _rows(found: Expression, columns: Struct, batch: pa.RecordBatch) -> list[bool]:
+    kept = evaluate(bind(found, columns), lambda path: batch[path[0].name], batch.num_rows)
+    rows: list[bool] = kept.fill_null(fill_value=False).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(("kind", "values", "literals"), _COLUMNS, ids=[str(kind) for kind, _, _ in _COLUMNS])
+def test_numbers_are_compared_as_doubles(kind: DataType, values: list[Any], literals: list[float]) -> None:
+    """The same comparison with a cast is computed by the evaluator of values, which tests compare with Spark."""
+    columns = Struct((Field("x", kind),))
+    batch = pa.record_batch({"x": pa.array([*values, None], arrow_type(kind))})
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    dice = random.Random(seed)
+    texts = [f"{literal:.17e}" for literal in literals]
+    for operator in ("=", "!=", "<", "<=", ">", ">=", "<=>"):
+        for text in texts:
+            one, other = (f"{side} {operator} {text}" for side in ("x", "CAST(x AS DOUBLE)"))
+            assert _rows(as_filter(one), columns, batch) == _rows(as_filter(other), columns, batch), one
+            one, other = (f"NOT ({one})", f"NOT ({other})")
+            assert _rows(as_filter(one), columns, batch) == _rows(as_filter(other), columns, batch), one
+    for operator in ("IN", "NOT IN"):
+        some = ", ".join(dice.sample(texts, min(3, len(texts))))
+        one, other = (f"{side} {operator} ({some})" for side in ("x", "CAST(x AS DOUBLE)"))
+        assert _rows(as_filter(one), columns, batch) == _rows(as_filter(other), columns, batch), one
+
+
+def test_floats_of_python_find_decimals() -> None:
+    columns = Struct((Field("x", Decimal(10, 2)),))
+    batch = pa.record_batch({"x": pa.array([PyDecimal("0.10"), PyDecimal("0.11")])})
+    for condition in (col("x") == 0.1, [("x", "=", 0.1)], "x = 1e-1"):
+        assert _rows(as_expression(condition), columns, batch) == [True, False]
+    # Decimals are compared exactly.
+    assert _rows(as_expression("x = 0.1000000000000000055"), columns, batch) == [False, False]
