@@ -81,6 +81,7 @@ def test_what_is_not_exact_is_refused(text: str) -> None:
         bind_value(text, _SCHEMA)
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.one_backend
 def test_spark_has_the_results_of_the_examples(spark: Any) -> None:

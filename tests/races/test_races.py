@@ -67,7 +67,7 @@ def test_on_this_machine(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["iceberg", "sqlite"])
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("sqlite", marks=pytest.mark.full)])
 def test_iceberg_on_this_machine(tmp_path: Path, seed: int, kind: str) -> None:
     _check(race_on_disk(tmp_path, Race(6, seed, kind=kind, least=2)), 15)
 
@@ -96,6 +96,7 @@ def test_through_rest_over_a_bad_network(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.req("DL-LOG-05", half="writer")
 @pytest.mark.slow
+@pytest.mark.full
 def test_on_s3(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, seed: int) -> None:
     _check(race_in_bucket(tmp_path, versioned, s3_proxy, Race(4, seed, least=1)), 8)
 
