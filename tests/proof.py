@@ -167,6 +167,8 @@ def main() -> int:
     if postgres.binaries() is None:
         print("not tried: catalogs in PostgreSQL, whose programs are not there", flush=True)
     tallies = []
+    # The races with Spark start its workers, which need the environment of the tests.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     prefer_memory()
     with tempfile.TemporaryDirectory(prefix="deltaberg-proof-") as folder:
         for name in options.parts or PARTS:
