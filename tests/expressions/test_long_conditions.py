@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pyiceberg.expressions import And, EqualTo, Or
 
 from deltaberg import col, open_table, write_table
+from deltaberg.errors import ExpressionError
 from deltaberg.expressions import as_expression, bind, evaluate
 from deltaberg.expressions.values.parse import as_value
 from deltaberg.schema import Field, Primitive, Struct
@@ -55,3 +57,31 @@ def test_rows_are_changed_by_long_conditions(tmp_path: Path) -> None:
         table.update({"v": f"CASE WHEN {condition} THEN v + 1 ELSE v END"}, condition)
         table.delete(functools.reduce(operator.or_, [col("id") == number for number in range(7, 800)]))
         assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "v": 0}, {"id": 5, "v": 1}]
+
+
+def _deep(depth: int) -> dict[str, Any]:
+    from_left, from_right = col("id") == 1, col("id") == 1
+    for number in range(depth):
+        one = col("v") == number
+        from_left = ~(from_left | one)
+        from_right = (one & from_right) if number % 2 else (one | from_right)
+    return {"from the left": from_left, "from the right": from_right}
+
+
+@pytest.mark.parametrize("side", ["from the left", "from the right"])
+def test_conditions_that_are_too_deep_are_refused(tmp_path: Path, side: str) -> None:
+    """Parts that differ from level to level are no chain. How deep is too deep depends on the stack of the caller."""
+    write_table(tmp_path / "t", pa.table({"id": [1, 5], "v": [0, 0]}), format="iceberg")
+    table: Any = open_table(tmp_path / "t")
+    for depth in (300, 450, 700, 950):
+        with suppress(ExpressionError):
+            table.scan(_deep(depth)[side]).count()
+        with suppress(ExpressionError):
+            table.delete(_deep(depth)[side])
+    condition = _deep(5000)[side]
+    rows = table.scan().count()
+    with pytest.raises(ExpressionError, match="nested too deeply"):
+        table.scan(condition).count()
+    with pytest.raises(ExpressionError, match="nested too deeply"):
+        table.delete(condition)
+    assert table.scan().count() == rows

@@ -41,6 +41,7 @@ __all__ = [
 
 #: More parts than this are joined in halves.
 _LONG = 64
+_DEEP = "the filter is nested too deeply"
 _Part = TypeVar("_Part")
 
 #: The operators of predicates, each with its negation.
@@ -139,10 +140,13 @@ class Or(Expression):
 def _joined_text(condition: Expression) -> str:
     """Return the text of conditions that are joined one after the other, however many, without recursion."""
     joined = []
-    while isinstance(condition, (And, Or)):
-        joined.append(f" {'AND' if isinstance(condition, And) else 'OR'} {condition.right})")
-        condition = condition.left
-    return "".join(["(" * len(joined), str(condition), *reversed(joined)])
+    try:
+        while isinstance(condition, (And, Or)):
+            joined.append(f" {'AND' if isinstance(condition, And) else 'OR'} {condition.right})")
+            condition = condition.left
+        return "".join(["(" * len(joined), str(condition), *reversed(joined)])
+    except RecursionError:
+        raise ExpressionError(_DEEP) from None
 
 
 def combined(parts: Sequence[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
@@ -154,9 +158,22 @@ def combined(parts: Sequence[_Part], join: Callable[[_Part, _Part], _Part]) -> _
 
 
 def rebalanced(condition: Expression) -> Expression:
-    """Return a condition in which long chains of AND or OR are joined in halves; see `combined`."""
+    """Return a condition in which long chains of AND or OR are joined in halves; see `combined`.
+
+    Raises
+    ------
+    ExpressionError
+        The condition is nested too deeply.
+    """
+    try:
+        return _rebalanced(condition)
+    except RecursionError:
+        raise ExpressionError(_DEEP) from None
+
+
+def _rebalanced(condition: Expression) -> Expression:
     if isinstance(condition, Not):
-        inner = rebalanced(condition.inner)
+        inner = _rebalanced(condition.inner)
         return condition if inner is condition.inner else Not(inner)
     if not isinstance(condition, (And, Or)):
         return condition
@@ -168,7 +185,7 @@ def rebalanced(condition: Expression) -> Expression:
             left += (found.right, found.left)
         else:
             parts.append(found)
-    inside = [rebalanced(part) for part in parts]
+    inside = [_rebalanced(part) for part in parts]
     is_same = len(parts) <= _LONG and all(new is old for new, old in zip(inside, parts, strict=True))
     return condition if is_same else combined(inside, kind)
 

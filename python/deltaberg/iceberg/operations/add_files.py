@@ -287,8 +287,8 @@ class _Contents:
             name = join_name(tuple(step.name for step in source))
             raise InvalidArgumentError(
                 f"the file has no statistics of the column {name}, from which the field {part.name!r} is made",
-                hint=f"name the directory of the file as Hive does, such as {name}=1, if the field is its identity; or "
-                "append the rows of the file with the column",
+                hint="name the directory of the file by the column and its value, as Hive does, if the field takes the "
+                "column as it is; otherwise append the rows of the file with the column",
             )
         raise InvalidArgumentError(
             f"the rows of the file may belong to several partitions of the field {part.name!r}",
