@@ -16,7 +16,13 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from deltaberg import create_table, load_catalog, write_table
-from deltaberg.errors import InvalidArgumentError, SchemaError, TableExistsError
+from deltaberg.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from tests.support.rows import ids, ids_of
 
 pytestmark = pytest.mark.one_backend
@@ -228,3 +234,23 @@ def test_files_to_add_are_named(tmp_path: Path) -> None:
         table.add_files([str(tmp_path / "none.parquet")])
     with pytest.raises(InvalidArgumentError, match="file_paths is of the type int"):
         table.add_files(5)
+
+
+def test_a_table_that_is_another_one_meanwhile_gets_no_rows(tmp_path: Path) -> None:
+    catalog = load_catalog("shop", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("sales")
+    schema = pa.schema([("id", pa.int64())])
+    catalog.create_table("sales.orders", schema)
+    waiting = catalog.load_table("sales.orders").transaction()
+    waiting.append(ids(1))
+    catalog.drop_table("sales.orders")
+    other = catalog.create_table("sales.orders", schema, location=f"file://{tmp_path}/other")
+    with pytest.raises(CommitConflictError, match="this is another table"):
+        waiting.commit()
+    assert other.refresh().scan().count() == 0
+    waiting = other.transaction()
+    waiting.append(ids(1))
+    catalog.rename_table("sales.orders", "sales.renamed")
+    with pytest.raises(TableNotFoundError, match="does not exist any more under its name"):
+        waiting.commit()
+    assert catalog.load_table("sales.renamed").scan().count() == 0

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import EvaluationError, ExpressionError, SchemaError
+from deltaberg.errors import EvaluationError, ExpressionError, InvalidArgumentError, SchemaError
 from deltaberg.iceberg import IcebergTable
 from deltaberg.schema import Field, Fixed, Primitive, Struct
 
@@ -194,3 +194,40 @@ def test_delta_tables_have_none_of_these_types(tmp_path: Path) -> None:
     for value in (_ONE, dt.time(1)):
         with pytest.raises(ExpressionError, match="is not a value"):
             table.update({"s": value})
+
+
+@pytest.mark.parametrize("micros", [-1, 86_400_000_000])
+def test_times_are_within_a_day(tmp_path: Path, micros: int) -> None:
+    """pyarrow takes them, and shows them as times of another day."""
+    table = _new(tmp_path, x=Primitive("time"))
+    table.append(_rows(pa.array([0, 86_399_999_999], pa.time64("us")), 1, 2))
+    with pytest.raises(SchemaError, match=f"{micros} microseconds from midnight are not within a day"):
+        table.append(_rows(pa.array([micros], pa.time64("us")), 3))
+    assert len(_content(table)) == 2
+
+
+def test_default_values_may_be_given_in_several_forms(tmp_path: Path) -> None:
+    table = _new(tmp_path)
+    table.append(pa.table({"id": [1]}))
+    added = table.alter()
+    for name, value in (("a", _TWO), ("b", str(_TWO)), ("c", _TWO.bytes), ("d", pa.scalar(_TWO.bytes))):
+        added.add(name, pa.uuid(), default=value)
+    added.add("n", pa.decimal128(9, 2), default=1).commit()
+    (row,) = table.scan().to_arrow().to_pylist()
+    assert {str(uuid.UUID(bytes=bytes(row[name]))) for name in "abcd"} == {str(_TWO)}
+    assert str(row["n"]) == "1.00"
+    with pytest.raises(InvalidArgumentError, match="pass a datetime with a time zone"):
+        table.alter().add("at", pa.timestamp("us", "UTC"), default=dt.datetime(2020, 1, 1))
+    with pytest.raises(InvalidArgumentError, match="pass a UUID, its text or its bytes"):
+        table.alter().add("u", pa.uuid(), default="7")
+
+
+def test_streams_without_valid_batches_are_refused(tmp_path: Path) -> None:
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return pa.chunked_array([pa.array([{"id": 1}, None])]).__arrow_c_stream__(requested_schema)
+
+    table = _new(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="the stream of the rows gives a batch that is not valid"):
+        table.append(Stream())
+    assert table.scan().count() == 0
