@@ -367,17 +367,14 @@ def _compare_range(
         BoundPredicate(sign, path, (end,), source=source)
         for sign, end in zip(("<", ">=", "<=", ">"), (ends[0], *ends, ends[1]), strict=True)
     )
-    if operator in ("=", "<=>"):
-        if operator == "=":
-            return join_bound((first, last), is_and=True)
-        # Unknown is not an answer.
-        known = BoundPredicate("is not null", path, source=source)
-        return join_bound((known, first, last), is_and=True)
-    if operator in ("!=", "is distinct from"):
-        parts = [below, above]
-        if operator == "is distinct from":
-            parts.append(BoundPredicate("is null", path, source=source))
-        return join_bound(parts, is_and=False)
+    # The operators that treat null as a value are never unknown.
+    not_null, null = (BoundPredicate(test, path, source=source) for test in ("is not null", "is null"))
+    inside = {"=": (first, last), "<=>": (not_null, first, last)}
+    outside = {"!=": (below, above), "is distinct from": (below, above, null)}
+    if operator in inside:
+        return join_bound(inside[operator], is_and=True)
+    if operator in outside:
+        return join_bound(outside[operator], is_and=False)
     return {"<": below, ">=": first, "<=": last, ">": above}[operator]
 
 

@@ -106,7 +106,7 @@ def read_footer(storage: Storage, path: str, size: int, own: OwnTypes | None = N
     Parameters
     ----------
     own
-        Return the types that only one table format has; see `table_schema`.
+        Returns the types that only one table format has; see `table_schema`.
 
     Raises
     ------

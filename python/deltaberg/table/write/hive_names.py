@@ -14,7 +14,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def named_values(path: str, directories: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
-    """Give the directories that show a value: the name as it is, the column, and the text, or None for null.
+    """Return, for each directory that shows a value, its name, the column and the text of the value; None is null.
 
     Parameters
     ----------
