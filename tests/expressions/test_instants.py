@@ -88,18 +88,22 @@ def test_what_is_not(builder: DeltaBuilder, text: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [
-        ("day = '2020-01-03 00:00:00.000000001'", []),
-        ("day < '2020-01-03 00:00:00.000000001'", [2, 3]),
+        ("day = '2020-01-03 00:00:00.000000001'", [3]),
+        ("day < '2020-01-03 10:00:00'", [2]),
+        ("day < '2020-01-03 10:00:00' AND id % 1 = 0", [2]),
+        ("day < TIMESTAMP '2020-01-03 10:00:00'", [2, 3]),
+        ("day < TIMESTAMP '2020-01-03 10:00:00' AND id % 1 = 0", [2, 3]),
         ("day <= '2020-01-02'", [2]),
         ("at > '0001-01-01 00:00:00+14:00'", [2, 3]),
         ("at < '9999-12-31 23:59:59-14:00'", [2, 3]),
     ],
 )
 def test_edges(builder: DeltaBuilder, condition: str, kept: list[int]) -> None:
-    """Nanoseconds are not a date, and the first and last years have every offset."""
+    """Text beside a date is read as a date, as in Spark, and the first and last years have every offset."""
     days = [dt.date(2020, 1, 2), dt.date(2020, 1, 3)]
     instants = [dt.datetime(one.year, one.month, one.day, tzinfo=dt.timezone.utc) for one in days]
-    rows = pa.table({"at": pa.array(instants, pa.timestamp("us", "UTC")), "day": pa.array(days, pa.date32())})
+    at, day = pa.array(instants, pa.timestamp("us", "UTC")), pa.array(days, pa.date32())
+    rows = pa.table({"at": at, "day": day, "id": [1, 2]})
     builder.create(rows.schema, builder.add(rows))
     found = open_table(builder.root).scan(condition).to_arrow()["day"].to_pylist()
     assert [one.day for one in found] == kept

@@ -32,7 +32,7 @@ _LAYERS = [
 ]
 #: The same inside of layers that are folders of folders: a folder owns the reading and the writing of its noun.
 _ROOMS = {
-    "expressions": [{"instants", "scalars", "sql_text"}, {"predicates"}, {"values"}],
+    "expressions": [{"instants", "like", "scalars", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
         {"arguments"},

@@ -115,7 +115,7 @@ def as_expression(condition: Filter | None) -> Expression:
     if isinstance(condition, str):
         return parse_sql(condition)
     if isinstance(condition, Sequence):
-        return from_tuples(condition)
+        return rebalanced(from_tuples(condition))
     if is_of_pyiceberg(condition):
         return from_pyiceberg(condition)
     raise ExpressionError(f"{condition!r} is not a filter", hint="pass SQL text, an expression of col(), or tuples")

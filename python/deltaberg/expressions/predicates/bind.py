@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.like import ESCAPE, like_kernel
 from deltaberg.expressions.predicates.literals import Placed, place_literal
 from deltaberg.expressions.predicates.tree import (
     FALSE,
@@ -389,6 +390,9 @@ def _text(operator: str, path: tuple[Field, ...], literal: object, source: Predi
         if plain is not None:
             operator = operator.replace("like", "starts with")
             literal = plain
+        else:
+            # It refuses escapes of other characters.
+            like_kernel(literal, ESCAPE)
     return BoundPredicate(operator, path, (pa.scalar(literal, pa.string()),), source=source)
 
 

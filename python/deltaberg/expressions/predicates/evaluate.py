@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.expressions.like import ESCAPE, like_kernel
 from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundPredicate
 from deltaberg.expressions.predicates.tree import Constant
 from deltaberg.schema import Field
@@ -71,7 +72,7 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
         found = pc.starts_with(values, literal.as_py())
         return found if operator == "starts with" else pc.invert(found)
     if operator in ("like", "not like"):
-        found = pc.match_like(values, literal.as_py())
+        found = like_kernel(literal.as_py(), ESCAPE)(values)
         return found if operator == "like" else pc.invert(found)
     if operator in ("<=>", "is distinct from"):
         same = compare_values("=", values, literal, bound.is_floating).fill_null(False)

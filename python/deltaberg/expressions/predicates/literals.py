@@ -31,6 +31,8 @@ _MICROS_PER_DAY = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
 #: The resolution of a column of the type, in nanoseconds.
 _GRAINS = {"timestamp": 1000, "timestamp_ntz": 1000, "timestamp_ns": 1, "timestamp_ntz_ns": 1}
+#: More digits before or behind the point than any column has.
+_MOST_DIGITS = 400
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -142,6 +144,9 @@ def _rational(literal: Any, column_type: DataType) -> Fraction | float:
     try:
         if isinstance(literal, str):
             literal = parse_decimal(literal.strip())
+        if isinstance(literal, PyDecimal) and literal and abs(literal.adjusted()) > _MOST_DIGITS:
+            # As a fraction it could have more digits than there is memory. To every column it is the same as another.
+            literal = PyDecimal((literal.is_signed(), (1,), _MOST_DIGITS if literal.adjusted() > 0 else -_MOST_DIGITS))
         return Fraction(literal) if math.isfinite(literal) else float(literal)
     except (ValueError, ArithmeticError):
         raise _mismatch(literal, column_type) from None
@@ -204,12 +209,12 @@ def _on_grid(number: Fraction | float, parts: int, first: int, last: int, column
 
 
 def _date(literal: Any, zone: ZoneInfo) -> Placed:
-    beyond = 0
     if isinstance(literal, str):
-        literal, beyond = _parse(literal, Primitive("date"))
+        # As in Spark, text beside a date is read as a date, so that a time in it does not count.
+        literal = _parse(literal, Primitive("date"))[0].date()
     if isinstance(literal, (dt.datetime, Moment)):
         days, rest = divmod(_wall_micros(literal, zone), _MICROS_PER_DAY)
-        return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == beyond == 0)
+        return Placed(pa.scalar(days, pa.int32()).cast(pa.date32()), rest == 0)
     if isinstance(literal, dt.date):
         return Placed(pa.scalar(literal, pa.date32()), True)
     raise _mismatch(literal, Primitive("date"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
@@ -22,6 +24,7 @@ _SUPPORTED = (
     "comparisons of a column with a literal or a column, IN, BETWEEN, LIKE, IS [NOT] NULL, isnan, startswith, "
     "AND, OR, NOT"
 )
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -203,9 +206,14 @@ def _number(text: str) -> int | float | Decimal:
 
 
 def _cast(node: exp.Cast) -> Any:
-    """Read a typed literal: ``DATE '2020-01-01'``, ``TIMESTAMP '...'``, ``CAST(... AS DOUBLE)``."""
+    """Read a typed literal: ``DATE '2020-01-01'``, ``TIMESTAMP '...'``, ``CAST(... AS DOUBLE)``.
+
+    What has no value of the type is left to the rules of values: TRY_CAST, and integers that are too large.
+    """
     value = _literal(node.this)
     kind = node.to.this.name
+    if value is None or node.args.get("safe"):
+        raise _unsupported(node)
     try:
         if kind == "DATE":
             moment, _ = parse_timestamp(str(value))
@@ -214,17 +222,37 @@ def _cast(node: exp.Cast) -> Any:
             moment, beyond = parse_timestamp(str(value))
             # Python's datetime would lose digits; timestamps can be compared with text too.
             return str(value) if beyond else moment
-        if kind in ("DOUBLE", "FLOAT"):
-            return float(value)
-        if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
-            return int(value)
-        if kind == "DECIMAL":
-            return parse_decimal(str(value))
-        if kind in ("TEXT", "VARCHAR") and isinstance(value, str):
-            return value
+        found = _typed_number(value, kind, node)
     except (TypeError, ValueError, ArithmeticError):
         raise ExpressionError(f"{node.sql(dialect='spark')} is not a literal") from None
-    raise _unsupported(node)
+    if found is None and kind in ("TEXT", "VARCHAR") and isinstance(value, str):
+        return value
+    if found is None:
+        raise _unsupported(node)
+    return found
+
+
+def _typed_number(value: Any, kind: str, node: exp.Cast) -> int | float | Decimal | None:
+    """Return a number of a type; None if the type has another number in its place, or none."""
+    if kind == "DOUBLE":
+        return float(value)
+    if kind == "FLOAT":
+        rounded: float = pa.scalar(float(value), pa.float64()).cast(pa.float32()).as_py()
+        return rounded
+    if kind in _INTEGER_BITS:
+        number, half = int(value), 1 << _INTEGER_BITS[kind] - 1
+        return number if -half <= number < half else None
+    return _decimal(parse_decimal(str(value)), node) if kind == "DECIMAL" else None
+
+
+def _decimal(number: Decimal, node: exp.Cast) -> Decimal | None:
+    """Return a decimal if it is one of the type of a cast."""
+    given = node.to.expressions
+    precision, scale = [int(part.this.name) for part in given] + [10, 0][len(given) :]
+    # The result is NaN, which equals nothing, where the type lacks digits.
+    context = Context(prec=max(precision, 1), traps=[])
+    fits = scale <= precision <= 38 and number.quantize(Decimal((0, (1,), -scale)), context=context) == number
+    return number if fits else None
 
 
 def _unsupported(node: exp.Expr) -> UnsupportedExpressionError:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
+from deltaberg.expressions.like import ESCAPE, like_kernel
 from deltaberg.expressions.values.by_row import each_distinct
 from deltaberg.expressions.values.functions.function import Context, Function
 from deltaberg.expressions.values.functions.text import lowered
 from deltaberg.expressions.values.kinds import BOOLEAN, INTEGER, STRING
-from deltaberg.expressions.values.like import like_kernel
 from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome
 from deltaberg.expressions.values.regex import java_regex
 from deltaberg.schema import Field, List
@@ -33,7 +33,7 @@ def _like(name: str, summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         subject = context.convert(nodes[0], STRING, name)
         pattern = _literal(context, nodes[1], name)
-        escape = _literal(context, nodes[2], name) if len(nodes) > 2 else "\\"
+        escape = _literal(context, nodes[2], name) if len(nodes) > 2 else ESCAPE
         if name == "ilike":
             subject = CallNode(STRING, "lower", (subject,), lowered)
             pattern = None if pattern is None else pattern.lower()

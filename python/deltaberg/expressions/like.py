@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
-from deltaberg.expressions.values.nodes import Kernel
 
-__all__ = ["like_kernel"]
+__all__ = ["ESCAPE", "like_kernel"]
+
+#: The escape character of patterns that name none.
+ESCAPE = "\\"
+
+#: Tells which texts match.
+_Kernel = Callable[[pa.Array], pa.BooleanArray]
 
 
-def like_kernel(pattern: str | None, escape: str | None) -> Kernel:
+def like_kernel(pattern: str | None, escape: str | None) -> _Kernel:
     """Return the kernel of LIKE with a pattern.
 
     Raises
@@ -32,7 +38,7 @@ def like_kernel(pattern: str | None, escape: str | None) -> Kernel:
     return lambda values: pc.match_substring_regex(values, regex)
 
 
-def _plain(text: str, pattern: str) -> Kernel:
+def _plain(text: str, pattern: str) -> _Kernel:
     """Return the kernel of a pattern that has % at its ends alone."""
     if not text and pattern:
         return lambda values: pc.equal(values, values)
