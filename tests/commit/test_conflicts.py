@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deltaberg import DeltaTable
+from deltaberg import DeltaTable, create_table
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import (
@@ -23,7 +24,7 @@ from deltaberg.errors import (
 )
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
-from tests.support.rows import ids, live_files
+from tests.support.rows import ids, ids_of, live_files
 
 pytestmark = pytest.mark.one_backend
 
@@ -291,6 +292,23 @@ def test_what_changes_no_data_gets_snapshot_isolation(house: _House) -> None:
     house.builder.commit(house.add("a"))
     assert transaction.commit("OPTIMIZE").version == 2
     assert house.table.history()[0].info["isolationLevel"] == "SnapshotIsolation"
+
+
+def test_a_new_constraint_holds_whatever_level_the_table_asks_for(tmp_path: Path) -> None:
+    for level in ("SnapshotIsolation", "WriteSerializable", "Serializable"):
+        root = tmp_path / level
+        create_table(root, ids(1).schema, properties={"delta.isolationLevel": level})
+        late = DeltaTable(root).alter().add_constraint("positive", "id > 0")
+        DeltaTable(root).append(ids(-5))
+        with pytest.raises(ConcurrentAppendError, match="the whole table"):
+            late.commit()
+    # Rows that only move do not mind rows that are added.
+    table = create_table(tmp_path / "moved", ids(1).schema, properties={"delta.isolationLevel": "SnapshotIsolation"})
+    table.append(ids(1))
+    with table.transaction() as tx:
+        tx.delete("id = 1")
+        DeltaTable(tmp_path / "moved").append(ids(1, 2))
+    assert ids_of(DeltaTable(tmp_path / "moved")) == [1, 2]
 
 
 @pytest.mark.req("DL-ACT-25")

@@ -188,3 +188,31 @@ def test_paths_are_encoded_once(path: str) -> None:
     assert recorded.isascii()
     assert not set(recorded) & set('"\\:?#% ') - {"%"}
     assert decode_path(recorded) == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        (Primitive("date"), (1 << 31) - 1),
+        (Primitive("date"), -(1 << 31)),
+        (Primitive("timestamp"), (1 << 63) - 1),
+        (Primitive("timestamp_ntz"), -(1 << 63)),
+    ],
+)
+def test_years_of_more_digits_than_readers_expect_are_refused(kind: Primitive, number: int) -> None:
+    stored = arrow_type(kind)
+    wide = pa.int32() if kind.name == "date" else pa.int64()
+    values = pa.StructArray.from_arrays([pa.array([0, number, None], wide).view(stored)], ["x"])
+    with pytest.raises(InvalidPartitionValueError, match="too far from 1970"):
+        partition_value_texts(values, [Field("x", kind)])
+    assert len(partition_value_texts(values.slice(0, 1), [Field("x", kind)])) == 1
+
+
+def test_readings_that_a_clock_skips_are_read_as_by_java() -> None:
+    """They move by the length of the gap, so that they stay apart; those that occur twice mean the first time."""
+    texts = ["2021-03-28 02:15:00", "2021-03-28 02:30:00", "2021-10-31 02:30:00", "2021-06-01 00:00:00", None]
+    maps = pa.array([[("p", text)] for text in texts], pa.map_(pa.string(), pa.string()))
+    files = pa.table({"path": [str(number) for number in range(len(texts))], "partitionValues": maps})
+    (found,) = read_partition_values(files, [Field("p", Primitive("timestamp"))], "Europe/Paris")
+    wanted = [(3, 28, 1, 15), (3, 28, 1, 30), (10, 31, 0, 30), (5, 31, 22, 0)]
+    assert found.to_pylist() == [*(dt.datetime(2021, *parts, tzinfo=_UTC) for parts in wanted), None]

@@ -324,7 +324,7 @@ def test_row_ids_are_given_again_on_a_retry(builder: DeltaBuilder) -> None:
 
 def test_in_commit_timestamps_only_rise(builder: DeltaBuilder) -> None:
     """They are later than the parent's even where the clock goes back, and say since when they are recorded."""
-    builder.create(ID, protocol=builder.features(writer_only=["inCommitTimestamp"]))
+    builder.create(ID, protocol=builder.features(writer_only=["inCommitTimestamp"]), millis=1000)
     table = DeltaTable(builder.root)
     clock = iter([5000, 5000, 5000, 4000, 4000, 9000, 9000])
     policy = CommitPolicy(now=lambda: next(clock, 9000))

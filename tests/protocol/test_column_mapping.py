@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltaberg import open_table
+from deltaberg import create_table, open_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError, DeltabergError
 from deltaberg.schema import List, Struct
 from tests.support.delta_builder import DeltaBuilder
@@ -53,6 +54,18 @@ def test_the_mode_counts_where_the_protocol_supports_it(builder: DeltaBuilder, p
     columns = [mapped("a", "long", 1, "col-a")]
     builder.create(columns, builder.add(rows), configuration={_MODE: "name"}, protocol=action)
     assert _rows(builder) == [{"a": value}]
+
+
+@pytest.mark.req("DL-CM-01", half="reader")
+def test_the_letters_of_the_mode_do_not_matter(builder: DeltaBuilder) -> None:
+    rows = pa.table({"col-a": pa.array([2], pa.int64())})
+    columns = [mapped("a", "long", 1, "col-a")]
+    builder.create(columns, builder.add(rows), configuration={_MODE: "NAME"}, protocol=builder.protocol(2, 5))
+    assert _rows(builder) == [{"a": 2}]
+    made = create_table(builder.root / "made", ID, properties={_MODE: "NAME"})
+    assert made.properties[_MODE] == "name"
+    made.append(ids(1))
+    assert deltalake.DeltaTable(builder.root / "made").metadata().configuration[_MODE] == "name"
 
 
 @pytest.mark.req("DL-CM-01", half="reader")

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaberg import open_table
+from deltaberg import DeltaTable, open_table
 from deltaberg.delta.log.last_checkpoint import read_last_checkpoint
 from deltaberg.errors import DeltabergError, SpecViolationError, UnsupportedFeatureError, VersionNotFoundError
 from deltaberg.schema.variant import variant_to_json
@@ -111,6 +111,25 @@ def test_every_listed_widening_of_integers(
     columns = [_widened(kind, kind, first) for kind in kinds]
     builder.create(columns, old, protocol=builder.features("typeWidening"))
     assert open_table(builder.root).scan().to_arrow().to_pylist() == [dict.fromkeys(kinds, high)]
+
+
+@pytest.mark.req("BEY-01", half="reader")
+@pytest.mark.parametrize("checkpointed", [None, False, True])
+def test_bounds_of_floats_hold_as_doubles(builder: DeltaBuilder, checkpointed: bool | None) -> None:
+    """Writers record the shortest text of a float, which is another double than the value."""
+    rows = pa.table({"x": pa.array([0.7, -0.7], pa.float32())})
+    stats = {"numRecords": 2, "minValues": {"x": -0.7}, "maxValues": {"x": 0.7}, "nullCount": {"x": 0}}
+    builder.create([field("x", "float")], builder.add(rows, stats=stats), protocol=builder.features("typeWidening"))
+    builder.commit(builder.metadata([_widened("x", "double", "float")]))
+    if checkpointed is not None:
+        properties = {"delta.checkpoint.writeStatsAsStruct": str(checkpointed).lower()}
+        builder.commit(builder.metadata([_widened("x", "double", "float")], configuration=properties))
+        DeltaTable(builder.root).checkpoint()
+    table = DeltaTable(builder.root)
+    for condition, count in (("x < 0.7", 2), ("x >= 0.7", 0), ("x > -0.7", 2), ("x <= -0.7", 0), ("x > 0.69", 1)):
+        assert table.scan(condition).count() == count, condition
+    table.delete("x >= 0.7")
+    assert DeltaTable(builder.root).scan().count() == 2
 
 
 @pytest.mark.req("BEY-01", half="reader")

@@ -252,3 +252,21 @@ def test_types_of_version_2(tmp_path: Path) -> None:
         wrong = Struct((Field("id", Primitive("long")), Field("c", Primitive(kind))))
         with pytest.raises(InvalidArgumentError, match=f"does not allow columns of the type {kind}"):
             create_table(tmp_path / "u", wrong, properties=_V2)
+
+
+@_both
+def test_types_are_widened_as_iceberg_does(tmp_path: Path, properties: dict[str, str]) -> None:
+    kinds = {"i": pa.int32(), "f": pa.float32(), "d": pa.decimal128(4, 2), "day": pa.date32()}
+    table = create_table(tmp_path / "t", pa.schema(kinds), properties=properties | {"delta.enableTypeWidening": "true"})
+    changes = [
+        ("day", pa.timestamp("us")),
+        ("i", pa.float64()),
+        ("d", pa.decimal128(6, 3)),
+        ("i", pa.decimal128(20, 1)),
+    ]
+    for name, kind in changes:
+        with pytest.raises(InvalidArgumentError, match="which Iceberg does not know"):
+            table.alter().widen(name, kind).commit()
+    table.alter().widen("i", pa.int64()).widen("f", pa.float64()).widen("d", pa.decimal128(9, 2)).commit()
+    table.append(pa.table({"i": [1 << 40]}))
+    assert DeltaTable(tmp_path / "t").scan().count() == 1

@@ -118,6 +118,10 @@ def test_commit_properties_of_deltalake(tmp_path: Path) -> None:
     for wrong in (
         CommitProperties(custom_metadata={"txnId": "x"}),
         CommitProperties(custom_metadata={"x": {1}}),
+        # delta-spark has types of its own for these.
+        CommitProperties(custom_metadata={"version": "1.4.0"}),
+        CommitProperties(custom_metadata={"job": "nightly"}),
+        CommitProperties(custom_metadata={"userName": 5}),
         object(),
     ):
         with pytest.raises(InvalidArgumentError):

@@ -54,9 +54,12 @@ def _typed(values: pa.Array, field: Field, timezone: str) -> pa.Array:
     instants = pc.struct_field(values, "value")
     if timezone.upper() == "UTC":
         return instants.view(utc)
-    # Local times that the clock repeats or skips as summer time ends or begins are resolved as Java does.
-    local = pc.assume_timezone(instants, timezone, ambiguous="earliest", nonexistent="latest")
-    return pc.if_else(pc.struct_field(values, "zoned"), instants.view(utc), local.cast(utc))
+    from deltaberg.expressions.values.zones import find_zone, to_instant
+
+    local = to_instant(instants, find_zone(timezone))
+    if local.failures:
+        raise InvalidPartitionValueError("a timestamp is beyond the timestamps", column=field.name)
+    return pc.if_else(pc.struct_field(values, "zoned"), instants.view(utc), local.values.cast(utc))
 
 
 def partition_value_texts(values: pa.StructArray, columns: Sequence[Field]) -> pa.StringArray:
@@ -103,11 +106,17 @@ def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
     distinct = values.dictionary_encode()
     found = distinct.dictionary
     try:
-        return pa.DictionaryArray.from_arrays(distinct.indices, _distinct_texts(found))
+        texts = _distinct_texts(found)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise InvalidPartitionValueError(
             f"a value of type {field.type} cannot be a partition value: {error}", column=field.name
         ) from error
+    if pt.is_temporal(found.type) and pc.any(pc.starts_with(texts, "<")).as_py():
+        # So Arrow's text begins where a year is beyond its calendar.
+        raise InvalidPartitionValueError(
+            f"a value of type {field.type} is too far from 1970 to be a partition value", column=field.name
+        )
+    return pa.DictionaryArray.from_arrays(distinct.indices, texts)
 
 
 def _distinct_texts(found: pa.Array) -> pa.StringArray:

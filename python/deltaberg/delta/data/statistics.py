@@ -17,6 +17,7 @@ from deltaberg import kernels
 from deltaberg.delta.checkpoint.parquet_part import CheckpointPart
 from deltaberg.delta.log.entries import LogBytes
 from deltaberg.delta.schema.schema import primitive_name
+from deltaberg.delta.schema.type_changes import recorded_changes
 from deltaberg.errors import CorruptCheckpointError
 from deltaberg.kernels.decimals import exact_decimal
 from deltaberg.pruning import ColumnStats, FileStats, stats_key
@@ -158,9 +159,10 @@ def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: 
     tight = undeleted if recorded is None else pc.coalesce(recorded, undeleted)
     for index, path in enumerate(paths):
         target = path[-1].type
+        was_float = any(old == "float" for old, _ in recorded_changes(path[-1]))
         stats[stats_key(path)] = ColumnStats(
-            _bound(column(f"min.{index}"), target, upper=False),
-            _bound(column(f"max.{index}"), target, upper=True),
+            _bound(column(f"min.{index}"), target, upper=False, was_float=was_float),
+            _bound(column(f"max.{index}"), target, upper=True, was_float=was_float),
             column(f"nullCount.{index}"),
             tight if target in _EXACT else None,
         )
@@ -168,7 +170,7 @@ def _file_stats(found: pa.Table, paths: Sequence[tuple[Field, ...]], undeleted: 
     return FileStats(len(found), pa.nulls(len(found), pa.int64()) if counts is None else counts, stats)
 
 
-def _bound(bound: pa.Array | None, column_type: DataType, upper: bool) -> pa.Array | None:
+def _bound(bound: pa.Array | None, column_type: DataType, upper: bool, *, was_float: bool) -> pa.Array | None:
     """Convert bounds to the column's Arrow type, and widen them by what a writer may have cut off."""
     if bound is None or pt.is_null(bound.type):
         return None
@@ -180,6 +182,10 @@ def _bound(bound: pa.Array | None, column_type: DataType, upper: bool) -> pa.Arr
             micros = pc.add(pc.min_element_wise(micros, limit, skip_nulls=False), _CUT_MICROS)
         return micros.view(target)
     found = bound if bound.type == target else convert_leaf(bound, column_type)
+    if was_float and pt.is_float64(target):
+        # Files from before have bounds as the shortest text of a float, which as a double is another number.
+        both = (found, found.cast(pa.float32(), safe=False).cast(pa.float64()))
+        return (pc.max_element_wise if upper else pc.min_element_wise)(*both, skip_nulls=False)
     return _not_rounded(found, upper) if isinstance(column_type, Decimal) else found
 
 

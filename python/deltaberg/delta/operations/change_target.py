@@ -104,7 +104,7 @@ class ChangeTarget:
         """Return the scan of the rows that match a filter, or of all, which the transaction relies on from now on."""
         # A strategy that the table does not allow is refused before anything is read.
         _ = self.changes
-        self._transaction.read(condition)
+        self._transaction.read(condition, timezone)
         return scan_to_change(self._transaction, condition, timezone)
 
     def apply(self, matched: MatchedRows, change: Change | None = None, inserted: Rows | None = None) -> None:

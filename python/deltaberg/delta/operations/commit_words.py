@@ -24,6 +24,12 @@ _RESERVED = frozenset(
     }
 )
 _USER_METADATA = "userMetadata"
+#: Members that delta-spark knows: it cannot read a commit that has another type in their place.
+_TYPES: dict[str, tuple[type, str]] = {
+    **dict.fromkeys((_USER_METADATA, "userId", "userName", "clusterId"), (str, "text")),
+    **dict.fromkeys(("job", "notebook"), (dict, "an object")),
+    "version": (int, "a whole number"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,9 @@ class CommitWords:
             json.dumps(custom, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"the custom metadata is not JSON: {error}", hint="pass plain values") from error
-        if not isinstance(custom.get(_USER_METADATA, ""), str):
-            raise InvalidArgumentError(f"{_USER_METADATA} is not a text", hint="pass text")
+        for name, (kind, what) in _TYPES.items():
+            if name in custom and (not isinstance(custom[name], kind) or isinstance(custom[name], bool)):
+                raise InvalidArgumentError(f"{name} is not {what}", hint=f"pass {what}, or choose another name")
         progress = tuple((one.app_id, one.version) for one in commit.app_transactions or ())
         return cls(custom, commit.max_commit_retries, progress)
 

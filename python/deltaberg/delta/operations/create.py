@@ -26,6 +26,7 @@ from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers, che
 from deltaberg.delta.schema.row_tracking import hidden_names
 from deltaberg.delta.schema.schema_json import schema_to_json
 from deltaberg.delta.schema.writer_rules import check_constraints, checked_new_rules
+from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExistsError, TableNotFoundError
@@ -236,6 +237,8 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
     protocol = raised_protocol(features | features_of_schema(schema), before.protocol if before else None)
     if "rowTracking" in features and recorded.get("delta.enableRowTracking", "").lower() == "true":
         recorded |= hidden_names({})
+    if before is not None:
+        _keep_times(before, recorded)
     for name, condition in check_constraints(recorded).items():
         del recorded[f"delta.constraints.{name}"]
         recorded[constraint_property(name)] = condition
@@ -259,6 +262,13 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
         transaction.set_domain(CLUSTERING_DOMAIN, domain, system=True)
     elif before is not None and CLUSTERING_DOMAIN in before.domains:
         transaction.set_domain(CLUSTERING_DOMAIN, None, system=True)
+
+
+def _keep_times(before: Snapshot, recorded: dict[str, str]) -> None:
+    """Have a table that is replaced still say since when its commits record their times."""
+    if before.is_enabled(IN_COMMIT_TIMESTAMPS) and recorded.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true":
+        known = before.metadata.configuration
+        recorded.update({name: known[name] for name in (SINCE_VERSION, SINCE_TIMESTAMP) if name in known})
 
 
 def _highest_id(before: Snapshot | None) -> int:

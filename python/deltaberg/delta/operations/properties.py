@@ -155,4 +155,5 @@ def _checked(name: str, text: str) -> str:
     value = text.strip()
     if not is_valid(value):
         raise InvalidArgumentError(f"the property {name} must be {hint}, not {text!r}")
-    return value
+    # Readers compare the letters as they are.
+    return value.lower() if name == MAPPING_MODE else value

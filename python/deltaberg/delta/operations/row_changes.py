@@ -82,8 +82,14 @@ def check_changeable(table: Snapshot) -> None:
 
 
 def scan_to_change(transaction: Transaction, condition: Filter | None, timezone: str) -> BoundScan:
-    """Return the scan of the rows that an operation may change: those that match a filter, or all."""
-    source = PendingSource(transaction.snapshot, timezone, transaction.paths_without_row_ids)
+    """Return the scan of the rows that an operation may change: those that match a filter, or all.
+
+    Parameters
+    ----------
+    timezone
+        The zone of literals in the filter. That of partition values is the transaction's.
+    """
+    source = PendingSource(transaction.snapshot, transaction.timezone, transaction.paths_without_row_ids)
     return scan_of_rows(source, condition, timezone)
 
 

@@ -235,7 +235,9 @@ class ChangesSource(DeltaFiles):
         """Refuse a version that has no change data feed, or columns that the last version lacks."""
         if not self._derived:
             self._check_feed(metadata, version)
-        old = parse_schema(metadata.schema_string or "", metadata.configuration.get(MAPPING_MODE, "none"))
+        old = parse_schema(
+            metadata.schema_string or "", metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
+        )
         lost = _lost_column(old, self.snapshot.schema)
         if lost is not None:
             raise SchemaError(

@@ -43,7 +43,8 @@ def mapping_mode(protocol: Protocol, properties: Mapping[str, str]) -> str:
     """
     if not reads_column_mapping(protocol):
         return "none"
-    mode = properties.get(MAPPING_MODE, "none")
+    # delta-spark takes it in capital letters, too.
+    mode = properties.get(MAPPING_MODE, "none").strip().lower()
     if mode not in ("none", "name", "id"):
         raise CorruptLogError(f"{MAPPING_MODE} is {mode!r}; it must be none, name or id")
     return mode

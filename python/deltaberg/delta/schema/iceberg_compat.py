@@ -14,8 +14,9 @@ from deltaberg.delta.features import active_features, supports
 from deltaberg.delta.schema.column_mapping import NESTED_IDS, PHYSICAL_NAME, mapping_mode
 from deltaberg.delta.schema.new_columns import MAX_COLUMN_ID, ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
+from deltaberg.delta.schema.type_changes import fits_iceberg, recorded_changes
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.schema import DataType, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, List, Map, Primitive, Struct, nested_fields
 
 __all__ = ["FORMATS", "V1", "V2", "check_compatible", "is_compatible", "with_nested_ids"]
 
@@ -63,10 +64,29 @@ def check_compatible(protocol: Protocol, metadata: Metadata, schema: Struct) -> 
     vectors = supports(protocol, "deletionVectors") if name == V1 else "deletionVectors" in active
     if vectors:
         raise _refused(f"{name} and deletion vectors exclude each other", "leave deletion vectors out")
+    _check_types(name, schema)
+
+
+def _check_types(name: str, schema: Struct) -> None:
+    """Refuse the types, and the changes of types, that a version of the compatibility has no place for."""
     for path, kind in _types(schema, ()):
         foreign = isinstance(kind, (List, Map)) if name == V1 else False
         if foreign or (isinstance(kind, Primitive) and kind.name in (_FOREIGN[:1] if name == V1 else _FOREIGN)):
             raise InvalidArgumentError(f"{name} does not allow columns of the type {kind}", column=".".join(path))
+    # delta-spark commits nothing to a table with such a change.
+    for path, old, new in _changes(schema, ()):
+        if not fits_iceberg(old, new):
+            raise InvalidArgumentError(
+                f"{name} does not allow that the type {old} became {new}, which Iceberg does not know",
+                column=".".join(path),
+            )
+
+
+def _changes(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    for child in nested_fields(kind):
+        for old, new in recorded_changes(child):
+            yield (*path, child.name), old, new
+        yield from _changes(child.type, (*path, child.name))
 
 
 def _check_hudi(metadata: Metadata, schema: Struct) -> None:

@@ -6,8 +6,16 @@ import re
 from typing import Any
 
 from deltaberg.errors import CorruptLogError, UnsupportedFeatureError
+from deltaberg.schema import Field
 
-__all__ = ["check_type_changes", "is_widening", "loses_nothing", "record_type_change"]
+__all__ = [
+    "check_type_changes",
+    "fits_iceberg",
+    "is_widening",
+    "loses_nothing",
+    "record_type_change",
+    "recorded_changes",
+]
 
 _CHANGES = "delta.typeChanges"
 
@@ -49,6 +57,26 @@ def check_type_changes(changes: Any, column: str) -> None:
             raise UnsupportedFeatureError(
                 f"a type change from {old} to {new} is not supported", feature="typeWidening", column=column
             )
+
+
+def recorded_changes(field: Field) -> list[tuple[str, str]]:
+    """Return the old and the new type of each change that a field of a struct records, also of what is inside it."""
+    changes = field.metadata.get(_CHANGES)
+    return [(str(change.get("fromType")), str(change.get("toType"))) for change in changes or ()]
+
+
+def fits_iceberg(old: str, new: str) -> bool:
+    """Return whether Iceberg has the same change of type (Iceberg spec, "Schema Evolution").
+
+    Examples
+    --------
+    >>> fits_iceberg("byte", "long"), fits_iceberg("integer", "double"), fits_iceberg("decimal(4,2)", "decimal(6,3)")
+    (True, False, False)
+    """
+    narrow, wider = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if narrow is not None and wider is not None:
+        return narrow[2] == wider[2]
+    return (old, new) == ("float", "double") or (old in _INTEGERS and new in _INTEGERS)
 
 
 def record_type_change(field: dict[str, Any], old: str, new: str, inside: tuple[str, ...]) -> None:

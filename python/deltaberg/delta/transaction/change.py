@@ -11,7 +11,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.conflict import Claims, Winner, check_conflicts
-from deltaberg.delta.transaction.entry import Changes, Entry, build_entry, check_growing
+from deltaberg.delta.transaction.entry import Changes, Entry, build_entry, check_growing, version_made
 from deltaberg.delta.transaction.find import shows_files
 from deltaberg.delta.transaction.isolation import IsolationLevel
 from deltaberg.delta.transaction.writable import check_writable
@@ -55,6 +55,8 @@ class LogChange:
     once: tuple[str, int] | None
     now: Callable[[], int]
     entry: Entry | None = field(default=None, init=False)
+    #: The version that the log entry makes.
+    after: Snapshot | None = field(default=None, init=False)
     #: Whether the version before the next one has a version checksum.
     follows_checksum: bool = field(default=False, init=False)
     #: Whether the log entry was sent, so that it may be part of the history.
@@ -67,7 +69,7 @@ class LogChange:
 
     def prepare(self) -> bool:
         """Check the change against newer commits, and build the log entry of the next version."""
-        self.entry = None
+        self.entry = self.after = None
         self.is_sent = False
         self._listed = self.now()
         if self.state is None:
@@ -80,13 +82,31 @@ class LogChange:
         attempt = Attempt(
             self.now(),
             self.token,
-            None if self.state is None else _in_commit_time(self.state),
+            self._parent_time(),
             self._read_version,
             self.isolation.value,
             self.is_blind_append,
         )
-        self.entry = build_entry(self.changes, self.state, self.provenance, attempt)
+        entry = build_entry(self.changes, self.state, self.provenance, attempt)
+        self.after = version_made(self.log, self.state, entry)
+        self.entry = entry
         return True
+
+    def _parent_time(self) -> int | None:
+        """Return the time that an in-commit timestamp must be later than; None where there is none.
+
+        The first one must be later than the file of the commit before (Delta protocol, "In-Commit Timestamps").
+        """
+        state, metadata = self.state, self.changes.metadata
+        if state is None or state.is_enabled(IN_COMMIT_TIMESTAMPS):
+            return None if state is None else _in_commit_time(state)
+        if metadata is None or not metadata.is_enabled(IN_COMMIT_TIMESTAMPS):
+            return None
+        try:
+            return self.log.storage.head(self.log.commit_entry(state.version, 0).meta.path).modified
+        except ObjectNotFoundError:
+            # It was cleaned up.
+            return None
 
     @property
     def is_blind_append(self) -> bool:
@@ -174,10 +194,8 @@ class LogChange:
         )
 
 
-def _in_commit_time(state: Snapshot) -> int | None:
-    """Return the in-commit timestamp of a version; None where in-commit timestamps are not enabled."""
-    if not state.is_enabled(IN_COMMIT_TIMESTAMPS):
-        return None
+def _in_commit_time(state: Snapshot) -> int:
+    """Return the in-commit timestamp of a version; they must be enabled."""
     try:
         found = commit_info(state.commit_bytes()).get("inCommitTimestamp")
     except ObjectNotFoundError:

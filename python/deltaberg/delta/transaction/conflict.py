@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN
 from deltaberg.delta.actions.log_action import LogAction, read_actions
@@ -32,9 +32,16 @@ from deltaberg.schema import Struct
 from deltaberg.storage import PathResolver
 from deltaberg.table import Scan, scan_options
 
-__all__ = ["Claims", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
+__all__ = ["Claims", "FilterRead", "Winner", "check_conflicts", "files_of_filter", "means_the_same"]
 
 _AGAIN = "refresh the table, and repeat the operation"
+
+
+class FilterRead(NamedTuple):
+    """A filter by which files were read, and the zone of its literals that have none."""
+
+    condition: Filter
+    timezone: str
 
 
 @dataclass
@@ -58,11 +65,11 @@ class Claims:
     changes_metadata, changes_protocol
         Whether it changes the metadata and the protocol.
     timezone
-        The zone of literals in filters, and of partition values without one.
+        The zone of partition values that have none.
     """
 
     whole: bool = False
-    filters: list[Filter] = field(default_factory=list)
+    filters: list[FilterRead] = field(default_factory=list)
     read_paths: set[str] = field(default_factory=set)
     removed_paths: Collection[str] = ()
     applications: Collection[str] = ()
@@ -171,10 +178,10 @@ def _check_added(claims: Claims, winner: Winner, isolation: IsolationLevel) -> N
     added = winner.files.live.table
     if claims.whole and len(added):
         raise _append_conflict(winner, added.column("path")[0].as_py(), "the whole table was read")
-    for condition in claims.filters:
-        found = files_of_filter(winner.files, condition, claims.timezone)
+    for read in claims.filters:
+        found = files_of_filter(winner.files, read, claims.timezone)
         if found:
-            raise _append_conflict(winner, found[0], f"the filter {condition} was read")
+            raise _append_conflict(winner, found[0], f"the filter {read.condition} was read")
 
 
 def _append_conflict(winner: Winner, path: str, read: str) -> CommitConflictError:
@@ -192,11 +199,17 @@ def _check_removed(claims: Claims, winner: Winner) -> None:
         raise winner.conflict(ConcurrentDeleteReadError, "it removed a file that was read", file=min(read))
 
 
-def files_of_filter(snapshot: Snapshot, condition: Filter, timezone: str) -> list[str]:
-    """Return the recorded paths of the live files in which rows can match a filter."""
+def files_of_filter(snapshot: Snapshot, read: FilterRead, timezone: str) -> list[str]:
+    """Return the recorded paths of the live files in which rows can match a filter.
+
+    Parameters
+    ----------
+    timezone
+        The zone of partition values that have none.
+    """
     log = snapshot.log
     source = SnapshotSource(snapshot, log.store, PathResolver(log.root), timezone)
-    scan = Scan(source, filter=condition, options=scan_options(None, {}, timezone))
+    scan = Scan(source, filter=read.condition, options=scan_options(None, {}, read.timezone))
     paths: list[str] = scan.plan.files.column("path").to_pylist()
     return paths
 

@@ -10,6 +10,7 @@ from deltaberg.delta.actions.domains import ROW_TRACKING_DOMAIN, row_id_high_wat
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.features import active_features, supports
+from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import check_action, check_unique, encode_lines
 from deltaberg.delta.schema.iceberg_compat import is_compatible
 from deltaberg.delta.schema.row_tracking import MATERIALIZED_ROW_COLUMNS
@@ -19,9 +20,9 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.combinations import ROW_TRACKING_SUSPENDED, check_combinations
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance
 from deltaberg.delta.transaction.file_changes import AddedFile, RemovedFile, total_rows
-from deltaberg.errors import ConstraintViolationError, InvalidArgumentError
+from deltaberg.errors import ConstraintViolationError, CorruptLogError, InvalidArgumentError
 
-__all__ = ["Changes", "Entry", "build_entry", "check_growing"]
+__all__ = ["Changes", "Entry", "build_entry", "check_growing", "version_made"]
 
 _PRESERVED = "delta.rowTracking.preserved"
 
@@ -172,6 +173,24 @@ def build_entry(changes: Changes, state: Snapshot | None, provenance: Provenance
     lines += _add_lines(changes, row_ids, version)
     lines += [f'{{"cdc":{{{text}}}}}' for text in changes.change_files]
     return Entry(version, encode_lines(lines), new_metadata)
+
+
+def version_made(log: LogDirectory, state: Snapshot | None, entry: Entry) -> Snapshot:
+    """Return the version that a log entry makes of the one before it, so that no entry is put that cannot be read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A member of one of the actions has the wrong type.
+    """
+    try:
+        return Snapshot.first(log, entry.data) if state is None else state.after(entry.version, entry.data)
+    except CorruptLogError as error:
+        raise InvalidArgumentError(
+            f"the changes cannot be recorded, because readers would refuse them: {error.message}",
+            hint="check the actions, domains and metadata that were passed",
+            table=str(log.root),
+        ) from error
 
 
 def _check_counted(changes: Changes) -> None:

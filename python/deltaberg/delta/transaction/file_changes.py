@@ -36,6 +36,10 @@ _IS_PLAIN = re.compile(f"[A-Za-z0-9{re.escape(_PLAIN)}]*").fullmatch
 _REPEATED = ("path", "partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
 
+#: The members of a deletion vector that tell where it is.
+_PLACE = ("storageType", "pathOrInlineDv")
+
+
 class AddedFile(NamedTuple):
     """An ``add`` action that is going to be committed.
 
@@ -136,8 +140,8 @@ def recorded_add(action: LogAction) -> AddedFile:
     Raises
     ------
     InvalidArgumentError
-        It is not an ``add``, lacks a required member, or has a deletion vector without a count of its rows or with
-        an offset in the log.
+        It is not an ``add``, lacks a required member, or has a deletion vector that is incomplete, without a count of
+        its rows, or with an offset in the log.
     """
     if action.name != "add":
         raise InvalidArgumentError(f"the action {action.name} adds no file")
@@ -183,6 +187,8 @@ def removes_of(files: pa.Table, *, data_change: bool) -> list[RemovedFile]:
 
 
 def _vector_id(descriptor: Mapping[str, Any] | None) -> str | None:
+    if descriptor is not None and not all(isinstance(descriptor.get(name), str) for name in _PLACE):
+        raise InvalidArgumentError(f"a deletion vector needs the members {' and '.join(_PLACE)}, which are texts")
     return None if descriptor is None else unique_id({**descriptor, "offset": integer_of(descriptor.get("offset"))})
 
 

@@ -25,7 +25,11 @@ class IsolationLevel(Enum):
 
 
 def isolation_level(
-    configuration: Mapping[str, str], wanted: str | None = None, *, changes_data: bool = True
+    configuration: Mapping[str, str],
+    wanted: str | None = None,
+    *,
+    changes_data: bool = True,
+    changes_metadata: bool = False,
 ) -> IsolationLevel:
     """Return the isolation level of a commit.
 
@@ -37,6 +41,9 @@ def isolation_level(
         The level that the caller asks for, by its name.
     changes_data
         Whether the commit changes rows. One that only moves rows to other files gets snapshot isolation.
+    changes_metadata
+        Whether it changes the metadata. What it says, such as a new constraint, must hold for all rows, so that
+        snapshot isolation is not enough, even where the table asks for no more.
 
     Raises
     ------
@@ -55,4 +62,6 @@ def isolation_level(
     if found is None:
         known = ", ".join(level.value for level in IsolationLevel)
         raise InvalidArgumentError(f"there is no isolation level {named!r}", hint=f"known are {known}")
+    if changes_metadata and not wanted and found is IsolationLevel.SNAPSHOT:
+        return IsolationLevel.WRITE_SERIALIZABLE
     return found if changes_data or wanted else IsolationLevel.SNAPSHOT

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaberg.delta.actions.log_action import LogAction
 from deltaberg.delta.actions.table_actions import Metadata, Protocol
 from deltaberg.delta.data.change_files import change_file_texts
+from deltaberg.delta.data.deletion_vectors import unique_ids
 from deltaberg.delta.features import supports
 from deltaberg.delta.schema.iceberg_compat import with_nested_ids
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -18,7 +20,8 @@ from deltaberg.delta.transaction.file_changes import AddedFile, encode_path, new
 from deltaberg.delta.transaction.own_files import OwnFiles
 from deltaberg.delta.transaction.writable import check_protocol_change
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table import checked_number, checked_text
+from deltaberg.schema import as_array
+from deltaberg.table import checked_note, checked_number, checked_text
 
 __all__ = ["PendingChanges"]
 
@@ -119,17 +122,32 @@ class PendingChanges(ABC):
             The transaction removes one of the files already.
         """
         adds, removes = self._changes.adds, self._changes.removes
-        for file in removes_of(files, data_change=data_change):
+        removed = removes_of(files, data_change=data_change)
+        lived = self._live_before({file.path for file in removed if file.path in adds})
+        for file in removed:
             added = adds.get(file.path)
             if added is not None and added.vector == file.vector:
-                # What the transaction itself added is not recorded at all.
                 del adds[file.path]
-                self._files.drop(file.path)
-                continue
+                if (file.path, file.vector) not in lived:
+                    # What the transaction itself added is not recorded at all.
+                    self._files.drop(file.path)
+                    continue
             if file.path in removes:
                 raise InvalidArgumentError("a transaction removes a file only once", path=file.path)
             removes[file.path] = file
         self._changed()
+
+    def _live_before(self, paths: Collection[str]) -> set[tuple[str, str | None]]:
+        """Return those of some paths that are live in the version that the changes are planned on, with their vectors.
+
+        The transaction may add such files again, with other row ids.
+        """
+        if self._base is None or not paths:
+            return set()
+        files = self._base.live.table.select(["path", "deletionVector"])
+        found = files.filter(pc.is_in(files.column("path"), value_set=pa.array(sorted(paths), pa.string())))
+        vectors = unique_ids(as_array(found.column("deletionVector"))).to_pylist()
+        return set(zip(found.column("path").to_pylist(), vectors, strict=True))
 
     def add_change_files(self, files: pa.Table) -> None:
         """Add change data files: readers of changes take these rows, and not the files that are added and removed.
@@ -216,8 +234,10 @@ class PendingChanges(ABC):
         Raises
         ------
         InvalidArgumentError
-            The domain belongs to the protocol.
+            The domain belongs to the protocol, or its name or configuration is not a text.
         """
+        name = checked_text("the domain", name, "name it by a text of your own")
+        checked_note(f"the configuration of the domain {name}", configuration, "pass a text, such as JSON")
         if name.startswith(_SYSTEM) and not system:
             raise InvalidArgumentError(
                 f"the domain {name} belongs to the protocol", hint="choose a name that does not begin with delta."

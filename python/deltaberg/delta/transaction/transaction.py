@@ -15,8 +15,8 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.afterwards import finish_commit
 from deltaberg.delta.transaction.change import LogChange
 from deltaberg.delta.transaction.commit_info import Attempt, Provenance, together
-from deltaberg.delta.transaction.conflict import Claims, files_of_filter, means_the_same
-from deltaberg.delta.transaction.entry import Changes, build_entry
+from deltaberg.delta.transaction.conflict import Claims, FilterRead, files_of_filter, means_the_same
+from deltaberg.delta.transaction.entry import Changes, build_entry, version_made
 from deltaberg.delta.transaction.file_changes import (
     total_rows,
 )
@@ -147,10 +147,7 @@ class Transaction(PendingChanges):
         if self._view is None:
             attempt = Attempt(self._policy.now(), self.token)
             entry = build_entry(self._changes, self._base, together(self._operations), attempt)
-            if self._base is None:
-                self._view = Snapshot.first(self._log, entry.data)
-            else:
-                self._view = self._base.after(entry.version, entry.data)
+            self._view = version_made(self._log, self._base, entry)
         return self._view
 
     @property
@@ -241,22 +238,31 @@ class Transaction(PendingChanges):
 
     # What it reads
 
-    def read(self, condition: Filter | None = None) -> None:
+    def read(self, condition: Filter | None = None, timezone: str | None = None) -> None:
         """Declare that the changes depend on rows of the table: on all, or on those that match a filter.
 
         A commit that adds or removes such rows meanwhile is a conflict.
+
+        Parameters
+        ----------
+        condition
+            The filter.
+        timezone
+            The zone of literals in the filter; that of the transaction by default.
         """
+        zone = self.timezone if timezone is None else timezone
         if condition is None:
             self._claims.whole = True
         elif self._base is None:
             return
         elif self._changes.metadata is not None and not means_the_same(
-            condition, self._base.schema, self.snapshot.schema, self.timezone
+            condition, self._base.schema, self.snapshot.schema, zone
         ):
             self._claims.whole = True
         else:
-            self._claims.filters.append(condition)
-            self._claims.read_paths.update(files_of_filter(self._base, condition, self._claims.timezone))
+            read = FilterRead(condition, zone)
+            self._claims.filters.append(read)
+            self._claims.read_paths.update(files_of_filter(self._base, read, self.timezone))
 
     def read_files(self, paths: Iterable[str]) -> None:
         """Declare that the changes depend on these files, by their recorded paths, being live."""
@@ -334,16 +340,19 @@ class Transaction(PendingChanges):
         claims.changes_protocol = changes.protocol is not None
         metadata = changes.metadata or (self._base.metadata if self._base else None)
         level = isolation_level(
-            metadata.configuration if metadata else {}, self._isolation, changes_data=changes.changes_data
+            metadata.configuration if metadata else {},
+            self._isolation,
+            changes_data=changes.changes_data,
+            changes_metadata=claims.changes_metadata,
         )
         if len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics):
             made = replace(made, metrics={**changes.counted, **made.metrics})
         return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
-        changes, entry, state = self._changes, change.entry, change.state
+        changes, entry, state, after = self._changes, change.entry, change.state, change.after
         road = self._files.road
-        if entry is None:
+        if entry is None or after is None:
             # The loop had nothing to send: the progress is recorded in a version that exists.
             if state is None:
                 raise AssertionError("a new table is always committed")
@@ -360,7 +369,6 @@ class Transaction(PendingChanges):
                 road=road.name,
             )
         self._files.delete_dropped(changes.adds.keys())
-        after = Snapshot.first(self._log, entry.data) if state is None else state.after(entry.version, entry.data)
         warnings = finish_commit(state, changes, after, follows_checksum=change.follows_checksum)
         self._tell(after)
         added, removed = changes.new_files, changes.gone_files
