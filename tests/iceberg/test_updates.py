@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,11 +152,15 @@ def test_members_of_the_specification_are_written_as_they_are() -> None:
 def test_times_and_the_snapshot_log() -> None:
     raw = _with_snapshot(last_updated_ms=1_000)
     main = SnapshotRef(11, "branch")
-    found = changed_json(raw, [changes.AddSnapshot(_snapshot(11)), changes.SetSnapshotRef("main", main)], now_ms=_NOW)
-    assert found["last-updated-ms"] == _NOW
-    assert found["snapshot-log"][1:] == [{"snapshot-id": 11, "timestamp-ms": _NOW}]
+    new = changes.AddSnapshot(replace(_snapshot(11), timestamp_ms=2_000))
+    found = changed_json(raw, [new, changes.SetSnapshotRef("main", main)], now_ms=_NOW)
+    # A snapshot becomes current at its own time, whatever time it is when the metadata is made.
+    own = 2_000
+    assert found["last-updated-ms"] == own
+    assert found["snapshot-log"][1:] == [{"snapshot-id": 11, "timestamp-ms": own}]
     # A clock that runs behind does not turn times around, and a change of a property is no entry.
-    late = changed_json(found, [changes.SetProperties({"a": "b"})], now_ms=5)
+    now = changed_json(found, [changes.SetProperties({"a": "b"})], now_ms=_NOW)
+    late = changed_json(now, [changes.SetProperties({"a": "c"})], now_ms=5)
     assert (late["last-updated-ms"], late["snapshot-log"]) == (_NOW, found["snapshot-log"])
     # What becomes current and is replaced within one change was never current.
     both = changed_json(

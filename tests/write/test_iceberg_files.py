@@ -191,7 +191,7 @@ def test_rows_are_divided_by_transforms(tmp_path: Path) -> None:
         (dt.date(1969, 12, 31), None, 3, None): 1,
         (None, None, None, None): 1,
     }
-    paths = pickle.loads(pickle.dumps(PartitionPaths(PartitionSpec(3, parts), schema)))
+    paths = pickle.loads(pickle.dumps(PartitionPaths(PartitionSpec(3, parts), [schema])))
     values = [pa.scalar(day), pa.scalar("a b/ü~*"), pa.scalar(3, pa.int32()), pa.scalar(None, pa.string())]
     assert paths.of(values) == "ts_day=2017-11-16/loc.country=a+b%2F%C3%BC%7E*/id_bucket=3/gone=null"
     (entry,) = _entries(tmp_path / "plain", schema, rows, {})

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
-from deltaberg.expressions import Filter
+from deltaberg.expressions import TRUE, Filter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
+from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
 from deltaberg.iceberg.metadata.new_table import with_fresh_ids
 from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.updates import (
@@ -28,6 +29,7 @@ from deltaberg.iceberg.operations.create import NewTable, check_partitioning
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
+from deltaberg.schema.name_mapping import extended_mapping
 from deltaberg.table import CommitResult, OpenOptions
 from deltaberg.table.write import Rows, can_be_read_again, open_rows
 
@@ -96,6 +98,8 @@ def create_table(
 def _replace(found: LoadedTable, committer: Committer, table: NewTable) -> None:
     with TableTransaction(found, committer) as transaction:
         transaction.delete(None)
+        # Rows that others add meanwhile would have to go, too, whatever deletes ask for.
+        transaction.claims.conditions.append(TRUE)
         transaction.change_metadata(*_replacing(found.metadata, table))
         check_replaced_columns(transaction, transaction.metadata.current_schema.struct)
         transaction.alter().partition_by(*table.partition_by).sort_by(*table.sort_by)
@@ -107,13 +111,17 @@ def _replacing(before: TableMetadata, table: NewTable) -> list[Update]:
     new = metadata_of_json(replace(table, properties=wanted).metadata(before.location))
     known, version = before.current_schema.struct, new.format_version
     columns, _ = with_fresh_ids(new.current_schema.struct, before.last_column_id or 0, known, version)
-    gone = tuple(name for name in before.properties if name not in new.properties)
+    # Files without field ids, which branches and older snapshots still have, are read by the name mapping.
+    gone = tuple(name for name in before.properties if name not in new.properties and name != NAME_MAPPING)
     updates: list[Update] = []
     if new.format_version != before.format_version:
         updates.append(UpgradeFormatVersion(new.format_version))
     updates += [AddSchema(Schema(columns, max(before.schemas) + 1)), SetCurrentSchema()]
     if gone:
         updates.append(RemoveProperties(gone))
+    if before.name_mapping is not None and NAME_MAPPING not in new.properties:
+        mapping = extended_mapping(before.name_mapping, columns)
+        updates.append(SetProperties({NAME_MAPPING: encode_name_mapping(mapping)}))
     return [*updates, SetProperties(new.properties)] if new.properties else updates
 
 

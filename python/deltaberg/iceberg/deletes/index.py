@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from deltaberg.errors import CorruptMetadataError
 from deltaberg.iceberg.manifests.fields import EQUALITY_DELETES, POSITION_DELETES
+from deltaberg.iceberg.partition.structs import one_nan
 from deltaberg.schema import as_array
 
 __all__ = ["AppliedDeletes", "apply_deletes", "row_codes"]
@@ -39,18 +39,11 @@ def row_codes(columns: Sequence[pa.Array], rows: int) -> pa.Int64Array:
     """
     codes = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in columns:
-        part = _one_nan(column).dictionary_encode(null_encoding="encode")
+        part = one_nan(column).dictionary_encode(null_encoding="encode")
         width = pa.scalar(max(len(part.dictionary), 1), pa.int64())
         joined = pc.add(pc.multiply(codes, width), part.indices.cast(pa.int64()))
         codes = joined.dictionary_encode().indices.cast(pa.int64())
     return codes
-
-
-def _one_nan(column: pa.Array) -> pa.Array:
-    """Return a column in which all NaN have the same bits."""
-    if not pt.is_floating(column.type):
-        return column
-    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
 
 
 def apply_deletes(data: pa.Table, deletes: pa.Table) -> AppliedDeletes:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from deltaberg.iceberg.metadata.column_properties import COLUMN_METRICS
 from deltaberg.schema import DataType, Field, List, Map, Struct
 
 __all__ = ["MetricsMode", "cut_lower", "cut_upper", "metrics_modes"]
 
 _DEFAULT = "write.metadata.metrics.default"
-_COLUMN = "write.metadata.metrics.column."
 _MOST_INFERRED = "write.metadata.metrics.max-inferred-column-defaults"
 _INFERRED_COLUMNS = 100
 _TRUNCATE = re.compile(r"truncate\(([0-9]{1,9})\)")
@@ -80,7 +80,7 @@ def metrics_modes(
     for number in sorted_by:
         if number in modes and not modes[number].bounds:
             modes[number] = _TRUNCATED
-    own = {number: _mode(properties.get(f"{_COLUMN}{name}")) for number, name in named.items()}
+    own = {number: _mode(properties.get(f"{COLUMN_METRICS}{name}")) for number, name in named.items()}
     return modes | {number: mode for number, mode in own.items() if mode is not None}
 
 

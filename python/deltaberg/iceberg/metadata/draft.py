@@ -178,7 +178,8 @@ class Draft:
         old = self.before.snapshots
         new = [part for part in self.listed("snapshots") if part["snapshot-id"] not in old]
         times: list[int] = [part["timestamp-ms"] for part in (*log[-1:], *new)]
-        return max(self.now_ms, self.before.last_updated_ms, *times)
+        # A snapshot becomes current at its own time, so that this time finds it.
+        return max(self.before.last_updated_ms, *times, *(() if new else (self.now_ms,)))
 
 
 def _with_ids(spec: PartitionSpec) -> PartitionSpec:

@@ -15,7 +15,7 @@ from deltaberg.iceberg.metadata.schema import Schema
 from deltaberg.iceberg.metadata.snapshots import LogEntry, MetadataLogEntry, Snapshot
 from deltaberg.iceberg.metadata.sort_orders import SortOrder
 from deltaberg.iceberg.metadata.specs import PartitionSpec
-from deltaberg.schema import NameMapping
+from deltaberg.schema import NameMapping, Struct
 from deltaberg.table.arguments import checked_integer, checked_text
 
 __all__ = ["TableMetadata"]
@@ -60,6 +60,12 @@ class TableMetadata:
     def current_schema(self) -> Schema:
         """The schema that new rows are written with."""
         return self.schemas[self.current_schema_id]
+
+    @property
+    def known_columns(self) -> list[Struct]:
+        """The columns of all schemas, the current one first and then the newest: some may have been dropped since."""
+        older = [self.schemas[number].struct for number in sorted(self.schemas, reverse=True)]
+        return [self.current_schema.struct, *older]
 
     @cached_property
     def all_refs(self) -> Mapping[str, SnapshotRef]:

@@ -110,7 +110,7 @@ def with_previous_file(raw: Mapping[str, Any], before: TableMetadata, file: str)
 
 def _kept(properties: Mapping[str, str]) -> int:
     text = properties.get(_KEPT, str(_DEFAULT_KEPT))
-    if not re.fullmatch("-?[0-9]{1,9}", text):
+    if not re.fullmatch("-?[0-9]{1,10}", text):
         raise InvalidArgumentError(f"the property {_KEPT} must be a whole number, not {text!r:.40}")
     return max(1, int(text))
 

@@ -167,9 +167,7 @@ class _Contents:
     @cached_property
     def partition(self) -> Struct:
         """The partition fields."""
-        metadata = self.metadata
-        older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
-        return partition_struct(self.spec, [self.schema, *older])
+        return partition_struct(self.spec, self.metadata.known_columns)
 
     def files(self, found: Sequence[_Found]) -> list[WrittenFile]:
         """Describe files, in their order."""

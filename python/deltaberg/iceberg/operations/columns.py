@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from deltaberg.errors import InvalidArgumentError, SchemaError
+from deltaberg.iceberg.metadata.column_properties import changed_column_properties
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.name_mapping import NAME_MAPPING, encode_name_mapping
 from deltaberg.iceberg.metadata.new_columns import given_columns
@@ -56,6 +57,7 @@ def set_columns(transaction: Transaction, columns: Struct, identifiers: Sequence
         found: list[Update] = []
         if (columns, known) != (metadata.current_schema.struct, metadata.current_schema.identifier_field_ids):
             found += [AddSchema(Schema(columns, metadata.current_schema.schema_id + 1, known)), SetCurrentSchema()]
+            found += changed_column_properties(metadata.properties, metadata.current_schema.struct, columns)
         if metadata.name_mapping is not None:
             found += _mapping_changes(metadata.name_mapping, extended_mapping(metadata.name_mapping, columns))
         return found

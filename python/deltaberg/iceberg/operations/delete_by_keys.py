@@ -175,13 +175,15 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
         stores_partition_columns=True,
         required=True,
         footers=True,
-        place=FilePlaces(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}")),
+        place=FilePlaces(
+            PartitionPaths(spec, metadata.known_columns),
+            DataPaths(dict(properties), suffix=f"-deletes.{chosen.format}"),
+        ),
     )
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
     files = write_files(rows, wanted, transaction.store.open(place), place.path)
     transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
-    older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
-    partition = partition_struct(spec, [schema, *older])
+    partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)
     transaction.add_deletes(AddedFiles(spec, partition, entries))

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write import FORMS, OrcOptions, ParquetOptions
+from deltaberg.iceberg.metadata.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.write import RowOptions
 
@@ -20,7 +21,6 @@ _ROW_GROUP, _DEFAULT_ROW_GROUP = "write.parquet.row-group-size-bytes", 128 << 20
 _PAGE_ROWS, _ROW_GROUP_ROWS = "write.parquet.page-row-limit", "write.parquet.row-group-limit"
 _PAGE, _DICTIONARY = "write.parquet.page-size-bytes", "write.parquet.dict-size-bytes"
 _PAGE_VERSION, _PAGE_VERSIONS = "write.parquet.page-version", {"v1": "1.0", "v2": "2.0"}
-_FILTERED, _POSITIVES = "write.parquet.bloom-filter-enabled.column.", "write.parquet.bloom-filter-fpp.column."
 _FILTER_SIZE = "write.parquet.bloom-filter-max-bytes"
 _STRIPE, _DEFAULT_STRIPE = "write.orc.stripe-size-bytes", 64 << 20
 _STRATEGY, _STRATEGIES = "write.orc.compression-strategy", ("speed", "compression")
@@ -158,11 +158,11 @@ def _orc_options(properties: Mapping[str, str], codec: str) -> OrcOptions:
 def _filters(properties: Mapping[str, str]) -> dict[str, float]:
     """Return the share of false positives of each column that gets a Bloom filter."""
     columns = [
-        name.removeprefix(_FILTERED)
+        name.removeprefix(FILTERED_COLUMNS)
         for name, value in properties.items()
-        if name.startswith(_FILTERED) and value.strip().lower() == "true"
+        if name.startswith(FILTERED_COLUMNS) and value.strip().lower() == "true"
     ]
-    return {column: _share(properties, _POSITIVES + column, "0.01") for column in columns}
+    return {column: _share(properties, FILTER_POSITIVES + column, "0.01") for column in columns}
 
 
 def _share(properties: Mapping[str, str], name: str, default: str) -> float:

@@ -317,7 +317,7 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
 
 def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: RowPositions) -> HiddenRows:
     metadata = transaction.metadata
-    properties, schema = metadata.properties, metadata.current_schema.struct
+    properties = metadata.properties
     granularity = properties.get(_GRANULARITY, _BY_FILE).strip().lower()
     if granularity not in (_BY_FILE, _BY_PARTITION):
         raise InvalidArgumentError(
@@ -336,7 +336,7 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
     for part, places in targets.by_spec():
         deleted, firsts = _grouped(part, places, targets, whole, by_file=is_by_file)
         values = _partition_values(part)
-        directories = PartitionPaths(part.spec, schema)
+        directories = PartitionPaths(part.spec, metadata.known_columns)
         names = {group: _directory(directories, values, first) for group, first in enumerate(firsts)}
         files, groups = write_position_deletes(
             deleted,

@@ -92,8 +92,7 @@ def entries_of(metadata: TableMetadata, files: pa.Table, columns: Struct) -> Add
     schema, properties = metadata.current_schema.struct, metadata.properties
     spec = metadata.specs[metadata.default_spec_id]
     # The source of a void field may be a column of an older schema.
-    older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
-    partition = partition_struct(spec, [schema, *older])
+    partition = partition_struct(spec, metadata.known_columns)
     modes = metrics_modes(schema, properties, _sorted_by(metadata))
     location = data_location(metadata.location, properties)
     order = _order(metadata)
@@ -149,7 +148,7 @@ def row_spec(metadata: TableMetadata, options: RowOptions) -> WriteSpec:
         sort=sorter,
         order=() if sorter is None else sorter.terms,
         distribution=_distribution(properties, is_sorted=sorter is not None),
-        place=FilePlaces(PartitionPaths(spec, schema), DataPaths(dict(properties), suffix=f".{form}")),
+        place=FilePlaces(PartitionPaths(spec, metadata.known_columns), DataPaths(dict(properties), suffix=f".{form}")),
     )
 
 

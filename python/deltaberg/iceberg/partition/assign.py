@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote_plus
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltaberg.errors import SchemaError, UnsupportedFeatureError
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
-from deltaberg.iceberg.partition.structs import path_to_id
+from deltaberg.iceberg.partition.structs import field_by_id, path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Transform, Unknown, Void, parse_transform
 from deltaberg.schema import DataType, Field, Primitive, Struct, arrow_type
 from deltaberg.table.write import PartitionField as RowPartition
@@ -97,22 +97,22 @@ class PartitionPaths:
     ----------
     spec
         The partition spec.
-    schema
-        The columns of the table.
+    schemas
+        The schemas of the table, the current one first: a source column may have been dropped since.
 
     Examples
     --------
     >>> schema = Struct((Field("day", Primitive("date"), id=1), Field("name", Primitive("string"), id=2)))
     >>> fields = (PartitionField((1,), 1000, "m", "month"), PartitionField((2,), 1001, "n n", "identity"))
-    >>> PartitionPaths(PartitionSpec(0, fields), schema).of([pa.scalar(574, pa.int32()), pa.scalar("a b/c~")])
+    >>> PartitionPaths(PartitionSpec(0, fields), [schema]).of([pa.scalar(574, pa.int32()), pa.scalar("a b/c~")])
     'm=2017-11/n+n=a+b%2Fc%7E'
     """
 
-    def __init__(self, spec: PartitionSpec, schema: Struct) -> None:
+    def __init__(self, spec: PartitionSpec, schemas: Sequence[Struct]) -> None:
         self._fields = []
         for part in spec.fields:
-            path = path_to_id(schema, part.source_id)
-            kind = path[-1].type if path else Primitive("string")
+            source = field_by_id(schemas, part.source_id)
+            kind = Primitive("string") if source is None else source.type
             self._fields.append((_escaped(part.name), parse_transform(part.transform), kind))
 
     def of(self, values: Iterable[pa.Scalar]) -> str:

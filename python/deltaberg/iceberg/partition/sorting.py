@@ -11,7 +11,7 @@ from deltaberg.iceberg.metadata.sort_orders import SortField, SortOrder
 from deltaberg.iceberg.partition.assign import AppliedTransform
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.iceberg.partition.transforms import Identity, Unknown, Void, parse_transform
-from deltaberg.schema import Struct
+from deltaberg.schema import Struct, count_up
 from deltaberg.table.write.order import OrderTerm
 
 __all__ = ["RowSorter", "row_sorter"]
@@ -57,7 +57,7 @@ class RowSorter:
             keys[f"v{number}"] = values
             order.append((f"v{number}", "descending" if term.descending else "ascending"))
         # The position keeps equal rows in their order.
-        keys["at"] = pa.chunked_array([pa.array(range(rows.num_rows), pa.int64())])
+        keys["at"] = pa.chunked_array([count_up(0, rows.num_rows)])
         chosen = pc.sort_indices(pa.table(keys), [*order, ("at", "ascending")])
         return rows.take(chosen)
 

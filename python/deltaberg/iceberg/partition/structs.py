@@ -6,6 +6,7 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from deltaberg.errors import SchemaError
 from deltaberg.iceberg.metadata.specs import PartitionField, PartitionSpec
@@ -18,6 +19,7 @@ __all__ = [
     "AS_TEXT",
     "field_by_id",
     "identity_sources",
+    "one_nan",
     "partition_keys",
     "partition_struct",
     "path_to_id",
@@ -147,10 +149,17 @@ def identity_sources(specs: Sequence[PartitionSpec], schema: Struct) -> dict[int
     }
 
 
+def one_nan(column: pa.Array) -> pa.Array:
+    """Return a column in which all NaN have the same bits; other columns as they are."""
+    if not pt.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
+
+
 def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
     """Return what is equal for equal partition values of one spec, whatever Python can make of them.
 
-    So it is for values from before and after their column was widened.
+    So it is for values from before and after their column was widened. NaN equals NaN, but 0.0 does not equal -0.0.
 
     Parameters
     ----------
@@ -164,7 +173,7 @@ def partition_keys(values: pa.StructArray, own: Struct) -> list[Hashable]:
         column = values.field(index)
         if column.type == arrow_type(child.type):
             wide = _WIDENED.get(child.type, child.type)
-            column = encode_values(column.cast(arrow_type(wide)), wide)
+            column = encode_values(one_nan(column).cast(arrow_type(wide)), wide)
         columns.append(column)
     if not columns:
         return [()] * len(values)

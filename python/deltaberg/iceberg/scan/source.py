@@ -71,8 +71,7 @@ class IcebergSource:
         self.store = store
         self.resolver = resolver
         self._schema = schema
-        older = [metadata.schemas[number].struct for number in sorted(metadata.schemas, reverse=True)]
-        self.reader = ManifestReader(table, store, resolver, metadata.specs, (schema, *older))
+        self.reader = ManifestReader(table, store, resolver, metadata.specs, (schema, *metadata.known_columns))
         self._rows = FileRows(self.reader, schema)
         self._metrics = Metrics(self.reader)
         self._part_manifests = part

@@ -128,7 +128,7 @@ class Production:
             self._rewritten.clear()
             self._merges.clear()
         most = _most_partitions(metadata)
-        columns = metadata.current_schema.struct
+        columns = metadata.known_columns
         self.tally = Tally(
             keeps_rows=self.pending.keeps_rows,
             replaces_partitions=self.pending.replaces_partitions,

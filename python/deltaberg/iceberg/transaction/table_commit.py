@@ -30,6 +30,8 @@ __all__ = ["Committed", "Make", "TableChange", "commit_policy", "commit_table", 
 Make: TypeAlias = "Callable[[TableMetadata], tuple[Sequence[Update], Sequence[Requirement] | None] | None]"
 
 #: Properties of a table, and the defaults that the specification's reference gives them.
+#: The greatest number of properties, which readers keep in 32 bits.
+_MOST = (1 << 31) - 1
 _RETRIES = ("commit.retry.num-retries", 4)
 _FIRST_WAIT = ("commit.retry.min-wait-ms", 100)
 _LONGEST_WAIT = ("commit.retry.max-wait-ms", 60_000)
@@ -82,7 +84,7 @@ def commit_policy(properties: Mapping[str, str]) -> CommitPolicy:
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     text = properties.get(name, str(default))
-    if not re.fullmatch("[0-9]{1,9}", text):
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) > _MOST:
         raise InvalidArgumentError(f"the property {name} must be a whole number, not {text!r:.40}")
     return int(text)
 

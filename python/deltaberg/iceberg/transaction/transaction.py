@@ -34,7 +34,7 @@ from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, Pending
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.result import commit_result
-from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_table
+from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy, commit_table
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
@@ -383,7 +383,8 @@ class Transaction:
                 self._make,
                 snapshot_id=self._snapshot_id,
                 staged=staged,
-                policy=self._policy,
+                # A change of these properties may be what makes them valid.
+                policy=self._policy or commit_policy(self.metadata.properties),
                 known=self._loaded,
             )
         except BaseException as error:
