@@ -280,6 +280,25 @@ def test_rows_come_from_anything(data: Any) -> None:
     assert rows == [{"s": "c", "n": 3}, {"s": None, "n": 1}, {"s": "b", "n": 2}]
 
 
+@pytest.mark.parametrize("values", [["x", 1], [1, "x"], [1 + 2j], [object()]])
+def test_frames_that_arrow_cannot_hold_are_refused(values: list[Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be converted to Arrow"):
+        open_stream(pd.DataFrame({"a": values}))
+
+
+def test_the_words_of_a_dictionary_do_not_divide_its_rows() -> None:
+    """Every slice shares all words, however few rows it has."""
+    words = pa.array([f"{number:01024d}" for number in range(40_000)])
+    column = pa.DictionaryArray.from_arrays(pa.array(range(40_000), pa.int32()), words)
+    batch = pa.record_batch({"w": column, "n": pa.array(range(40_000))})
+    found = list(small_batches(open_stream(batch)))
+    assert len(found) < 10
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
+    # Rows without words are divided as before.
+    texts = pa.record_batch({"w": words, "n": pa.array(range(40_000))})
+    assert max(part.nbytes for part in small_batches(open_stream(texts))) <= 32 << 20
+
+
 def _batches(*columns: dict[str, list[Any]]) -> list[pa.RecordBatch]:
     return [pa.record_batch(one) for one in columns]
 

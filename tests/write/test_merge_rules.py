@@ -306,6 +306,49 @@ def test_timestamps_without_a_zone(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("strategy", ["copy-on-write", "merge-on-read"])
+def test_the_zone_of_rows_is_not_that_of_partition_values(builder: DeltaBuilder, strategy: str) -> None:
+    """Rows that move to other files stay in their partition, whatever zone the source has."""
+    midnight = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    columns = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.timestamp("us", "UTC"))])
+    rows = pa.table({"k": [1, 2], "v": pa.array([midnight, midnight])}, columns.remove(0))
+    values = {"ts": "2024-01-01 00:00:00"}
+    added = builder.add(rows, partition=values, stats="full")
+    builder.create(
+        columns,
+        added,
+        partition_by=["ts"],
+        configuration=_VECTORS if strategy == "merge-on-read" else {},
+        protocol=builder.features("deletionVectors"),
+    )
+    table = DeltaTable(builder.root)
+    noon = pa.array([dt.datetime(2026, 7, 1, 12)])
+    table.upsert(pa.table({"k": [1], "v": noon}), "k", timezone="Europe/Berlin", strategy=strategy)
+    merge = table.merge(
+        pa.table({"k": [2], "v": noon}),
+        "target.k = source.k AND target.ts = TIMESTAMP '2024-01-01 09:00:00'",
+        timezone="Asia/Tokyo",
+        strategy=strategy,
+    )
+    merge.when_matched_update({"v": "source.v"}).execute()
+    found = DeltaTable(builder.root).scan().to_arrow().sort_by("k").to_pylist()
+    assert [row["ts"] for row in found] == [midnight, midnight]
+    assert [row["v"].hour for row in found] == [10, 3]
+
+
+def test_columns_that_some_clauses_leave_out_are_added_for_the_others(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t", _K, Field("v", _LONG))
+    source = pa.table({"k": [3, 9], "v": [1, 2], "created": ["x", "y"], "none": [1, 1]})
+    merge = table.merge(source, _ON, schema_mode="merge").when_matched_update_all(except_cols=["created", "none"])
+    merge.when_not_matched_insert_all(except_cols=["none"]).execute()
+    found = {row["k"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert found[9] == {"k": 9, "v": 2, "created": "y"}
+    assert found[3]["created"] is None
+    merge = table.merge(source, _ON, schema_mode="merge").when_matched_update_all(except_cols=["other"])
+    with pytest.raises(ColumnNotFoundError, match="other"):
+        merge.execute()
+
+
 @_ways
 def test_structs_that_lack_fields(tmp_path: Path, properties: dict[str, str]) -> None:
     """With schema_mode="merge", rows that match keep these fields, and they are null in new rows."""

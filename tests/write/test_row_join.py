@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deltaberg.errors import TooLargeError
 from deltaberg.table.join import FileRows, JoinKeys, JoinMemory, RowJoin, StoredRows
 from tests.support.effort import examples
 
@@ -112,6 +113,33 @@ def test_one_key_of_many_rows_is_joined_in_pieces(monkeypatch: pytest.MonkeyPatc
         sizes = [joined.pairs.num_rows for joined in join.pairs([left])]
     assert sum(sizes) == 30 * 40 + 30
     assert max(sizes) <= 200
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("most", [1, 7])
+def test_pairs_that_are_too_large_are_joined_in_smaller_pieces(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """An array holds 2 GiB of text, which is less than the pairs of one key may have."""
+    taken = RowJoin._checked
+
+    def checked(self: RowJoin, left: Any, numbers: pa.Array, right: Any, others: pa.Array) -> Any:
+        if len(numbers) > most:
+            raise TooLargeError("too many")
+        return taken(self, left, numbers, right, others)
+
+    monkeypatch.setattr(RowJoin, "_checked", checked)
+    stored = StoredRows(pa.schema([("k", pa.int64())]), 1 << 20)
+    stored.add(pa.record_batch({"k": [1, 3]}))
+    left = pa.record_batch({"k": [1, 2] * 30})
+    keys = JoinKeys([lambda rows: rows["k"]], [lambda rows: rows["k"]], [False])
+    with RowJoin(stored, 1, left.schema, keys, wants_alone=True) as join:
+        found = list(join.pairs([left]))
+    assert sum(joined.pairs.num_rows for joined in found) == 30
+    assert sum(joined.left.num_rows for joined in found) == len(left)
+    assert sum(len(joined.alone) for joined in found if joined.alone is not None) == 30
+    stored = StoredRows(pa.schema([("k", pa.int64())]), 1 << 20)
+    stored.add(pa.record_batch({"k": [1] * 8}))
+    with RowJoin(stored, 1, left.schema, keys) as join, pytest.raises(TooLargeError):
+        list(join.pairs([left]))
 
 
 @pytest.mark.one_backend

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import ConstraintViolationError
+from deltaberg.errors import ConstraintViolationError, TooLargeError
 from deltaberg.schema import as_batch, count_up
 from deltaberg.table.join.partition import partition_numbers, split_by_number
 from deltaberg.table.join.stored import StoredRows
@@ -200,19 +200,41 @@ class RowJoin:
 
     def _with_part(self, part: _Part, batch: pa.RecordBatch) -> Iterator[Joined]:
         for start, found in part.slices(batch):
-            piece = batch.slice(start, len(found))
-            numbers, others = part.pairs_of(found)
+            yield from self._of_slice(part, batch.slice(start, len(found)), found)
+
+    def _of_slice(self, part: _Part, piece: pa.RecordBatch, found: pa.Array) -> Iterator[Joined]:
+        numbers, others = part.pairs_of(found)
+        try:
             numbers, others, pairs = self._checked(piece, numbers, part.rows, others)
-            part.note(others)
-            # The pairs of a row are together, so that what is alone is known at once.
-            yield Joined(piece, numbers, pairs, self._alone(piece.num_rows, [numbers]))
+        except TooLargeError:
+            if len(found) <= 1:
+                raise
+            middle = len(found) // 2
+            for start, own in ((0, found.slice(0, middle)), (middle, found.slice(middle))):
+                yield from self._of_slice(part, piece.slice(start, len(own)), own)
+            return
+        part.note(others)
+        # The pairs of a row are together, so that what is alone is known at once.
+        yield Joined(piece, numbers, pairs, self._alone(piece.num_rows, [numbers]))
 
     def _checked(
         self, left: pa.RecordBatch, numbers: pa.Array, right: pa.RecordBatch, others: pa.Array
     ) -> tuple[pa.Array, pa.Array, pa.RecordBatch]:
-        """Return the pairs for which the condition is true."""
-        taken = left.select(range(self._width)).take(numbers)
-        pairs = pa.RecordBatch.from_arrays([*taken.columns, *right.take(others).columns], schema=self.schema)
+        """Return the pairs for which the condition is true.
+
+        Raises
+        ------
+        TooLargeError
+            A column of the pairs has more than 2 GiB of text or bytes.
+        """
+        try:
+            taken = [left.select(range(self._width)).take(numbers), right.take(others)]
+        except pa.ArrowInvalid as error:
+            raise TooLargeError(
+                f"{len(numbers)} pairs of rows have more than 2 GiB of text or bytes in one column",
+                hint="leave out columns that are not needed",
+            ) from error
+        pairs = pa.RecordBatch.from_arrays([column for side in taken for column in side.columns], schema=self.schema)
         if self._condition is None or not pairs.num_rows:
             return numbers, others, pairs
         mask = pc.fill_null(self._condition(pairs), fill_value=False)

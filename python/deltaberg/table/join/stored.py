@@ -11,7 +11,7 @@ from types import TracebackType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import StorageError
+from deltaberg.errors import StorageError, TooLargeError
 from deltaberg.schema import as_batch
 
 __all__ = ["FileRows", "StoredRows"]
@@ -201,10 +201,20 @@ class FileRows:
             self._waiting, self._held = {}, 0
 
     def of_file(self, number: int) -> pa.RecordBatch:
-        """Return the rows of a file, ordered by position. Nothing can be added after that."""
+        """Return the rows of a file, ordered by position. Nothing can be added after that.
+
+        Raises
+        ------
+        TooLargeError
+            A column of these rows has more than 2 GiB of text or bytes.
+        """
         if self._last is None or self._last[0] != number:
             batches = [self._disk.read(place) for place in self._places.get(number, ())]
-            rows = as_batch([*batches, *self._waiting.get(number, ())], self.schema)
+            try:
+                rows = as_batch([*batches, *self._waiting.get(number, ())], self.schema)
+            except TooLargeError as error:
+                error.hint = "change the rows of the file in several steps, each with a part of them"
+                raise
             positions = rows.column(0)
             before, after = positions.slice(0, max(len(positions) - 1, 0)), positions.slice(1)
             if not pc.all(pc.less_equal(before, after), min_count=0).as_py():

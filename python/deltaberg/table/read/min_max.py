@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import InvalidArgumentError, TooLargeError
 from deltaberg.files import constant_column
 from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array
+from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array, join_name
 from deltaberg.table.read.plan import Plan, file_numbers
 
 __all__ = ["MinMax", "has_order"]
@@ -45,10 +45,25 @@ class MinMax:
 
     @property
     def value(self) -> Any:
-        """The value; None if there was none."""
+        """The value; None if there was none.
+
+        Raises
+        ------
+        TooLargeError
+            Python has no such value, as of dates beyond the year 9999.
+        """
         if not self._found:
             return None
-        return self._of(pa.array([scalar.as_py() for scalar in self._found], self._found[0].type)).as_py()
+        kind = self._found[0].type
+        found = self._of(pa.concat_arrays([pa.repeat(scalar, 1).cast(kind) for scalar in self._found]))
+        try:
+            return found.as_py()
+        except (OverflowError, ValueError) as error:
+            raise TooLargeError(
+                f"Python has no value for {found.cast(pa.string())}",
+                hint="read the column by to_arrow(), and take the least or the greatest value there",
+                column=join_name([part.name for part in self._path]),
+            ) from error
 
     def take_known(self, plan: Plan) -> pa.BooleanArray:
         """Take what metadata says exactly, and return which files of the plan need no reading."""

@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError
 from deltaberg.expressions import BoundValue, Relation, bind_condition
 from deltaberg.expressions.values.tree import Call, ColumnValue, Literal, Value
-from deltaberg.schema import ColumnName, DataType, Primitive, Struct, count_up, find_column, paired_fields
+from deltaberg.schema import (
+    ColumnName,
+    DataType,
+    Primitive,
+    Struct,
+    count_up,
+    field_finder,
+    find_column,
+    paired_fields,
+)
 from deltaberg.table.rewrite.assignments import Assignments, bind_assignments
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, MergeClause
 from deltaberg.table.write import RowRules
@@ -168,7 +177,10 @@ def bind_clause(
 def _all_values(
     clause: MergeClause, scope: MergeScope, optional: AbstractSet[str], *, completes: bool
 ) -> dict[ColumnName, Any]:
-    excluded = {find_column(scope.target.columns, name)[0].name for name in clause.excluded}
+    in_source = field_finder(scope.source.columns)
+    # Some clauses can leave out a column that no clause adds to the table.
+    named = [name for name in clause.excluded if field_finder(scope.target.columns)(name) or not in_source(name)]
+    excluded = {find_column(scope.target.columns, name)[0].name for name in named}
     known = paired_fields(scope.target.columns, scope.source.columns)
     alias = () if scope.source.alias is None else (scope.source.alias,)
     own = (scope.target.alias,) if clause.when == MATCHED and scope.target.alias is not None else None

@@ -285,10 +285,11 @@ def _run(
 
 def _new_columns(known: Struct, clauses: Sequence[MergeClause], options: MergeOptions) -> Struct:
     """Return the columns of the source that clauses take as they are or assign, some of which the table may lack."""
-    if any(clause.values is None and clause.action != "delete" for clause in clauses):
+    whole = [clause for clause in clauses if clause.values is None and clause.action != "delete"]
+    if whole:
         find = field_finder(known)
-        excluded = {child.name for clause in clauses for name in clause.excluded if (child := find(name)) is not None}
-        return Struct(tuple(child for child in known if child.name not in excluded))
+        excluded = [{child.name for name in clause.excluded if (child := find(name)) is not None} for clause in whole]
+        return Struct(tuple(child for child in known if not all(child.name in names for names in excluded)))
     names = [name for clause in clauses for name in clause.values or ()]
     alias = options.target_alias.lower()
     paths: list[tuple[str, ...]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from deltaberg.errors import CorruptDeletionVectorError
 from deltaberg.files import BitmapRef, load_bitmap
 from deltaberg.schema import as_array
 from deltaberg.table.read.bound import BoundScan
@@ -29,16 +30,30 @@ class VectorUnion:
         plan = files.plan
         self._rows = rows
         self._store = plan.source.store
+        numbers = file_numbers(plan.files).to_pylist()
         vectors = as_array(plan.located.column("deletion_vector")).to_pylist()
-        self._old = dict(zip(file_numbers(plan.files).to_pylist(), vectors, strict=True))
+        self._old = dict(zip(numbers, vectors, strict=True))
+        self._counts = dict(zip(numbers, plan.record_counts.to_pylist(), strict=True))
 
     def positions(self, number: int) -> pa.UInt64Array:
-        """Return the rows of a file that are deleted, those of its old vector included."""
+        """Return the rows of a file that are deleted, those of its old vector included.
+
+        Raises
+        ------
+        CorruptDeletionVectorError
+            The vector is damaged, or has more rows than the file: a few bytes can name billions of them.
+        """
         found = RowPositions()
-        old = self._old[number]
+        old, count = self._old[number], self._counts[number]
         parts = [self._rows.positions(number)]
         if old is not None:
-            parts.append(positions_of(load_bitmap(BitmapRef(**old), self._store)))
+            vector = BitmapRef(**old)
+            if count is not None and vector.cardinality > count:
+                raise CorruptDeletionVectorError(
+                    f"the deletion vector has {vector.cardinality} rows, but its file has {count}",
+                    deletion_vector=vector.location or "inline",
+                )
+            parts.append(positions_of(load_bitmap(vector, self._store, check_cardinality=True)))
         for part in parts:
             found.add(pa.repeat(pa.scalar(number, pa.int64()), len(part)), part.cast(pa.int64()))
         return found.positions(number)

@@ -50,7 +50,7 @@ def open_stream(data: Any) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_stream(data)
         if hasattr(data, "__arrow_c_array__"):
             return open_stream(pa.record_batch(data))
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         # What pyarrow says of a data frame comes in several parts.
         reason = ": ".join(str(part) for part in reversed(error.args))
         raise InvalidArgumentError(
@@ -222,5 +222,10 @@ def _split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             yield batch
         return
     middle = rows // 2
-    yield from _split(batch.slice(0, middle))
-    yield from _split(batch.slice(middle))
+    halves = (batch.slice(0, middle), batch.slice(middle))
+    if rows <= _ROWS and 4 * min(half.nbytes for half in halves) > 3 * batch.nbytes:
+        # The words of dictionaries are not divided with the rows.
+        yield batch
+        return
+    for half in halves:
+        yield from _split(half)
