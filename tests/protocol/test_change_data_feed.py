@@ -158,6 +158,18 @@ def test_a_new_vector_deletes_what_it_hides(builder: DeltaBuilder, road: Road) -
     assert found == [{"id": 0, "_change_type": "delete"}, {"id": 4, "_change_type": "delete"}]
 
 
+@pytest.mark.req("DL-CDF-08")
+def test_a_new_vector_of_a_file_that_is_named_otherwise(builder: DeltaBuilder) -> None:
+    plain = builder.add(ids(*range(10)), path="f.parquet", log_path=f"{builder.root}/f.parquet", stats="count")
+    builder.create(ID, plain, configuration=_ON, protocol=builder.features("deletionVectors"))
+    (vector,) = builder.vectors([[0, 9]])
+    other = f"file://{builder.root}/f.parquet"
+    builder.commit(builder.remove(plain), {"add": {**plain["add"], "path": other, "deletionVector": vector}})
+    table = open_table(builder.root)
+    assert ids_of(table) == list(range(1, 9))
+    assert _feed(table, 1) == [(1, "delete", 0), (1, "delete", 9)]
+
+
 @pytest.mark.req("DL-CDF-09")
 def test_changes_say_when_they_were_committed(builder: DeltaBuilder, road: Road) -> None:
     table = _rows(builder, [builder.add(ids(1))], [builder.add(ids(2))], [_cdc(builder, _changes((3, "delete")))])

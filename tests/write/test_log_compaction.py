@@ -127,3 +127,20 @@ def test_commits_compact_the_log_if_a_property_says_so(tmp_path: Path, recorder:
     table.alter().unset(name).commit()
     assert not table.append(ids(9)).warnings
     assert ids_of(table) == [*range(7), 8, 9]
+
+
+@pytest.mark.req("DL-REC-10", half="writer")
+def test_a_file_may_be_named_in_several_ways(builder: DeltaBuilder) -> None:
+    """What a remove names in other words than its add is gone from the compaction, too."""
+    gone, kept = builder.add(ids(1), path="a b.parquet"), builder.add(ids(2), path="c.parquet")
+    whole = f"file://{builder.root}/d.parquet"
+    other = builder.add(ids(3), path="d.parquet", log_path=whole)
+    builder.create(ID)
+    builder.commit(gone, kept, other)
+    builder.commit(builder.remove(gone, path="a%20b.parquet"), builder.remove(other, path=f"{builder.root}/d.parquet"))
+    before = DeltaTable(builder.root)
+    assert ids_of(before) == [2]
+    before.compact_log(1, 2)
+    table = DeltaTable(builder.root)
+    assert ids_of(table) == [2]
+    assert state_of(table) == state_of(before)

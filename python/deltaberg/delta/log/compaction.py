@@ -14,6 +14,7 @@ from deltaberg.delta.log.encode import encode_lines
 from deltaberg.delta.log.names import compaction_name
 from deltaberg.delta.log.segment import entry_not_found
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
+from deltaberg.kernels.canonical import canonical_path
 from deltaberg.lossless_json import integer_of
 
 __all__ = ["compact_commits", "reconcile_commits"]
@@ -81,7 +82,7 @@ def reconcile_commits(commits: Iterable[bytes]) -> list[LogAction]:
         fresh: set[Any] = set()
         for action in reversed(actions):
             if action.name == "add":
-                path = action.members.get("path")
+                path = _path_key(action)
                 if path not in added:
                     fresh.add(path)
                     files.setdefault(_file_key(action), action)
@@ -99,4 +100,9 @@ def _file_key(action: LogAction) -> tuple[Any, ...]:
     """Return the path of a file and what identifies its deletion vector."""
     vector = action.members.get("deletionVector") or {}
     place = (vector.get("storageType"), vector.get("pathOrInlineDv"), integer_of(vector.get("offset")))
-    return (action.members.get("path"), *place)
+    return (_path_key(action), *place)
+
+
+def _path_key(action: LogAction) -> Any:
+    path = action.members.get("path")
+    return canonical_path(path) if isinstance(path, str) else path

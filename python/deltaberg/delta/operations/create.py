@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -273,7 +274,7 @@ def _keep_times(before: Snapshot, recorded: dict[str, str]) -> None:
 
 def _highest_id(before: Snapshot | None) -> int:
     text = before.metadata.configuration.get(MAX_COLUMN_ID, "0") if before else "0"
-    return int(text) if text.isdigit() else 0
+    return int(text) if re.fullmatch("[0-9]{1,10}", text) else 0
 
 
 def _plain(schema: Struct) -> Struct:

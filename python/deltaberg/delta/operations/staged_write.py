@@ -39,6 +39,8 @@ class WriteRequest:
         How rows are written.
     where, dynamic
         Which rows are replaced; by default all.
+    needs_partitions
+        Whether ``dynamic`` is refused for tables without partitions. Otherwise it means all of their rows.
     partition_by
         The partition columns; None for those of the table.
     txn, user_metadata
@@ -51,6 +53,7 @@ class WriteRequest:
     options: RowOptions
     where: Filter | None = None
     dynamic: bool = False
+    needs_partitions: bool = True
     partition_by: tuple[str, ...] | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
@@ -134,6 +137,8 @@ def stage_write(log: LogDirectory, columns: pa.Schema, request: WriteRequest) ->
     if base is None:
         define_table(transaction, NewTable(as_table_schema(columns), request.partition_by or ()), None)
         request = replace(request, partition_by=None)
+    if not (request.needs_partitions or request.partition_by or transaction.snapshot.partition_fields):
+        request = replace(request, dynamic=False)
     rows = PlannedRows(columns)
     _write(transaction, rows, request)
     table = transaction.snapshot

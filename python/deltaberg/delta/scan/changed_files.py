@@ -14,10 +14,11 @@ from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.data.change_files import CHANGE_TYPE
 from deltaberg.delta.data.deletion_vectors import unique_id
 from deltaberg.errors import CorruptLogError
+from deltaberg.kernels.canonical import canonical_path
 from deltaberg.kernels.results import ADDED_FILES, DELETION_VECTOR
 from deltaberg.lossless_json import Number
 
-__all__ = ["CHANGED_FILES", "ChangedFiles", "exchanged_vectors", "recorded_changes"]
+__all__ = ["CHANGED_FILES", "ChangedFiles", "exchanged_vectors", "path_keys", "recorded_changes"]
 
 #: The columns of changed files.
 CHANGED_FILES = pa.schema(
@@ -100,14 +101,19 @@ def recorded_changes(data: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def path_keys(files: pa.Table) -> pa.BinaryArray:
+    """Return what the paths of files are compared by."""
+    return pa.array([canonical_path(path) for path in files.column("path").to_pylist()], pa.binary())
+
+
 def exchanged_vectors(adds: pa.Table, removes: pa.Table) -> Iterator[dict[str, Any]]:
     """Return what changed in files that a commit both removed and added: the difference of their deletion vectors.
 
     Rows that only the new vector names were deleted; rows that only the old one names were inserted.
     """
-    older = {row["path"]: row["deletionVector"] for row in removes.to_pylist()}
-    for row in adds.to_pylist():
-        new, old = row["deletionVector"], older[row["path"]]
+    older = dict(zip(path_keys(removes).to_pylist(), removes.column("deletionVector").to_pylist(), strict=True))
+    for path, row in zip(path_keys(adds).to_pylist(), adds.to_pylist(), strict=True):
+        new, old = row["deletionVector"], older[path]
         file = {name: row[name] for name in ("path", "partitionValues", "size", "modificationTime")}
         if unique_id(new) == unique_id(old):
             continue

@@ -29,6 +29,7 @@ from deltaberg.delta.scan.changed_files import (
     CHANGED_FILES,
     ChangedFiles,
     exchanged_vectors,
+    path_keys,
     recorded_changes,
 )
 from deltaberg.delta.scan.source import DeltaFiles
@@ -44,7 +45,7 @@ from deltaberg.errors import (
 )
 from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
-from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, as_array, count_up, join_name
+from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, count_up, join_name
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import FILE_NUMBER, integer_of, parse_instant
 
@@ -195,9 +196,10 @@ class ChangesSource(DeltaFiles):
             return
         adds = replay.adds.filter(replay.adds.column("dataChange"))
         removes = self._with_partition_values(version, replay.removes.filter(replay.removes.column("dataChange")))
-        both = pc.is_in(adds.column("path"), value_set=as_array(removes.column("path")))
-        replaced = as_array(adds.filter(both).column("path"))
-        gone = pc.is_in(removes.column("path"), value_set=replaced)
+        new, old = (path_keys(files) for files in (adds, removes))
+        both = pc.is_in(new, value_set=old)
+        replaced = new.filter(both)
+        gone = pc.is_in(old, value_set=replaced)
         yield changed.whole_files(adds.filter(pc.invert(both)), "insert")
         yield changed.whole_files(removes.filter(pc.invert(gone)), "delete")
         if len(replaced):
@@ -253,8 +255,8 @@ class ChangesSource(DeltaFiles):
         if not self.snapshot.partition_fields or not values.null_count:
             return removes
         before = Snapshot.load(self.snapshot.log, version - 1).live.table
-        known = dict(zip(before.column("path").to_pylist(), before.column("partitionValues").to_pylist(), strict=True))
-        paths = removes.column("path").to_pylist()
+        known = dict(zip(path_keys(before).to_pylist(), before.column("partitionValues").to_pylist(), strict=True))
+        paths = path_keys(removes).to_pylist()
         filled = [
             known.get(path) if found is None else found for path, found in zip(paths, values.to_pylist(), strict=True)
         ]

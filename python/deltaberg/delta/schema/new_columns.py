@@ -5,6 +5,7 @@ Delta protocol, "Schema Serialization Format" and "Column Mapping".
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -87,7 +88,7 @@ class ColumnNumbers:
         if mapping_mode == "none":
             return None
         text = properties.get(MAX_COLUMN_ID, "")
-        if not text.isdigit():
+        if not re.fullmatch("[0-9]{1,10}", text):
             raise CorruptLogError(f"{MAX_COLUMN_ID} is {text!r}, which is not a number")
         return cls(int(text))
 

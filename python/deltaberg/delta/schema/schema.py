@@ -33,8 +33,8 @@ _PRIMITIVES = frozenset(
     }
 )
 _ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-_TEXT = re.compile(r"(?:var)?char\(\s*\d+\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
+_TEXT = re.compile(r"(?:var)?char\(\s*[0-9]+\s*\)")
 _MAX_DEPTH = 100
 _MAX_PRECISION = 38
 
@@ -134,7 +134,7 @@ def _primitive(name: str, path: tuple[str, ...]) -> DataType:
 
 def _unsupported(name: str, path: tuple[str, ...]) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the type {name} is not supported", hint="upgrade deltaberg", feature=name, column=".".join(path)
+        f"the type {name:.100} is not supported", hint="upgrade deltaberg", feature=name[:100], column=".".join(path)
     )
 
 

@@ -22,7 +22,7 @@ _CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
 #: How many digits the values of integer types have.
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 
 
 def check_type_changes(changes: Any, column: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -226,7 +227,7 @@ class CommitTimes:
         if not self._newest.is_enabled(IN_COMMIT_TIMESTAMPS):
             return None
         text = self._newest.metadata.configuration.get(SINCE_VERSION, "0")
-        return int(text) if text.isdigit() else 0
+        return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0
 
     def _recorded_time(self, version: int) -> int:
         known = self._recorded.get(version)

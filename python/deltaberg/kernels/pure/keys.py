@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote_to_bytes
-
-__all__ = ["Keys", "canonical_path"]
+__all__ = ["Keys"]
 
 
 class Keys:
@@ -56,15 +54,3 @@ class Keys:
     def _name(self, path: bytes, vector: str) -> None:
         self._named.add((path, vector))
         self._paths.add(path)
-
-
-def canonical_path(path: str) -> bytes:
-    """Return the bytes by which a path is compared (DL-REC-10)."""
-    if path.startswith("file:"):
-        rest = path[5:]
-        if rest.startswith("//"):
-            rest = rest[2:].removeprefix("localhost")
-        path = rest if rest.startswith("/") else path
-    elif path.startswith(("s3a://", "s3n://")):
-        path = "s3://" + path[6:]
-    return unquote_to_bytes(path)

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.kernels.pure.keys import Keys, canonical_path
+from deltaberg.kernels.canonical import canonical_path
+from deltaberg.kernels.pure.keys import Keys
 
 __all__ = ["reconcile"]
 

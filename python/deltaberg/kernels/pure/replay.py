@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from deltaberg.errors import CorruptLogError
+from deltaberg.kernels.canonical import canonical_path
 from deltaberg.kernels.pure.actions import FileAction, parse_commit
-from deltaberg.kernels.pure.keys import Keys, canonical_path
+from deltaberg.kernels.pure.keys import Keys
 from deltaberg.kernels.pure.stats import record_counts
 from deltaberg.kernels.results import ADDED_FILES, REMOVED_FILES, Replay
 
