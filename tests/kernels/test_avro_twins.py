@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from deltaberg.errors import CorruptAvroError, CorruptDataFileError, SchemaError, UnsupportedFeatureError
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.plan import by_id, by_name
-from deltaberg.files.avro.schema import arrow_field_of
+from deltaberg.files.avro.schema import arrow_field_of, parse_avro_schema
 from tests.kernels.avro_bytes import CODECS, avro_file, records
 from tests.kernels.twins import Raised, backends, twins
 from tests.support.effort import examples
@@ -280,3 +281,53 @@ def test_a_bomb_is_bounded() -> None:
         lambda kernels: kernels.decode_avro(bomb, [(0, len(bomb), 1)], "deflate", root, schema), messages=False
     )
     assert isinstance(found, Raised)
+
+
+def test_a_block_that_is_cut_off_is_refused() -> None:
+    """Also where all of its values are there, but not its end."""
+    import zlib
+
+    body = b"\x02" * 1000
+    whole, cut = zlib.compressobj(9, zlib.DEFLATED, -15), zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = whole.compress(body) + whole.flush()
+    half = cut.compress(body) + cut.flush(zlib.Z_SYNC_FLUSH)
+    root: Any = ("record", 0, None, [("long", 0, 0, [], None)], None)
+    schema = pa.schema([pa.field("x", pa.int64())])
+
+    def decoded(bad: bytes) -> Any:
+        blocks = [(0, len(bad), 1000)]
+        return twins(lambda kernels: kernels.decode_avro(bad, blocks, "deflate", root, schema), messages=False)
+
+    for bad in (data[:-1], half, b""):
+        found = decoded(bad)
+        assert isinstance(found, Raised)
+        assert found.kind is CorruptAvroError
+
+
+@pytest.mark.parametrize("find", [by_id, by_name])
+def test_two_fields_for_one_column_are_refused(find: Any) -> None:
+    fields = [{"name": "x", "type": "long", "field-id": 1}, {"name": "y", "type": "long", "field-id": 1}]
+    if find is by_name:
+        fields[1]["name"] = "x"
+    text = json.dumps({"type": "record", "name": "r", "fields": fields})
+    wanted = pa.schema([pa.field("x", pa.int64(), metadata=_id(1))])
+    arguments: tuple[Any, ...] = (
+        (parse_avro_schema(text), wanted, {}) if find is by_id else (parse_avro_schema(text), wanted)
+    )
+    with pytest.raises(CorruptAvroError, match="two fields for the column x"):
+        find(*arguments)
+    # What nobody asks for may be there twice.
+    other = pa.schema([pa.field("z", pa.int64(), metadata=_id(2))])
+    assert find(*(arguments[0], other, *arguments[2:]))[0] == "record"
+
+
+def test_a_schema_that_names_types_again_and_again_is_bounded() -> None:
+    """Each of forty records holds the one before twice, which makes 2**40 fields."""
+    fields: list[dict[str, Any]] = [{"name": "f0", "type": {"type": "record", "name": "r0", "fields": []}}]
+    for number in range(1, 40):
+        inner = [{"name": name, "type": f"r{number - 1}"} for name in ("a", "b")]
+        fields.append({"name": f"f{number}", "type": {"type": "record", "name": f"r{number}", "fields": inner}})
+    with pytest.raises(CorruptAvroError, match="consists of more than"):
+        parse_avro_schema(json.dumps({"type": "record", "name": "top", "fields": fields}))
+    few = {"type": "record", "name": "top", "fields": fields[:8]}
+    assert len(parse_avro_schema(json.dumps(few)).fields) == 8

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
+from deltaberg.errors import CorruptDataFileError
 from deltaberg.schema.types import DataType, List, Map, Struct
 
 __all__ = [
@@ -54,9 +55,18 @@ _NOTHING = NameMapping()
 
 
 def field_id(child: pa.Field) -> int | None:
-    """Return the id of a field in a file, or None."""
+    """Return the id of a field in a file, or None.
+
+    Raises
+    ------
+    CorruptDataFileError
+        The id is not a number.
+    """
     text = (child.metadata or {}).get(FIELD_ID)
-    return None if text is None else int(text)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise CorruptDataFileError(f"the id of the column {child.name!r:.100} is {text!r:.40}, not a number") from None
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:

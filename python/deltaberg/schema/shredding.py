@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -21,8 +21,16 @@ from deltaberg.schema.convert import struct_of
 
 __all__ = ["VariantLayout", "unshred"]
 
+
+class _Dictionary(NamedTuple):
+    """The names of fields by their ids, several of which can have the same name, and an id of each name."""
+
+    names: list[str]
+    ids: dict[str, int]
+
+
 #: Encodes a row of a shredded column with the ids of the row's metadata. Returns None if the value is missing.
-_Encode = Callable[[int, dict[str, int]], bytes | None]
+_Encode = Callable[[int, _Dictionary], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ def unshred(array: pa.StructArray, layout: VariantLayout) -> pa.StructArray:
         return struct_of(array, [metadata, _binary(array.field("value"))], list(VARIANT))
     encode = _column(array)
     present = array.is_valid().to_pylist()
-    dictionaries: dict[bytes, dict[str, int]] = {}
+    dictionaries: dict[bytes, _Dictionary] = {}
     values: list[bytes] = []
     for row, (is_present, row_metadata) in enumerate(zip(present, metadata.to_pylist(), strict=True)):
         if not is_present:
@@ -56,12 +64,13 @@ def unshred(array: pa.StructArray, layout: VariantLayout) -> pa.StructArray:
             continue
         if row_metadata is None:
             raise CorruptDataFileError("a variant has no metadata")
-        ids = dictionaries.get(row_metadata)
-        if ids is None:
-            ids = {name: index for index, name in enumerate(variant.read_dictionary(row_metadata))}
-            dictionaries[row_metadata] = ids
+        known = dictionaries.get(row_metadata)
+        if known is None:
+            names = variant.read_dictionary(row_metadata)
+            known = _Dictionary(names, {name: index for index, name in enumerate(names)})
+            dictionaries[row_metadata] = known
         # A value that is missing at the top level has no defined meaning; readers treat it as null.
-        values.append(encode(row, ids) or variant.NULL)
+        values.append(encode(row, known) or variant.NULL)
     return struct_of(array, [metadata, pa.array(values, pa.binary())], list(VARIANT))
 
 
@@ -74,26 +83,26 @@ def _column(array: pa.StructArray) -> _Encode:
     names = {child.name for child in array.type}
     rest = _binary(array.field("value")).to_pylist() if "value" in names else None
     if "typed_value" not in names:
-        return lambda row, _ids: None if rest is None else rest[row]
+        return lambda row, _known: None if rest is None else rest[row]
     typed_array = array.field("typed_value")
     typed = _typed(typed_array)
     has_typed = typed_array.is_valid().to_pylist()
     is_object = pt.is_struct(typed_array.type)
     shredded_names = {child.name for child in typed_array.type} if is_object else set()
 
-    def encode(row: int, ids: dict[str, int]) -> bytes | None:
+    def encode(row: int, known: _Dictionary) -> bytes | None:
         value = None if rest is None else rest[row]
         if not has_typed[row]:
             return value
         if value is None:
-            return typed(row, ids)
+            return typed(row, known)
         if not is_object:
             raise CorruptDataFileError("a variant that is not an object has both a value and a typed value")
         # A shredded field must not occur in the rest as well; if it does, engines read the shredded one.
-        fields = variant.object_fields(value, list(ids))
+        fields = variant.object_fields(value, known.names)
         kept = {name: part for name, part in fields.items() if name not in shredded_names}
-        kept.update(variant.object_fields(typed(row, ids) or variant.NULL, list(ids)))
-        return variant.encode_object(kept, ids)
+        kept.update(variant.object_fields(typed(row, known) or variant.NULL, known.names))
+        return variant.encode_object(kept, known.ids)
 
     return encode
 
@@ -145,15 +154,15 @@ def _number_kind(found: pa.DataType) -> tuple[str, pa.DataType]:
 
 def _scalars(array: pa.Array, encode: Callable[[Any], bytes]) -> _Encode:
     values = array.to_pylist()
-    return lambda row, _ids: None if values[row] is None else encode(values[row])
+    return lambda row, _known: None if values[row] is None else encode(values[row])
 
 
 def _object(array: pa.StructArray) -> _Encode:
     fields = [(child.name, _column(array.field(child.name))) for child in array.type]
 
-    def encode(row: int, ids: dict[str, int]) -> bytes:
-        found = ((name, field(row, ids)) for name, field in fields)
-        return variant.encode_object({name: value for name, value in found if value is not None}, ids)
+    def encode(row: int, known: _Dictionary) -> bytes:
+        found = ((name, field(row, known)) for name, field in fields)
+        return variant.encode_object({name: value for name, value in found if value is not None}, known.ids)
 
     return encode
 
@@ -162,8 +171,8 @@ def _array(array: pa.Array) -> _Encode:
     offsets = array.offsets.to_pylist()
     element = _column(array.values)
 
-    def encode(row: int, ids: dict[str, int]) -> bytes:
-        items = (element(index, ids) for index in range(offsets[row], offsets[row + 1]))
+    def encode(row: int, known: _Dictionary) -> bytes:
+        items = (element(index, known) for index in range(offsets[row], offsets[row + 1]))
         return variant.encode_array([item or variant.NULL for item in items])
 
     return encode

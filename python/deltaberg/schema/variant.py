@@ -102,7 +102,7 @@ def object_fields(value: bytes, names: list[str]) -> dict[str, bytes]:
     ids_at = 1 + count_width
     offsets_at = ids_at + count * id_width
     values_at = offsets_at + (count + 1) * offset_width
-    fields = {}
+    fields, used = {}, 0
     for index in range(count):
         name_id = _number(value, ids_at + index * id_width, id_width)
         if name_id >= len(names):
@@ -110,7 +110,9 @@ def object_fields(value: bytes, names: list[str]) -> dict[str, bytes]:
                 f"a variant object refers to field {name_id}, but its metadata has {len(names)} fields"
             )
         start = values_at + _number(value, offsets_at + index * offset_width, offset_width)
-        fields[names[name_id]] = _slice(value, start, _size(value, start))
+        fields[names[name_id]] = part = _slice(value, start, _size(value, start))
+        used += len(part)
+    _check_apart(used, len(value) - values_at)
     return fields
 
 
@@ -124,7 +126,14 @@ def _array_items(value: bytes) -> list[bytes]:
     for index in range(count):
         start = values_at + _number(value, offsets_at + index * offset_width, offset_width)
         items.append(_slice(value, start, _size(value, start)))
+    _check_apart(sum(map(len, items)), len(value) - values_at)
     return items
+
+
+def _check_apart(used: int, there: int) -> None:
+    """Refuse parts that share bytes: a few bytes could stand for a tree without end."""
+    if used > there:
+        raise CorruptDataFileError("parts of a variant overlap")
 
 
 def _size(value: bytes, at: int) -> int:

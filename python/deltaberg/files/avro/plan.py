@@ -44,12 +44,22 @@ def _match_ids(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[i
             f"the Avro file has no field {missing[0].name} (id {_id_of(missing[0])}), which is required",
             column=missing[0].name,
         )
-    return [None if part.id is None else slots.get(part.id) for part in found]
+    return _once([None if part.id is None else slots.get(part.id) for part in found], wanted)
 
 
 def _match_names(found: Sequence[AvroField], wanted: Sequence[pa.Field]) -> list[int | None]:
     slots = {child.name: slot for slot, child in enumerate(wanted)}
-    return [slots.get(part.name) for part in found]
+    return _once([slots.get(part.name) for part in found], wanted)
+
+
+def _once(slots: list[int | None], wanted: Sequence[pa.Field]) -> list[int | None]:
+    """Refuse two fields for one column, whose values would get mixed up."""
+    chosen = [slot for slot in slots if slot is not None]
+    twice = next((slot for slot in chosen if chosen.count(slot) > 1), None) if len(set(chosen)) < len(chosen) else None
+    if twice is not None:
+        name = wanted[twice].name
+        raise CorruptAvroError(f"the Avro file has two fields for the column {name}", column=name)
+    return slots
 
 
 def _id_of(child: pa.Field) -> int:

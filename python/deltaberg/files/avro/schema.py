@@ -16,6 +16,7 @@ from deltaberg.schema import FIELD_ID
 __all__ = ["AvroField", "AvroType", "arrow_field_of", "parse_avro_schema"]
 
 _DEEPEST = 90
+_MOST_PARTS = 100_000
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 #: Logical types of 64-bit integers and their units; Iceberg's attribute ``adjust-to-utc`` says which are instants.
 _TIMESTAMPS = {
@@ -41,6 +42,11 @@ class AvroType:
     size: int = 0
     logical: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+    #: How many types the type consists of. Types that are used by their names count each time.
+    parts: int = field(default=1, init=False, hash=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", 1 + sum(child.type.parts for child in self.fields))
 
     @property
     def value(self) -> AvroType:
@@ -89,8 +95,14 @@ class _Parser:
         self._types = 0
 
     def parse(self, node: Any, depth: int) -> AvroType:
+        found = self._parse(node, depth)
+        if found.parts > _MOST_PARTS:
+            raise CorruptAvroError(f"a type of the Avro schema consists of more than {_MOST_PARTS} others")
+        return found
+
+    def _parse(self, node: Any, depth: int) -> AvroType:
         self._types += 1
-        if depth > _DEEPEST or self._types > 100_000:
+        if depth > _DEEPEST or self._types > _MOST_PARTS:
             raise CorruptAvroError("the Avro schema is nested too deeply")
         if isinstance(node, list):
             branches = [AvroField("", self.parse(branch, depth + 1)) for branch in node]

@@ -61,8 +61,8 @@ def deleted_only_in_other(one: pa.Table, other: pa.Table) -> pa.Table:
     """
     rows = []
     for number, (own, others) in enumerate(zip(_applied(one), _applied(other), strict=True)):
-        known = own["delete_files"] or []
-        fresh = [file for file in others["delete_files"] or [] if file not in known]
+        known = {_key(file) for file in own["delete_files"] or ()}
+        fresh = [file for file in others["delete_files"] or () if _key(file) not in known]
         vector = others["deletion_vector"] if others["deletion_vector"] != own["deletion_vector"] else None
         if fresh or vector is not None:
             rows.append({"number": number, "only_in_vector": vector, "only_in_delete_files": fresh or None})
@@ -71,6 +71,10 @@ def deleted_only_in_other(one: pa.Table, other: pa.Table) -> pa.Table:
         index = chosen.schema.get_field_index(name)
         chosen = chosen.set_column(index, name, pa.array([row[name] for row in rows], kind))
     return chosen
+
+
+def _key(file: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(map(repr, file.values()))
 
 
 def _applied(files: pa.Table) -> Iterator[dict[str, Any]]:

@@ -258,8 +258,12 @@ fn plain_pairs(fields: &[Step], pairs: &mut Column, count: usize, cursor: &mut C
 fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
     let Some(wanted) = keys else { return record(fields, pairs, cursor) };
     // Writers put the key of a map entry first, so the value of an unwanted key can be skipped.
-    if let [Step::Read(0, Plan::Int32 | Plan::Int64), Step::Read(1, value)] = fields {
+    if let [Step::Read(0, kind @ (Plan::Int32 | Plan::Int64)), Step::Read(1, value)] = fields {
         let key = cursor.long()?;
+        if matches!(kind, Plan::Int32) {
+            // A key that is not wanted must be one of its type, too.
+            int32(key)?;
+        }
         let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type().into()) };
         let [keys, values] = children.as_mut_slice() else { return Err(wrong_type().into()) };
         if !wanted.contains(&key) {

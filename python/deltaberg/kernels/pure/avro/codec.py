@@ -26,7 +26,10 @@ def decompress(stored: bytes, codec: str) -> bytes:
         return stored
     try:
         if codec == "deflate":
-            raw = zlib.decompressobj(-15).decompress(stored, _MOST_BLOCK + 1)
+            inflater = zlib.decompressobj(-15)
+            raw = inflater.decompress(stored, _MOST_BLOCK + 1)
+            if not inflater.eof and len(raw) <= _MOST_BLOCK:
+                raise CorruptAvroError("a block cannot be decompressed: it is cut off")
         elif codec == "zstandard":
             with pa.CompressedInputStream(pa.BufferReader(stored), "zstd") as stream:
                 raw = stream.read(_MOST_BLOCK + 1)
