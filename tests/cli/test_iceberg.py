@@ -159,6 +159,15 @@ def test_rows_are_changed(tmp_path: Path) -> None:
     printed("alter", root, "create-branch", "audit")
     (plan,) = json_lines("delete", root, "id % 2 = 1", "--dry-run")
     assert (plan["rows_to_delete"], plan["files_to_change"], _ids(root)) == (2, 1, [1, 2, 3])
+    json_lines("delete", root, "id = 3", "--branch", "audit")
+    (plan,) = json_lines("delete", root, "id % 2 = 1", "--dry-run", "--branch", "audit")
+    assert plan["rows_to_delete"] == 1
+    json_lines("append", root, rows, "--branch", "audit")
+    (plan,) = json_lines("delete", root, "id % 2 = 1", "--dry-run", "--branch", "audit")
+    assert plan["rows_to_delete"] == 3
+    assert call("delete", root, "id = 1", "--dry-run", "--branch", "none").exit_code != 0
+    printed("alter", root, "drop-branch", "audit")
+    printed("alter", root, "create-branch", "audit")
     (done,) = json_lines("delete", root, "id = 1", "--strategy", "merge-on-read")
     assert (done["operation"], done["metrics"]["numDeletedRows"], _ids(root)) == ("delete", 1, [2, 3])
     (done,) = json_lines("update", root, "--set", "kind=upper(kind)", "--where", "id = 2", "--branch", "audit")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaberg import DeltaTable, create_table
+from deltaberg.schema import Field, Primitive, Struct
 from tests.support.command_line import call, json_lines, printed, terminal_text
 from tests.support.rows import ids, ids_of
 
@@ -167,6 +168,37 @@ def test_rows_are_upserted(root: Path, tmp_path: Path) -> None:
     assert rows == {1: "south", 2: "south", 3: "west"}
     for wrong in (["--no-update", "--no-insert", "-k", "id"], []):
         assert call("upsert", root, file, *wrong).exit_code == 2
+
+
+def test_columns_that_lines_of_json_lack_keep_their_values(tmp_path: Path) -> None:
+    """They are not taken for nulls, as columns that CSV and Parquet files lack are not."""
+    inner = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    columns = pa.schema([("id", pa.int64()), ("note", pa.string()), ("day", pa.date32()), ("st", inner)])
+    table = create_table(tmp_path / "t", columns)
+    old: dict[str, Any] = {"id": 1, "note": "keep", "day": _DAY, "st": {"x": 1, "y": 2}}
+    table.append(pa.Table.from_pylist([old], columns))
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text('{"id": 1, "st": {"x": 5}}\n{"id": 2, "st": {"x": 6}}\n', "utf-8")
+    json_lines("upsert", table.location, lines, "-k", "id")
+    old["st"] = {"x": 5, "y": 2}
+    new = {"id": 2, "note": None, "day": None, "st": {"x": 6, "y": None}}
+    assert table.refresh().scan().to_arrow().sort_by("id").to_pylist() == [old, new]
+    lines.write_text('{"id": 1}\n{"id": 2}\n', "utf-8")
+    json_lines("upsert", table.location, lines, "-k", "id")
+    rows = table.refresh().scan().to_arrow().sort_by("id").to_pylist()
+    assert rows == [old, new]
+    # A null that is written is one.
+    lines.write_text('{"id": 1, "note" : null}\n', "utf-8")
+    json_lines("upsert", table.location, lines, "-k", "id")
+    rows = table.refresh().scan("id = 1").to_arrow().to_pylist()
+    assert rows == [{**old, "note": None}]
+    defaulted = create_table(
+        tmp_path / "u",
+        Struct((Field("id", Primitive("long")), Field("x", Primitive("long"), metadata={"CURRENT_DEFAULT": "42"}))),
+    )
+    lines.write_text('{"id": 1}\n', "utf-8")
+    json_lines("append", defaulted.location, lines)
+    assert defaulted.refresh().scan().to_arrow().to_pylist() == [{"id": 1, "x": 42}]
 
 
 def test_rows_are_merged(root: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from deltaberg.cli.json_rows import open_json_rows
 from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _open(path: str, format: str, wanted: pa.Schema | None) -> RowFiles:
         if format == "csv":
             return RowFiles(_open_csv(path, wanted), None)
         if format == "json":
-            return RowFiles(_open_json(path, wanted), None)
+            return RowFiles(open_json_rows(path, wanted), None)
         return _open_arrow(path)
     except FileNotFoundError:
         raise ObjectNotFoundError(f"there is no file {path}", hint="check the path") from None
@@ -126,24 +127,6 @@ def _plain(wanted: pa.Schema) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([child for child in wanted if not pa.types.is_nested(child.type)])
-
-
-def _open_json(path: str, wanted: pa.Schema | None) -> pa.RecordBatchReader:
-    import pyarrow as pa
-    from pyarrow import json
-
-    # Arrow reads texts as instants, but not as dates.
-    dates = {child.name: child for child in wanted or () if pa.types.is_date(child.type)}
-    explicit = wanted
-    if wanted is not None:
-        explicit = pa.schema([child.with_type(pa.timestamp("s")) if child.name in dates else child for child in wanted])
-    options = json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="infer")
-    if hasattr(json, "open_json"):
-        reader = json.open_json(path, parse_options=options)
-    else:
-        # Older releases of pyarrow read the whole file at once.
-        reader = json.read_json(path, parse_options=options).to_reader()
-    return reader.cast(pa.schema([dates.get(child.name, child) for child in reader.schema])) if dates else reader
 
 
 def _open_arrow(path: str) -> RowFiles:

@@ -206,8 +206,14 @@ def overwrite(
     print_result(opened.location, result, as_json)
 
 
-def _matching(table: DeltaTable | IcebergTable, where: str) -> dict[str, Any]:
-    """Return how many rows match a condition, and in how many files they are."""
+def _matching(table: DeltaTable | IcebergTable, where: str, branch: str | None) -> dict[str, Any]:
+    """Return how many rows match a condition, and in how many files they are.
+
+    Parameters
+    ----------
+    branch
+        The branch of an Iceberg table; None for the main one.
+    """
     import pyarrow.compute as pc
 
     from deltaberg import DeltaTable
@@ -219,8 +225,9 @@ def _matching(table: DeltaTable | IcebergTable, where: str) -> dict[str, Any]:
         found: dict[str, Any] = {"version": table.version}
         scan = scan_to_change(table.transaction(), condition.filter, "UTC")
     else:
-        found = {"snapshot_id": table.snapshot_id}
-        scan = scan_of_rows(table.transaction().source, condition.filter, "UTC")
+        source = table.transaction(branch=branch).source
+        found = {"snapshot_id": None if source.snapshot is None else source.snapshot.snapshot_id}
+        scan = scan_of_rows(source, condition.filter, "UTC")
     matched = condition.find(scan)
     whole = pc.sum(matched.of(matched.whole).plan.row_counts(), skip_nulls=False, min_count=0).as_py()
     return {
@@ -250,7 +257,7 @@ def delete(
     options = commit_options(opened, message=message, branch=branch)
     with progress(f"deleting from {opened.location}"):
         if dry_run:
-            print_plan(opened.location, _matching(opened, where), as_json)
+            print_plan(opened.location, _matching(opened, where, branch), as_json)
             return
         result = opened.delete(where, strategy=strategy, **options)
     print_result(opened.location, result, as_json)
