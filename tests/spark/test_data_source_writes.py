@@ -43,6 +43,23 @@ def test_a_table_is_created_and_overwritten(spark: Any, tmp_path: Path) -> None:
     assert table.refresh().schema.fields[-1].physical_name.startswith("col-")
 
 
+def test_a_place_with_a_table_of_the_other_format(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "p": ["x"]})
+    create_table(tmp_path / "t", rows.schema, format="iceberg")
+    for mode in ("append", "overwrite"):
+        with pytest.raises(InvalidArgumentError, match="there is a table of the format iceberg already"):
+            _SOURCE.write(rows, tmp_path / "t", mode)
+    assert not (tmp_path / "t" / "_delta_log").exists()
+
+
+def test_a_dynamic_overwrite_of_a_table_without_partitions_replaces_all_rows(tmp_path: Path) -> None:
+    """As with delta-spark, whose jobs set the option whatever table they write."""
+    for number in (1, 2):
+        rows = pa.table({"id": [number], "p": ["x"]})
+        _SOURCE.write(rows, tmp_path / "t", "overwrite", partitionOverwriteMode="dynamic")
+        assert _rows(tmp_path / "t") == [(number, "x")]
+
+
 def test_modes(tmp_path: Path) -> None:
     """Rows are appended, or replace all rows, those of a filter, or those of their partitions."""
     root = tmp_path / "table"

@@ -115,6 +115,14 @@ def test_what_is_refused(mode: str, options: dict[str, str], message: str, tmp_p
         IcebergWriteOptions({"path": str(tmp_path / "t"), **options}).stage(found, overwrite=mode == "overwrite")
 
 
+def test_partition_transforms_have_commas(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "p": ["x", "y"], "a,b": [1, 2]})
+    _SOURCE.write(rows, tmp_path / "t", partitionBy="bucket(16, id), truncate(2, p),`a,b`")
+    names = [part.name for part in open_table(tmp_path / "t", "iceberg").metadata.specs[0].fields]
+    assert len(names) == 3
+    assert names[0] == "id_bucket_16"
+
+
 def test_options_that_ask_for_what_is_done_anyway(tmp_path: Path) -> None:
     root = tmp_path / "t"
     rows = pa.table({"id": [1, 2], "p": ["x", "y"]})

@@ -15,6 +15,7 @@ import pytest
 import deltaberg
 from deltaberg.errors import (
     ColumnNotFoundError,
+    CommitConflictError,
     CommitUnknownError,
     ConstraintViolationError,
     InvalidArgumentError,
@@ -117,6 +118,33 @@ def test_tables_of_pyiceberg_objects(sqlite: str, tmp_path: Path) -> None:
             catalog.create_table("sales.wrong", schema, where, **wrong)
     assert peer.list_tables("sales") == [("sales", "ours"), ("sales", "theirs")]
     peer.engine.dispose()
+
+
+def test_a_namespace_that_loses_its_last_property_stays(sqlite: str, tmp_path: Path) -> None:
+    catalog: Any = deltaberg.load_catalog("shop", uri=sqlite, warehouse=str(tmp_path))
+    catalog.create_namespace("a", {"owner": "x"})
+    catalog.update_namespace_properties("a", removals=["owner"])
+    assert "owner" not in catalog.load_namespace_properties("a")
+    peer = peer_sql("shop", sqlite, tmp_path)
+    assert peer.namespace_exists("a")
+    catalog.create_table("a.t", FIRST.schema)
+    catalog.rename_table("a.t", "a.u")
+    catalog.drop_table("a.u")
+    assert ("a",) in catalog.list_namespaces()
+    peer.engine.dispose()
+
+
+def test_properties_that_others_set_at_the_same_time_are_a_conflict(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that takes no lock for rows that are not there lets both delete nothing, and one insert."""
+    catalog: Any = deltaberg.load_catalog("shop", uri=sqlite, warehouse=str(tmp_path))
+    catalog.create_namespace("a", {"old": "1"})
+    monkeypatch.setattr(catalog, "_change", lambda *_: None)
+    with pytest.raises(CommitConflictError, match="at the same time"):
+        catalog.update_namespace_properties("a", removals=["old"], updates={"owner": "b"})
+    monkeypatch.undo()
+    assert catalog.load_namespace_properties("a") == {"old": "1"}
 
 
 def test_tables_and_namespaces_come_and_go(sqlite: str, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _MARGIN = 60.0
 _NOT_FOUND = {"NoSuchTableException": TableNotFoundError, "NoSuchNamespaceException": NamespaceNotFoundError}
 #: What a status of 409 means; by default, that another commit came first.
 _CONFLICTS = {"AlreadyExistsException": TableExistsError, "NamespaceNotEmptyException": ConstraintViolationError}
+#: Values of other headers than those for credentials are masked from so many characters on.
+_SHORTEST_SECRET = 6
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 # Tests put their own in place of it.
@@ -291,7 +293,10 @@ class RestSession:
     def _without_secrets(self, text: str) -> str:
         credential = self._settings.credential or ""
         secrets = {self._settings.token, self._token, credential, credential.rpartition(":")[2]}
-        secrets |= {value for name, value in self._settings.headers if name.lower() == "authorization"}
+        for name, value in self._settings.headers:
+            # Short values of other headers are words that any message may have.
+            if name.lower() == "authorization" or len(value) >= _SHORTEST_SECRET:
+                secrets |= {value, value.rpartition(" ")[2]}
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text

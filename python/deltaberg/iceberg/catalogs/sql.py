@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltaberg.errors import (
+    CommitConflictError,
     ConstraintViolationError,
     CorruptMetadataError,
     InvalidArgumentError,
@@ -185,7 +186,13 @@ class SqlCatalog(NamedCatalog):
     def update_namespace_properties(
         self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
     ) -> None:
-        """Remove properties of a namespace, and set others."""
+        """Remove properties of a namespace, and set others.
+
+        Raises
+        ------
+        CommitConflictError
+            Others set one of the properties at the same time. Nothing was changed.
+        """
         import sqlalchemy as sa
 
         levels = namespace_levels(namespace)
@@ -193,9 +200,21 @@ class SqlCatalog(NamedCatalog):
         self._namespaces_below(levels)
         owned = namespace_properties()
         changed = owned.c.property_key.in_(sorted(gone | new.keys()))
-        statements = [sa.delete(owned).where(self._of_namespace(owned, levels) & changed)]
+        statements: list[Any] = [sa.delete(owned).where(self._of_namespace(owned, levels) & changed)]
         rows = self._properties_rows(levels, new)
-        self._change(*statements, *([sa.insert(owned), rows] if rows else []))
+        statements += [sa.insert(owned), rows] if rows else []
+        # A namespace without properties, and without tables, would have no row.
+        own = self._of_namespace(owned, levels)
+        (kept,) = self._properties_rows(levels, {"exists": "true"})
+        lasting = sa.select(*(sa.literal(value) for value in kept.values())).where(~sa.exists().where(own))
+        statements.append(sa.insert(owned).from_select(list(kept), lasting))
+        if self._change(*statements) is None:
+            raise CommitConflictError(
+                "others set a property of the namespace at the same time",
+                hint="repeat the change",
+                namespace=".".join(levels),
+                catalog=self.name,
+            )
 
     def _has_namespace(self, levels: Levels) -> bool:
         try:

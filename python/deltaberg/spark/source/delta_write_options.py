@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from deltaberg.api.place import place_to_write
 from deltaberg.delta.operations.create import log_of
 from deltaberg.delta.operations.rows import RowOptions
 from deltaberg.delta.operations.staged_write import StagedWrite, WriteRequest, stage_write
@@ -34,19 +35,22 @@ class DeltaWriteOptions(WriteOptions):
     def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedWrite:
         """Plan the write of rows with these columns."""
         path = self._path_to_write()
-        root = parse_location(path)
+        # It refuses a place where there is a table of the other format.
+        options = OpenOptions(storage_options=self._store)
+        root = parse_location(place_to_write(path, "delta", None, options).location)
         request = WriteRequest(
             overwrite,
             RowOptions(schema_mode=self._schema_mode(overwrite), compression=self._options.get("compression")),
             where=self._options.get("replacewhere") or None,
             dynamic=self._chosen("partitionOverwriteMode", ("static", "dynamic")) == "dynamic",
+            needs_partitions=False,
             partition_by=self._partition_by(),
             txn=self._txn(),
             user_metadata=self._options.get("usermetadata"),
             timezone=self._timezone,
         )
         self._check_overwrite(overwrite, "replaceWhere", "partitionOverwriteMode")
-        return stage_write(log_of(root, OpenOptions(storage_options=self._store)), columns, request)
+        return stage_write(log_of(root, options), columns, request)
 
     def _schema_mode(self, overwrite: bool) -> str | None:
         self._exclude("mergeSchema", "overwriteSchema")

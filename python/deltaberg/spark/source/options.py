@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,6 +22,8 @@ __all__ = ["ReadOptions", "SourceOptions", "WriteOptions"]
 
 _SHARED = ("path", "paths", "timezone")
 _READING = ("columns", "filter", "batchSize")
+#: The parts between commas, but for those inside of parentheses and backticks.
+_PARTS = re.compile(r"(?:`(?:[^`]|``)*`|\([^()]*\)|[^,])+")
 _BOOLEANS = {"true": True, "false": False}
 #: What Spark's catalog knows of every table, and passes as an option when it creates one.
 _OF_CATALOG = "owner"
@@ -134,7 +137,7 @@ class WriteOptions(SourceOptions, ABC):
         if text is None:
             return None
         if not text.lstrip().startswith("["):
-            return tuple(name.strip() for name in text.split(",") if name.strip())
+            return tuple(name.strip() for name in _PARTS.findall(text) if name.strip())
         try:
             names = json.loads(text)
         except (ValueError, RecursionError):

@@ -184,6 +184,7 @@ class DeltaTableBuilder(Generic[_Opened]):
         create_table(
             self._location,
             parse_schema(text),
+            format="delta",
             partition_by=[(name,) for name in self._partition_by],
             cluster_by=list(self._cluster_by),
             properties=self._properties,

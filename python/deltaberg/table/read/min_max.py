@@ -61,7 +61,7 @@ class MinMax:
         except (OverflowError, ValueError) as error:
             raise TooLargeError(
                 f"Python has no value for {found.cast(pa.string())}",
-                hint="read the column by to_arrow(), and take the least or the greatest value there",
+                hint="read the column, and take the least or the greatest value there",
                 column=join_name([part.name for part in self._path]),
             ) from error
 
