@@ -58,5 +58,6 @@ def test_wrong_types_are_refused(tmp_path: Path, change: Callable[[Any], object]
 
 
 def test_a_new_table_with_a_wrong_domain_is_not_created(tmp_path: Path) -> None:
+    wrong: Any = 5
     with pytest.raises(InvalidArgumentError, match="must be text"):
-        create_table(tmp_path / "t", ID).transaction().set_domain("app", 5)  # type: ignore[arg-type]
+        create_table(tmp_path / "t", ID).transaction().set_domain("app", wrong)

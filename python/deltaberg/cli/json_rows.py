@@ -106,7 +106,9 @@ def _narrowed(column: pa.Array, kind: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from deltaberg.schema.convert import struct_of
+
     if column.type.equals(kind) or not pa.types.is_struct(kind):
         return column
     parts = [_narrowed(pc.struct_field(column, child.name), child.type) for child in kind]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    return struct_of(column, parts, list(kind))

@@ -18,6 +18,7 @@ __all__ = [
     "check_written",
     "feature_violations",
     "reads_column_mapping",
+    "recorded_mapping_mode",
     "supported_features",
     "supports",
 ]
@@ -304,6 +305,11 @@ def _is_active(name: str, protocol: Protocol, properties: Mapping[str, str]) -> 
         return False
     activating, values = feature.activated_by
     return properties.get(activating, "").strip().lower() in values
+
+
+def recorded_mapping_mode(properties: Mapping[str, str]) -> str:
+    """Return the value of ``delta.columnMapping.mode`` in lower case, as delta-spark also reads capital letters."""
+    return properties.get(MAPPING_MODE, "none").strip().lower()
 
 
 def reads_column_mapping(protocol: Protocol) -> bool:

@@ -86,7 +86,7 @@ class PropertyAlteration(RuleAlteration):
             self._add_constraint(name, condition)
             del recorded[f"delta.constraints.{name}"]
         table = self.snapshot
-        before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode).strip().lower()
+        before, after = table.mapping_mode, recorded.get(MAPPING_MODE, table.mapping_mode)
         if (before, after) not in {(before, before), ("none", "name")}:
             raise UnsupportedFeatureError(
                 f"column mapping cannot change from {before} to {after}",

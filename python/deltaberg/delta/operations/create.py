@@ -12,7 +12,7 @@ from typing import Any
 
 from deltaberg.delta.actions.domains import CLUSTERING_DOMAIN, clustering_text
 from deltaberg.delta.actions.table_actions import Format, Metadata
-from deltaberg.delta.features import MAPPING_MODE, supported_features
+from deltaberg.delta.features import recorded_mapping_mode, supported_features
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.operations.alter_rules import constraint_property
 from deltaberg.delta.operations.commit_words import CommitWords
@@ -229,7 +229,7 @@ def define_table(transaction: Transaction, table: NewTable, before: Snapshot | N
                 "a table is partitioned or clustered, not both", hint="leave out partition_by or cluster_by"
             )
         features.add("clustering")
-    mode = recorded.get(MAPPING_MODE, "none").strip().lower()
+    mode = recorded_mapping_mode(recorded)
     given = checked_new_rules(table.schema)
     schema = _numbered(given, recorded, _highest_id(before)) if mode != "none" else _plain(given)
     check_columns(schema, mapped=mode != "none")

@@ -24,7 +24,7 @@ from deltaberg import kernels
 from deltaberg.delta.actions.table_actions import Metadata, read_metadata
 from deltaberg.delta.data.change_files import CHANGE_TYPE, CHANGE_TYPE_COLUMN
 from deltaberg.delta.data.partition_values import read_partition_values
-from deltaberg.delta.features import MAPPING_MODE
+from deltaberg.delta.features import recorded_mapping_mode
 from deltaberg.delta.scan.changed_files import (
     CHANGED_FILES,
     ChangedFiles,
@@ -237,9 +237,7 @@ class ChangesSource(DeltaFiles):
         """Refuse a version that has no change data feed, or columns that the last version lacks."""
         if not self._derived:
             self._check_feed(metadata, version)
-        old = parse_schema(
-            metadata.schema_string or "", metadata.configuration.get(MAPPING_MODE, "none").strip().lower()
-        )
+        old = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
         lost = _lost_column(old, self.snapshot.schema)
         if lost is not None:
             raise SchemaError(

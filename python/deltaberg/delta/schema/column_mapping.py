@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaberg.delta.actions.domains import clustering_columns
 from deltaberg.delta.actions.table_actions import Protocol
-from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping
+from deltaberg.delta.features import MAPPING_MODE, reads_column_mapping, recorded_mapping_mode
 from deltaberg.errors import CorruptLogError, SchemaError
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name
 
@@ -43,8 +43,7 @@ def mapping_mode(protocol: Protocol, properties: Mapping[str, str]) -> str:
     """
     if not reads_column_mapping(protocol):
         return "none"
-    # delta-spark takes it in capital letters, too.
-    mode = properties.get(MAPPING_MODE, "none").strip().lower()
+    mode = recorded_mapping_mode(properties)
     if mode not in ("none", "name", "id"):
         raise CorruptLogError(f"{MAPPING_MODE} is {mode!r}; it must be none, name or id")
     return mode

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from deltaberg.iceberg.metadata.updates import RemoveProperties, SetProperties, Update
-from deltaberg.schema import DataType, Struct, nested_fields
+from deltaberg.iceberg.metadata.versions import full_names
+from deltaberg.schema import Struct
 
 __all__ = ["COLUMN_METRICS", "FILTERED_COLUMNS", "FILTER_POSITIVES", "changed_column_properties"]
 
@@ -38,8 +39,8 @@ def changed_column_properties(properties: Mapping[str, str], before: Struct, aft
     named = [(name, prefix) for name in properties for prefix in _PREFIXES if name.startswith(prefix)]
     if not named:
         return []
-    ids = {name: number for number, name in _full_names(before, "")}
-    names = dict(_full_names(after, ""))
+    ids = {name: number for number, name in full_names(before)}
+    names = dict(full_names(after))
     gone: list[str] = []
     moved: dict[str, str] = {}
     for name, prefix in named:
@@ -53,10 +54,3 @@ def changed_column_properties(properties: Mapping[str, str], before: Struct, aft
                 moved[f"{prefix}{now}"] = properties[name]
     updates: list[Update] = [RemoveProperties(tuple(gone))] if gone else []
     return [*updates, SetProperties(moved)] if moved else updates
-
-
-def _full_names(kind: DataType, above: str) -> Iterator[tuple[int, str]]:
-    for child in nested_fields(kind):
-        if child.id is not None:
-            yield child.id, f"{above}{child.name}"
-        yield from _full_names(child.type, f"{above}{child.name}.")

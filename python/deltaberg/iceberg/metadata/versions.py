@@ -26,6 +26,7 @@ __all__ = [
     "check_spec",
     "column_named",
     "fields_named_as_columns",
+    "full_names",
     "highest_field_id",
 ]
 
@@ -204,7 +205,7 @@ def _check_full_names(columns: Struct, before: Callable[[], Struct]) -> None:
 
 
 def _names_of_several(columns: Struct) -> set[str]:
-    return {name for name, times in Counter(_full_names(columns)).items() if times > 1}
+    return {name for name, times in Counter(name for _, name in full_names(columns)).items() if times > 1}
 
 
 def _all_fields(kind: DataType) -> Iterator[Field]:
@@ -213,10 +214,12 @@ def _all_fields(kind: DataType) -> Iterator[Field]:
         yield from _all_fields(child.type)
 
 
-def _full_names(kind: DataType, above: str = "") -> Iterator[str]:
-    for child in nested_fields(kind):
-        yield above + child.name
-        yield from _full_names(child.type, f"{above}{child.name}.")
+def full_names(within: DataType, above: str = "") -> Iterator[tuple[int | None, str]]:
+    """Yield the id and the dotted name of each field, element, key and value, at any depth."""
+    for child in nested_fields(within):
+        name = f"{above}{child.name}"
+        yield child.id, name
+        yield from full_names(child.type, f"{name}.")
 
 
 def fields_named_as_columns(parts: Iterable[PartitionField], columns: Struct) -> list[tuple[PartitionField, Field]]:

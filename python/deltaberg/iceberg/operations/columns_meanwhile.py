@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from deltaberg.errors import InvalidArgumentError, MetadataChangedError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.refs import MAIN
+from deltaberg.iceberg.metadata.versions import full_names
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import DataType, MappedField, NameMapping, Struct, nested_fields
 
@@ -30,7 +31,7 @@ def require_columns(transaction: Transaction, written: Struct) -> None:
         if columns == planned:
             return
         lost = _ids(written) & _ids(planned) - _ids(columns)
-        reason = next((f"removed the column {name}" for number, name in _names(planned) if number in lost), None)
+        reason = next((f"removed the column {name}" for number, name in full_names(planned) if number in lost), None)
         if reason is None:
             lacking = next(_unfilled(columns, written), None)
             reason = lacking and f"made {lacking} a required column"
@@ -91,16 +92,8 @@ def check_replaced_columns(transaction: Transaction, columns: Struct) -> None:
         )
 
 
-def _names(within: DataType, prefix: str = "") -> Iterator[tuple[int | None, str]]:
-    """Yield the id and the dotted name of each field."""
-    for child in nested_fields(within):
-        name = f"{prefix}{child.name}"
-        yield child.id, name
-        yield from _names(child.type, f"{name}.")
-
-
 def _ids(within: DataType) -> set[int | None]:
-    return {number for number, _ in _names(within)}
+    return {number for number, _ in full_names(within)}
 
 
 def _unfilled(columns: DataType, older: DataType, prefix: str = "") -> Iterator[str]:

@@ -261,7 +261,7 @@ fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut 
     if let [Step::Read(0, kind @ (Plan::Int32 | Plan::Int64)), Step::Read(1, value)] = fields {
         let key = cursor.long()?;
         if matches!(kind, Plan::Int32) {
-            // A key that is not wanted must be one of its type, too.
+            // The twin also refuses an unwanted key that is not a value of its type.
             int32(key)?;
         }
         let Values::Struct(children) = &mut pairs.values else { return Err(wrong_type().into()) };
