@@ -58,6 +58,26 @@ def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
     return f"  {side:15} {written(found.median):>14}  {spread:32} {size_written(found.bytes):>10}  {ratio}"
 
 
+#: Ours took longer than in an earlier run if it took so many times as long. Less is noise.
+_SLOWER = 1.2
+
+
+def _compare(everything: dict[str, Any], before: dict[str, Any], file: Path) -> None:
+    """Print how many times as long as in an earlier run ours took.
+
+    The best of each run is compared, which other programs disturb least.
+    """
+    changes = {
+        name: summary(sides[OURS]).best / summary(before["cases"][name][OURS]).best
+        for name, sides in everything.items()
+        if name in before["cases"]
+    }
+    print(f"\nbeside {file}: {before['machine']} {before['how']}")
+    for name, change in changes.items():
+        print(f"  {name:24} {change:6.2f} x{'  slower' if change > _SLOWER else ''}")
+    print(f"  {sum(change > _SLOWER for change in changes.values())} of {len(changes)} cases are slower")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
     parser.add_argument("--list", action="store_true", help="list the cases")
@@ -68,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", type=Path, help="write RESULTS.md and a chart of all cases into this folder")
     parser.add_argument("--json", type=Path, help="write all measurements here, after each case")
     parser.add_argument("--resume", action="store_true", help="do not repeat the cases that the file of --json has")
+    parser.add_argument(
+        "--against", type=Path, help="compare ours with an earlier run, which --json wrote to this file"
+    )
     parser.add_argument("--side", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)
     return parser
 
@@ -84,6 +107,8 @@ def _checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
     for folder in (options.report, options.json and options.json.parent):
         if folder and not folder.is_dir():
             parser.error(f"there is no folder {folder}")
+    if options.against and not options.against.is_file():
+        parser.error(f"there is no file {options.against}")
     return options
 
 
@@ -137,8 +162,12 @@ def main() -> None:
             print(f"{name:24} {CASES[name].title}; {', '.join(CASES[name].sides)}")
         return
     conditions = conditions_of(options.scale, options.rounds)
+    # It may be the file that this run writes to.
+    before = json.loads(options.against.read_text()) if options.against else None
     print("\n".join(conditions.values()), end="\n\n")
     everything, failed = _measure_all(chosen, options, conditions)
+    if before is not None:
+        _compare(everything, before, options.against)
     if failed:
         raise SystemExit(f"{len(failed)} of {len(chosen)} cases failed: {', '.join(failed)}; no report was written")
     if options.report:

@@ -16,8 +16,7 @@ from benches.measure import Case, Made, Outcome, Side, repeated, session, warm
 __all__ = ["SPARK_CASES"]
 
 #: How often a side runs in its process: code of the JVM alone gets faster for longer.
-_TIMES = 6
-_PYTHON_TIMES = 4
+_TIMES = 4
 _ALL = tuple(data.SCHEMA.names)
 #: True of a thousandth of the rows, in every file.
 _RARE = "w < 1000000000"
@@ -139,7 +138,7 @@ def _fused(made: Made, columns: Sequence[str]) -> Side:
             scan = open_table(root).scan(columns=list(columns))
             return _collected(scan.map_in_arrow(spark, _sums, "n long, total long"))
 
-        return repeated(work, list, _PYTHON_TIMES)
+        return repeated(work, list, _TIMES)
 
     return run
 
@@ -148,7 +147,7 @@ def _mapped(made: Made, read: _Reader, columns: Sequence[str], engines: bool) ->
     def run(scale: float) -> Outcome:
         root, spark = made(scale), session(engines)
         return repeated(
-            lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _PYTHON_TIMES
+            lambda: _collected(read(spark, root, columns).mapInArrow(_sums, "n long, total long")), list, _TIMES
         )
 
     return run

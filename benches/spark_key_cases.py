@@ -17,7 +17,7 @@ from benches.measure import Case, Outcome, Side, repeated, session, warm
 __all__ = ["SPARK_KEY_CASES"]
 
 #: How often a side does its work; the first half is for warming up.
-_TIMES = 6
+_TIMES = 4
 _TRANSFORMS = {
     "hour": "hour(ts)",
     "day": "day(ts)",

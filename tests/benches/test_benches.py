@@ -121,6 +121,30 @@ def test_a_run_goes_on_after_a_case_that_fails(
         suite.main()
 
 
+def test_ours_is_compared_with_an_earlier_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its best time; cases that the earlier run lacks are left out."""
+    amounts = {"mask": [4.0, 2.0], "bucket-int64": [1.0]}
+
+    def measured(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
+        return {side: {"amounts": amounts[case], "found": 1, "bytes": 1} for side in sides}
+
+    monkeypatch.setattr(suite, "run_sides", measured)
+    before = tmp_path / "before.json"
+    command = ["benches", "--scale", "0.0001", "--rounds", "1"]
+    monkeypatch.setattr(sys, "argv", [*command, "--only", "mask", "--json", str(before)])
+    suite.main()
+    amounts["mask"] = [9.0, 2.5]
+    monkeypatch.setattr(sys, "argv", [*command, "--only", "mask", "--only", "bucket-int64", "--against", str(before)])
+    capsys.readouterr()
+    suite.main()
+    *_, head, line, count = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"beside {before}: deltaberg at commit ")
+    assert line.split() == ["mask", "1.25", "x", "slower"]
+    assert count == "  1 of 1 cases are slower"
+
+
 def test_a_side_that_fails_says_why() -> None:
     with pytest.raises(CaseError, match=r"(?s)^mask, nobody, ended with 1: .*KeyError: 'nobody'"):
         run_sides("mask", ["deltaberg", "nobody"], _SCALE)
@@ -236,6 +260,7 @@ def _has_ended(process: psutil.Process) -> bool:
         (["--resume"], "--resume needs --json"),
         (["--report", ".", "--only", "mask"], "--report is of all cases"),
         (["--json", "no/such/folder/all.json"], "there is no folder no/such/folder"),
+        (["--against", "no/such/file.json"], "there is no file no/such/file.json"),
     ],
 )
 def test_options_are_refused_before_anything_runs(
