@@ -26,6 +26,7 @@ from tests.support.roads import Road, road_names
 from tests.support.scratch import prefer_memory
 from tests.support.shared import require_shared
 from tests.support.untried import UNTRIED, Untried
+from tests.support.watchdog import Watchdog
 
 # Spark starts the interpreter of this environment, not the system's.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Proofs(load_requirements(), Path(target) if target else None))
     config.stash[UNTRIED] = Untried()
     config.pluginmanager.register(config.stash[UNTRIED])
+    config.pluginmanager.register(Watchdog())
 
 
 _SEED = pytest.StashKey[int]()

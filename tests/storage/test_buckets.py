@@ -203,10 +203,12 @@ def test_processes(s3: Bucket, odd: Path, method: str) -> None:
     assert ids_of(open_table(url, storage_options=s3.options)) == _IDS
     context = multiprocessing.get_context(method)
     results = context.Queue()
-    child = context.Process(target=_ids_in_a_child, args=(url, s3.options, results))  # type: ignore[attr-defined]
+    # A daemon, so that the end of the tests does not wait for it if it never ends.
+    child = context.Process(target=_ids_in_a_child, args=(url, s3.options, results), daemon=True)  # type: ignore[attr-defined]
     child.start()
     found = results.get(timeout=60)
     child.join(60)
+    assert child.exitcode == 0
     if method == "spawn":
         assert found == _IDS
     else:
