@@ -49,6 +49,36 @@ def _decode_some(scale: float) -> Work:
     return Work(lambda: manifest.read_by_id(wanted, {key: [1]}, 1), manifest.rows, len(content))
 
 
+def _blocks(scale: float) -> Work:
+    from deltaberg import kernels
+
+    manifest, content = _newest(scale)
+    sync = content[-16:]
+    start = content.index(sync) + len(sync)
+    return Work(lambda: kernels.find_blocks(content, start, sync), len(manifest.blocks), len(content))
+
+
+def _decode_chosen(scale: float) -> Work:
+    """Read what a plan with a filter on the partition reads."""
+    from deltaberg.iceberg.manifests.fields import numbered
+
+    manifest, content = _newest(scale)
+    partition = numbered("partition", 102, pa.struct([numbered("p", 1000, pa.string())]))
+    file = [numbered("file_path", 100, pa.string()), partition, numbered("record_count", 103, pa.int64())]
+    wanted = pa.schema([numbered("status", 0, pa.int32()), numbered("data_file", 2, pa.struct(file))])
+    first = pa.schema([numbered("data_file", 2, pa.struct([partition]))])
+
+    def choose(rows: pa.RecordBatch) -> pa.BooleanArray:
+        return pc.equal(pc.struct_field(rows.column(0), [0, 0]), iceberg_data.FILTER)
+
+    return Work(
+        lambda: manifest.read_chosen_by_id(wanted, first, choose, None, 1),
+        manifest.rows,
+        len(content),
+        lambda found: len(found[1]),
+    )
+
+
 def _encode(scale: float) -> Work:
     from deltaberg import kernels
 
@@ -83,6 +113,8 @@ def _case(title: str, prepare: Callable[[float], Work]) -> Case:
 MANIFEST_KERNEL_CASES: dict[str, Case] = {
     "kernel-avro": _case("`decode_avro` of all columns of a manifest, per entry", _decode),
     "kernel-avro-some": _case("`decode_avro` of paths, counts and a bound, per entry", _decode_some),
+    "kernel-avro-chosen": _case("`decode_chosen` of a partition of a hundred, per entry", _decode_chosen),
+    "kernel-avro-blocks": _case("`find_blocks`, per block", _blocks),
     "kernel-avro-encode": _case("`encode_avro` of all columns of a manifest, per entry", _encode),
     "kernel-bounds": _case("`parse_bounds` of 3 columns, per entry", _bounds),
     "kernel-counts": _case("`parse_counts` of 3 columns, per entry", _counts),

@@ -1,6 +1,6 @@
 """The compiled kernels. `deltaberg.kernels.pure` has the same functions in Python, with docstrings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -24,6 +24,14 @@ def decode_avro(
     schema: pa.Schema,
     threads: int = 0,
 ) -> pa.Table: ...
+def decode_chosen(
+    data: bytes,
+    blocks: Sequence[tuple[int, int, int]],
+    codec: str,
+    way: tuple[AvroNode, pa.Schema],
+    first: tuple[AvroNode, pa.Schema, Callable[[pa.RecordBatch], pa.BooleanArray]],
+    threads: int = 0,
+) -> tuple[pa.Table, pa.Int64Array]: ...
 def encode_avro(
     batches: Sequence[pa.RecordBatch],
     header: bytes,
@@ -33,6 +41,7 @@ def encode_avro(
     threads: int = 0,
 ) -> bytes: ...
 def encode_bitmap(positions: pa.UInt64Array, framing: str) -> bytes: ...
+def find_blocks(data: bytes, start: int, sync: bytes) -> list[tuple[int, int, int]]: ...
 def find_keys(index: KeyIndex, rows: pa.RecordBatch, threads: int = 0) -> pa.Int64Array: ...
 def fingerprint(data: bytes) -> int: ...
 def format_stats(

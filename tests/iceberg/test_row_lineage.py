@@ -73,6 +73,29 @@ def test_a_file_may_have_its_own_first_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("BEY-35", half="reader")
+def test_files_of_other_partitions_take_their_ids(tmp_path: Path) -> None:
+    """A filter prunes entries of a manifest, on whose counts the ids of later entries depend."""
+    spec = [{"source-id": 2, "name": "part", "transform": "identity"}]
+    builder = IcebergBuilder(tmp_path / "t", {"id": "long", "part": "string"}, format_version=3, specs=[spec])
+    files = []
+    for number, part in enumerate(["a", "b", "a", "b"]):
+        rows = [{"id": 10 * number + place, "part": part} for place in range(number + 2)]
+        files.append(builder.data(rows, partition={"part": part}))
+    builder.commit(manifests=[builder.manifest(added(*files), first_row_id=100)])
+    found = _lineage(builder, "part = 'b'")
+    assert {id_: row_id for id_, (row_id, _) in found.items()} == {
+        10: 102,
+        11: 103,
+        12: 104,
+        30: 109,
+        31: 110,
+        32: 111,
+        33: 112,
+        34: 113,
+    }
+
+
+@pytest.mark.req("BEY-35", half="reader")
 def test_stored_values_win(tmp_path: Path, road: Road) -> None:
     """A rewritten file keeps the ids of its rows. Nulls among them are filled in as in files without ids."""
     builder = _builder(tmp_path)

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = ["CALLS", "large_calls"]
 
@@ -58,6 +59,8 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
     bounded = pa.record_batch({"numRecords": pairs["n"], "min.0": pairs["n"], "max.1": pairs["s"]})
     node: Any = ("record", 0, None, [("long", 0, 0, [], None), ("string", 0, 1, [], None)], None)
     row = pa.schema([("n", pa.int64()), ("s", pa.string())])
+    by_text: Any = ("record", 0, None, [("long", 0, None, [], None), ("string", 0, 0, [], None)], None)
+    chooser = (by_text, pa.schema([("s", pa.string())]), lambda rows: pc.equal(rows.column(0), "abc"))
     avro = b"\x02\x06abc" * files
     names = maps.items.take(pa.array(range(files)))
     versions, places = (adds.column(name).combine_chunks() for name in ("version", "stats"))
@@ -82,6 +85,10 @@ def calls(files: int, positions: int) -> dict[str, _Call]:
         "contains_keys": lambda kernels: kernels.contains_keys(kernels.index_keys(pairs.slice(3)), pairs),
         "find_keys": lambda kernels: kernels.find_keys(kernels.index_keys(pairs.slice(3), [False, True]), pairs),
         "decode_avro": lambda kernels: kernels.decode_avro(avro, [(0, len(avro), files)], "null", node, row),
+        "decode_chosen": lambda kernels: kernels.decode_chosen(
+            avro, [(0, len(avro), files)], "null", (node, row), chooser
+        ),
+        "find_blocks": lambda kernels: kernels.find_blocks(b"Obj\x01" + b"\x02\x02x#" * files, 4, b"#"),
         "encode_avro": lambda kernels: kernels.encode_avro([pairs], b"Obj\x01", bytes(16), "deflate"),
         "hash32": lambda kernels: kernels.hash32(rows.cast(pa.int64())),
         "bucket": lambda kernels: kernels.bucket(names, 16),
@@ -98,4 +105,7 @@ CALLS = calls(files=40, positions=2_000)
 def large_calls() -> dict[str, _Call]:
     """Return calls that take long enough for another thread to notice."""
     found = calls(files=60_000, positions=3_000_000)
-    return {name: found[name] for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro", "encode_avro")}
+    return {
+        name: found[name]
+        for name in ("replay", "parse_log_stats", "encode_bitmap", "decode_avro", "decode_chosen", "encode_avro")
+    }

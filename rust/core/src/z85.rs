@@ -30,7 +30,7 @@ pub fn encode(data: &[u8]) -> Result<String> {
         let message = format!("Z85 encodes whole groups of 4 bytes, got {} bytes", data.len());
         return Err(Error::new(ErrorKind::InvalidZ85, message));
     }
-    let mut text = String::with_capacity(words.len().saturating_mul(5));
+    let mut text = Vec::with_capacity(words.len().saturating_mul(5));
     for word in words {
         let mut rest = u32::from_be_bytes(*word);
         let mut group = [0_u8; 5];
@@ -38,9 +38,9 @@ pub fn encode(data: &[u8]) -> Result<String> {
             *slot = ALPHABET.get((rest % 85) as usize).copied().unwrap_or(INVALID);
             rest /= 85;
         }
-        text.extend(group.map(char::from));
+        text.extend_from_slice(&group);
     }
-    Ok(text)
+    String::from_utf8(text).map_err(|error| Error::new(ErrorKind::InvalidZ85, error.to_string()))
 }
 
 /// Decodes Z85 text to bytes.

@@ -1,12 +1,13 @@
 //! Avro files.
 
-use deltaberg_core::avro::{self, Block, Codec, Node};
+use arrow_array::{BooleanArray, Int64Array, RecordBatch};
+use deltaberg_core::avro::{self, Block, Codec, First, Node};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::arrow::{self, InBatch, InSchema};
-use crate::enter::{enter, threads as thread_count};
+use crate::arrow::{self, InArray, InBatch, InSchema};
+use crate::enter::{Failure, enter, threads as thread_count};
 
 /// A node, from a tuple of kind, size, slot, children and keys.
 pub struct InNode(Node);
@@ -35,10 +36,58 @@ pub fn decode_avro<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let InSchema(wanted) = schema.extract()?;
     let batches = enter(py, || {
-        let blocks: Vec<Block> = blocks.into_iter().map(|(offset, size, rows)| Block { offset, size, rows }).collect();
+        let blocks = blocks_of(blocks);
         avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, thread_count(threads))
     })?;
     arrow::table_of_schema(py, batches, schema)
+}
+
+fn blocks_of(blocks: Vec<(usize, usize, usize)>) -> Vec<Block> {
+    blocks.into_iter().map(|(offset, size, rows)| Block { offset, size, rows }).collect()
+}
+
+/// Decodes the rows of blocks that some of their values choose.
+#[pyfunction]
+#[pyo3(signature = (data, blocks, codec, way, first, threads=0))]
+pub fn decode_chosen<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    blocks: Vec<(usize, usize, usize)>,
+    codec: &str,
+    way: (InNode, Bound<'py, PyAny>),
+    first: (InNode, Bound<'py, PyAny>, Py<PyAny>),
+    threads: usize,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let (InSchema(wanted), InSchema(chosen_by)) = (way.1.extract()?, first.1.extract()?);
+    let (node, first_node, choose) = (way.0, first.0, first.2);
+    let found = enter(py, || {
+        let first = First { node: &first_node.0, schema: &chosen_by };
+        let ask = |rows| ask(&choose, rows).map_err(Failure::Python);
+        let codec = Codec::from_name(codec)?;
+        avro::decode_chosen(&data, &blocks_of(blocks), codec, (&node.0, &wanted), first, thread_count(threads), ask)
+    })?;
+    let rows = arrow::array_to_python(py, &Int64Array::from(found.rows))?;
+    Ok((arrow::table_of_schema(py, found.batches, &way.1)?, rows))
+}
+
+fn ask(choose: &Py<PyAny>, rows: RecordBatch) -> PyResult<BooleanArray> {
+    Python::attach(|py| {
+        let mask: InArray = choose.call1(py, (arrow::batch_to_python(py, rows)?,))?.extract(py)?;
+        arrow::downcast::<BooleanArray>(py, &mask.0, "a mask").cloned()
+    })
+}
+
+/// Finds the blocks of an Avro file.
+#[pyfunction]
+#[pyo3(signature = (data, start, sync))]
+pub fn find_blocks(
+    py: Python<'_>,
+    data: PyBackedBytes,
+    start: usize,
+    sync: PyBackedBytes,
+) -> PyResult<Vec<(usize, usize, usize)>> {
+    let blocks = enter(py, || avro::find_blocks(&data, start, &sync))?;
+    Ok(blocks.into_iter().map(|block| (block.offset, block.size, block.rows)).collect())
 }
 
 /// Encodes batches as an Avro file that begins with `header`.

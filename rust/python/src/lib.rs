@@ -28,7 +28,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ERROR_KINDS", error::names())?;
     module.add_function(wrap_pyfunction!(avro::decode_avro, module)?)?;
+    module.add_function(wrap_pyfunction!(avro::decode_chosen, module)?)?;
     module.add_function(wrap_pyfunction!(avro::encode_avro, module)?)?;
+    module.add_function(wrap_pyfunction!(avro::find_blocks, module)?)?;
     module.add_function(wrap_pyfunction!(z85::z85_encode, module)?)?;
     module.add_function(wrap_pyfunction!(z85::z85_decode, module)?)?;
     module.add_function(wrap_pyfunction!(bitmap::unframe_bitmap, module)?)?;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class AvroFile:
         self._data = data
         cursor = _Header(data, len(_MAGIC))
         self.metadata: Mapping[str, bytes] = cursor.pairs()
-        self._sync = cursor.take(_SYNC_BYTES)
+        sync = cursor.take(_SYNC_BYTES)
         text = self.metadata.get("avro.schema")
         if text is None:
             raise CorruptAvroError("the Avro file has no schema")
@@ -59,26 +59,7 @@ class AvroFile:
                 feature=codec,
             )
         self._codec = _CODECS[codec]
-        self.blocks: list[Block] = self._find_blocks(cursor.at)
-
-    def _find_blocks(self, at: int) -> list[Block]:
-        data, sync, total = self._data, self._sync, len(self._data)
-        blocks: list[Block] = []
-        # Manifests have thousands of small blocks, so this loop makes no object but the blocks.
-        while at < total:
-            rows, at = _long(data, at)
-            size, at = _long(data, at)
-            if rows < 0 or size < 0:
-                raise CorruptAvroError("a block of the Avro file has a negative length", block=str(len(blocks)))
-            end = at + size
-            if end + _SYNC_BYTES > total:
-                raise CorruptAvroError("the Avro file is cut off")
-            if not data.startswith(sync, end):
-                raise CorruptAvroError("a block of the Avro file does not end with its marker", block=str(len(blocks)))
-            if rows:
-                blocks.append(Block(at, size, rows))
-            at = end + _SYNC_BYTES
-        return blocks
+        self.blocks = [Block(*found) for found in kernels.find_blocks(data, cursor.at, sync)]
 
     @property
     def rows(self) -> int:
@@ -106,6 +87,43 @@ class AvroFile:
         node = by_id(self.schema, wanted, keys or {})
         try:
             return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
+        except InvalidArgumentError as error:
+            raise CorruptAvroError(error.message) from None
+
+    def read_chosen_by_id(
+        self,
+        wanted: pa.Schema,
+        first: pa.Schema,
+        choose: Callable[[pa.RecordBatch], pa.BooleanArray],
+        keys: Mapping[int, Sequence[int]] | None = None,
+        threads: int = 0,
+    ) -> tuple[pa.Table, pa.Int64Array]:
+        """Read columns like `read_by_id`, of the rows that some columns choose.
+
+        Parameters
+        ----------
+        wanted, keys, threads
+            As for `read_by_id`.
+        first
+            The columns by which rows are chosen.
+        choose
+            Takes these columns of some rows, and returns a mask without nulls. Equal rows may be asked about once, and
+            several threads may ask.
+
+        Returns
+        -------
+        tuple
+            The columns, and the numbers of the chosen rows in the file.
+
+        Raises
+        ------
+        CorruptAvroError
+            As by `read_by_id`. Of the rows that are not chosen it is only checked where they end.
+        """
+        way = by_id(self.schema, wanted, keys or {}), wanted
+        chooser = by_id(self.schema, first, {}), first, choose
+        try:
+            return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, threads)
         except InvalidArgumentError as error:
             raise CorruptAvroError(error.message) from None
 

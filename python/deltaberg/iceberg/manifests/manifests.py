@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +40,12 @@ _OWN_FIELDS = [
 
 
 def read_manifest(
-    data: bytes, manifest: Mapping[str, Any], partition: Struct, part: ManifestPart, threads: int = 0
+    data: bytes,
+    manifest: Mapping[str, Any],
+    partition: Struct,
+    part: ManifestPart,
+    threads: int = 0,
+    choose: Callable[[pa.StructArray], pa.BooleanArray] | None = None,
 ) -> pa.Table:
     """Return the entries of a manifest, with the values that they inherit from the manifest list.
 
@@ -60,6 +65,9 @@ def read_manifest(
         Which fields and entries are read.
     threads
         The number of threads to decode with; 0 for all processors.
+    choose
+        Takes partitions of entries, and returns a mask without nulls of those whose entries are read. Equal partitions
+        may be asked about once, and several threads may ask. None for all entries.
 
     Raises
     ------
@@ -73,22 +81,51 @@ def read_manifest(
     data_file = pa.struct(_data_file_fields(partition, part, stored))
     wanted = pa.schema([*_OWN_FIELDS, numbered("data_file", _DATA_FILE, data_file, required=True)])
     keys = {} if part.ids is None else {METRICS[name][1]: sorted(part.ids) for name in part.metrics}
-    found = file.read_by_id(wanted, keys, threads).combine_chunks()
+    as_text = bool(stored) and not part.as_stored
+
+    # The row ids of an entry depend on all entries before it.
+    depends = "first_row_id" in part.rest and manifest["first_row_id"] is not None
+    if choose is None or depends:
+        found = file.read_by_id(wanted, keys, threads).combine_chunks()
+        position = count_up(0, len(found))
+    else:
+        values = pa.struct([child for child in data_file if child.name == "partition"])
+        first = pa.schema([numbered("data_file", _DATA_FILE, values, required=True)])
+        by_partition = _by_partition(choose, partition if as_text else None)
+        found, position = file.read_chosen_by_id(wanted, first, by_partition, keys, threads)
+        found = found.combine_chunks()
     files = as_array(found.column("data_file"))
     columns = {child.name: found.column(child.name) for child in _OWN_FIELDS}
-    columns["position"] = count_up(0, len(found))
+    columns["position"] = position
     columns |= {child.name: files.field(index) for index, child in enumerate(data_file)}
-    if stored and not part.as_stored:
+    if as_text:
         columns["partition"] = _with_text(columns["partition"], partition)
     table = pa.table(columns)
     states = _check(table, manifest)
     table = _inherit(table, manifest, states)
+    if choose is not None and depends:
+        table = keep_rows(table, choose(as_array(table.column("partition"))))
     if not part.as_stored:
         place = table.schema.get_field_index("file_format")
         table = table.set_column(place, "file_format", pc.utf8_lower(table.column("file_format")))
     if part.deleted or DELETED not in states:
         return table
     return keep_rows(table, pc.not_equal(table.column("status"), DELETED))
+
+
+def _by_partition(
+    choose: Callable[[pa.StructArray], pa.BooleanArray], texts: Struct | None
+) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
+    """Return what chooses entries, of which ``data_file.partition`` is read, by a function of partitions.
+
+    ``texts`` is the partition struct if values whose types only the manifest knows are texts to the function.
+    """
+
+    def choose_entries(rows: pa.RecordBatch) -> pa.BooleanArray:
+        values = as_array(pc.struct_field(rows.column(0), 0))
+        return choose(values if texts is None else _with_text(values, texts))
+
+    return choose_entries
 
 
 def no_entries(partition: Struct, part: ManifestPart) -> pa.Table:

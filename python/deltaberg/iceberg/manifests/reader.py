@@ -23,7 +23,7 @@ from deltaberg.iceberg.manifests.manifests import no_entries, read_manifest
 from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.partition.projections import project
 from deltaberg.iceberg.partition.structs import partition_struct
-from deltaberg.pruning import FileStats, StatsKey, keep_rows, may_match, must_match
+from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Struct, as_array
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import processors
@@ -131,16 +131,18 @@ class ManifestReader:
         if row["key_metadata"]:
             raise encrypted("a manifest", self.table, path)
         data = self.fetch(path)
+
+        def choose(partitions: pa.StructArray) -> pa.BooleanArray:
+            return may_match(ready.may, _partition_stats(partitions, ready.partition))
+
         try:
-            table = read_manifest(data, row, ready.partition, part, threads)
+            table = read_manifest(data, row, ready.partition, part, threads, None if ready.may == TRUE else choose)
         except DeltabergError as error:
             raise error.with_context(table=self.table, file=path) from None
         table = table.append_column("manifest", pa.repeat(pa.scalar(row["number"], pa.int32()), len(table)))
-        if ready.may != TRUE:
-            table = keep_rows(table, may_match(ready.may, _partition_stats(table, ready.partition)))
         if ready.must == TRUE:
             return table, pa.repeat(ready.may == TRUE, len(table))
-        return table, must_match(ready.must, _partition_stats(table, ready.partition))
+        return table, must_match(ready.must, _partition_stats(as_array(table.column("partition")), ready.partition))
 
     def fetch(self, path: str) -> bytes:
         """Return the bytes of a metadata file that a snapshot names."""
@@ -173,10 +175,11 @@ class _Prepared:
     must: Bound
 
 
-def _partition_stats(table: pa.Table, partition: Struct) -> FileStats:
+def _partition_stats(partitions: pa.StructArray, partition: Struct) -> FileStats:
     """Return partition values in the form of statistics, as values that hold for all rows of a file."""
-    values: dict[StatsKey, pa.Array] = {}
-    struct = as_array(table.column("partition"))
-    for index, child in enumerate(partition):
-        values[(child.physical_name,)] = pc.struct_field(struct, index)
-    return FileStats(len(table), as_array(table.column("record_count")), values=values)
+    values: dict[StatsKey, pa.Array] = {
+        (child.physical_name,): pc.struct_field(partitions, index) for index, child in enumerate(partition)
+    }
+    # With values, nothing depends on how many records there are.
+    records = pa.repeat(pa.scalar(1, pa.int64()), len(partitions))
+    return FileStats(len(partitions), records, values=values)

@@ -6,7 +6,7 @@ prefer plain code to speed, yet stay within a small factor of other pure-Python 
 
 from __future__ import annotations
 
-from deltaberg.kernels.pure.avro import decode_avro, encode_avro
+from deltaberg.kernels.pure.avro import decode_avro, decode_chosen, encode_avro, find_blocks
 from deltaberg.kernels.pure.bitmap import bitmap_positions, encode_bitmap, keep_mask, unframe_bitmap
 from deltaberg.kernels.pure.bounds import parse_bounds, parse_counts
 from deltaberg.kernels.pure.fingerprint import fingerprint
@@ -25,8 +25,10 @@ __all__ = [
     "bucket",
     "contains_keys",
     "decode_avro",
+    "decode_chosen",
     "encode_avro",
     "encode_bitmap",
+    "find_blocks",
     "find_keys",
     "fingerprint",
     "format_stats",

@@ -36,6 +36,18 @@ impl<'a> Cursor<'a> {
         self.rest.len()
     }
 
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Refuses bytes after the last row.
+    pub fn end(&self) -> Read<()> {
+        match self.rest.len() {
+            0 => Ok(()),
+            left => Err(flaw(format!("{left} bytes follow the last row of a block"))),
+        }
+    }
+
     /// Reads a zigzag varint of up to 64 bits.
     #[inline]
     pub fn long(&mut self) -> Read<i64> {

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, SchemaRef};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
+use super::blocks::Block;
 use super::codec::{Codec, Expander};
 use super::column::{Column, Values, batch_of, push_offset, wrong_type};
 use super::cursor::{Cursor, Read, corrupt, flaw};
@@ -14,18 +15,7 @@ use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch};
 /// The most rows of a block whose rows take no bytes, which would otherwise bound their number.
 const MOST_EMPTY_ROWS: usize = 1 << 24;
 /// Once its values take this many bytes, a batch is complete and the next one begins.
-const BATCH_BYTES: usize = 256 << 20;
-
-/// Where the data of a block lies in the file, and how many rows it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// The offset of the first byte.
-    pub offset: usize,
-    /// The number of bytes, as compressed.
-    pub size: usize,
-    /// The number of rows.
-    pub rows: usize,
-}
+pub(super) const BATCH_BYTES: usize = 256 << 20;
 
 /// Decodes blocks into batches of `schema`, in the order of the blocks.
 ///
@@ -43,19 +33,23 @@ pub fn decode_avro(
     schema: &SchemaRef,
     threads: usize,
 ) -> Result<Vec<RecordBatch>> {
-    if node.kind != "record" {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the rows of an Avro file must be records"));
-    }
-    let plan = compile(node, &DataType::Struct(schema.fields().clone()), 0)?;
-    let job = Job { data, codec, plan, least: least_bytes(node, 0), schema };
+    let job = Job::new(data, codec, node, schema)?;
     let shares = shares_of(blocks, threads);
     let batches = parallel::map(&shares, threads, |(first, share)| job.run(*first, share));
     let batches: Vec<Vec<RecordBatch>> = batches.into_iter().collect::<Result<_>>()?;
     Ok(batches.into_iter().flatten().collect())
 }
 
+/// Compiles the record of the writer's schema.
+pub(super) fn plan_of(node: &Node, schema: &SchemaRef) -> Result<Plan> {
+    if node.kind != "record" {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the rows of an Avro file must be records"));
+    }
+    compile(node, &DataType::Struct(schema.fields().clone()), 0)
+}
+
 /// Splits the blocks into shares of neighbours of about the same size, each with the number of its first block.
-fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
+pub(super) fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
     let total = blocks.iter().fold(0_usize, |sum, block| sum.saturating_add(block.size));
     let target = total.checked_div(threads).unwrap_or(total).max(1);
     let (mut shares, mut first, mut size) = (Vec::new(), 0_usize, 0_usize);
@@ -70,16 +64,21 @@ fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
     shares
 }
 
-struct Job<'a> {
+/// What is done with every block.
+pub(super) struct Job<'a> {
     data: &'a [u8],
-    codec: Codec,
-    plan: Plan,
+    pub codec: Codec,
+    pub plan: Plan,
     least: usize,
-    schema: &'a SchemaRef,
+    pub schema: &'a SchemaRef,
 }
 
-impl Job<'_> {
-    fn root(&self) -> Column {
+impl<'a> Job<'a> {
+    pub fn new(data: &'a [u8], codec: Codec, node: &Node, schema: &'a SchemaRef) -> Result<Self> {
+        Ok(Self { data, codec, plan: plan_of(node, schema)?, least: least_bytes(node, 0), schema })
+    }
+
+    pub fn root(&self) -> Column {
         Column::new(Some(&self.plan), &DataType::Struct(self.schema.fields().clone()))
     }
 
@@ -101,20 +100,21 @@ impl Job<'_> {
     }
 
     fn block(&self, block: Block, root: &mut Column, expander: &mut Expander) -> Result<()> {
+        let mut cursor = Cursor::new(self.expand(block, expander)?);
+        (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor))?;
+        Ok(cursor.end()?)
+    }
+
+    /// Returns the rows of a block without compression, after a check that there can be so many.
+    pub fn expand<'b>(&'b self, block: Block, expander: &'b mut Expander) -> Result<&'b [u8]> {
         let end = block.offset.checked_add(block.size);
         let bytes = end.and_then(|end| self.data.get(block.offset..end));
-        let bytes = bytes.ok_or_else(|| corrupt("the file ends inside a block"))?;
-        let raw = expander.expand(bytes)?;
+        let raw = expander.expand(bytes.ok_or_else(|| corrupt("the file ends inside a block"))?)?;
         let needed = block.rows.checked_mul(self.least);
         if needed.is_none_or(|needed| needed > raw.len()) || (self.least == 0 && block.rows > MOST_EMPTY_ROWS) {
             return Err(corrupt("a block has fewer bytes than its rows need"));
         }
-        let mut cursor = Cursor::new(raw);
-        (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor))?;
-        if cursor.remaining() > 0 {
-            return Err(corrupt(format!("{} bytes follow the last row of a block", cursor.remaining())));
-        }
-        Ok(())
+        Ok(raw)
     }
 }
 
@@ -135,7 +135,7 @@ fn record(steps: &[Step], column: &mut Column, cursor: &mut Cursor<'_>) -> Read<
 
 /// Reads a value. What most fields of metadata are, null, integers or text, is read without a further call.
 #[inline]
-fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+pub(super) fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
     let mut plan = plan;
     while let Plan::Optional { null, value, plan: inner } = plan {
         let branch = cursor.long()?;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from deltaberg.kernels.pure.avro.plan import compile_node
 from deltaberg.kernels.pure.avro.skip import least_bytes
 from deltaberg.kernels.results import AvroNode, empty_batch
 
-__all__ = ["decode_avro"]
+__all__ = ["decode_avro", "expand", "in_block", "read_rows", "table_of"]
 
 _MOST_EMPTY_ROWS = 1 << 24
 
@@ -49,35 +50,55 @@ def decode_avro(
     root = pa.struct(list(schema))
     column = compile_node(node, root, 0)
     least = least_bytes(node, 0)
-    for number, (offset, size, rows) in enumerate(blocks):
-        try:
-            _block(column, data[offset : offset + size], size, rows, codec, least)
-        except (CorruptAvroError, TooLargeError) as error:
-            raise error.with_context(block=str(number)) from None
-        except RecursionError:
-            raise CorruptAvroError("the values are nested too deeply", block=str(number)) from None
-    if not blocks:
-        return schema.empty_table()
-    rows = len(column)
+    for number, block in enumerate(blocks):
+        with in_block(number):
+            read_rows(column, expand(data, block, codec, least), block[2])
+    return table_of(column, schema, len(blocks) - 1)
+
+
+@contextmanager
+def in_block(number: int) -> Iterator[None]:
+    """Name the block in errors."""
     try:
-        arrays = column.children_arrays(rows)
-    except CorruptAvroError as error:
-        raise error.with_context(block=str(len(blocks) - 1)) from None
-    except (pa.ArrowInvalid, UnicodeDecodeError, OverflowError) as error:
-        raise CorruptAvroError(f"the values do not fit their types: {error}", block=str(len(blocks) - 1)) from error
-    if not arrays:
-        return pa.Table.from_batches([empty_batch(rows)])
-    return pa.Table.from_batches([pa.RecordBatch.from_arrays(arrays, schema=schema)] if rows else [], schema)
+        yield
+    except (CorruptAvroError, TooLargeError) as error:
+        raise error.with_context(block=str(number)) from None
+    except RecursionError:
+        raise CorruptAvroError("the values are nested too deeply", block=str(number)) from None
 
 
-def _block(column: Column, stored: bytes, size: int, rows: int, codec: str, least: int) -> None:
+def expand(data: bytes, block: tuple[int, int, int], codec: str, least: int) -> bytes:
+    """Return the rows of a block without compression, after a check that there can be so many."""
+    offset, size, rows = block
+    stored = data[offset : offset + size]
     if len(stored) != size:
         raise CorruptAvroError("the file ends inside a block")
     raw = decompress(stored, codec)
     if rows * least > len(raw) or (not least and rows > _MOST_EMPTY_ROWS):
         raise CorruptAvroError("a block has fewer bytes than its rows need")
-    cursor = Cursor(raw)
+    return raw
+
+
+def read_rows(column: Column, raw: bytes, rows: int) -> list[int]:
+    """Read the rows of a block, and return where each of them ends."""
+    cursor, ends = Cursor(raw), []
     for _ in range(rows):
         column.read(cursor)
+        ends.append(cursor.at)
     if cursor.at != len(raw):
         raise CorruptAvroError(f"{len(raw) - cursor.at} bytes follow the last row of a block")
+    return ends
+
+
+def table_of(column: Column, schema: pa.Schema, last: int) -> pa.Table:
+    """Return the rows that were read. Errors name the last block: only the whole of the values is checked."""
+    rows = len(column)
+    try:
+        arrays = column.children_arrays(rows)
+    except CorruptAvroError as error:
+        raise error.with_context(block=str(last)) from None
+    except (pa.ArrowInvalid, UnicodeDecodeError, OverflowError) as error:
+        raise CorruptAvroError(f"the values do not fit their types: {error}", block=str(last)) from error
+    if not arrays and rows:
+        return pa.Table.from_batches([empty_batch(rows)])
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(arrays, schema=schema)] if rows else [], schema)
