@@ -58,24 +58,28 @@ def _line(case: str, side: str, runs: list[dict[str, Any]], ours: float) -> str:
     return f"  {side:15} {written(found.median):>14}  {spread:32} {size_written(found.bytes):>10}  {ratio}"
 
 
-#: Ours took longer than in an earlier run if it took so many times as long. Less is noise.
+#: From this ratio on, a case counts as slower; less is noise.
 _SLOWER = 1.2
 
 
 def _compare(everything: dict[str, Any], before: dict[str, Any], file: Path) -> None:
     """Print how many times as long as in an earlier run ours took.
 
-    The best of each run is compared, which other programs disturb least.
+    The best of each run is compared, which other programs disturb least. Cases that have changed are left out.
     """
     changes = {
         name: summary(sides[OURS]).best / summary(before["cases"][name][OURS]).best
         for name, sides in everything.items()
-        if name in before["cases"]
+        if name in before["cases"] and before["titles"][name] == CASES[name].title
     }
     print(f"\nbeside {file}: {before['machine']} {before['how']}")
     for name, change in changes.items():
-        print(f"  {name:24} {change:6.2f} x{'  slower' if change > _SLOWER else ''}")
-    print(f"  {sum(change > _SLOWER for change in changes.values())} of {len(changes)} cases are slower")
+        print(f"  {name:24} {change:6.2f} x{'  slower' if change >= _SLOWER else ''}")
+    print(f"  {sum(change >= _SLOWER for change in changes.values())} of {len(changes)} cases are slower")
+
+
+def _scale_of(conditions: dict[str, str]) -> str:
+    return conditions["how"].partition(";")[0]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,7 +148,8 @@ def _measure_all(
         for side, runs in results.items():
             print(_line(name, side, runs, ours), flush=True)
         if options.json:
-            options.json.write_text(json.dumps({**conditions, "cases": everything}, indent=1))
+            titles = {case: CASES[case].title for case in everything}
+            options.json.write_text(json.dumps({**conditions, "titles": titles, "cases": everything}, indent=1))
     return everything, failed
 
 
@@ -164,6 +169,8 @@ def main() -> None:
     conditions = conditions_of(options.scale, options.rounds)
     # It may be the file that this run writes to.
     before = json.loads(options.against.read_text()) if options.against else None
+    if before is not None and _scale_of(before) != _scale_of(conditions):
+        raise SystemExit(f"{options.against} is of another scale: {_scale_of(before)}, not {_scale_of(conditions)}")
     print("\n".join(conditions.values()), end="\n\n")
     everything, failed = _measure_all(chosen, options, conditions)
     if before is not None:

@@ -46,7 +46,7 @@ def _replay(scale: float) -> Work:
 
 
 def _reconcile(scale: float) -> Work:
-    """Half of the commits replace files of the other half."""
+    """Look up the files of the older half of the commits among those that the newer half added and removed."""
     from deltaberg import kernels
 
     log = _log(scale)

@@ -55,7 +55,9 @@ def _blocks(scale: float) -> Work:
     manifest, content = _newest(scale)
     sync = content[-16:]
     start = content.index(sync) + len(sync)
-    return Work(lambda: kernels.find_blocks(content, start, sync), len(manifest.blocks), len(content))
+    # It reads the numbers and the marker of each block, and passes over the data.
+    size = len(content) - start - sum(block.size for block in manifest.blocks)
+    return Work(lambda: kernels.find_blocks(content, start, sync), len(manifest.blocks), size)
 
 
 def _decode_chosen(scale: float) -> Work:

@@ -15,7 +15,7 @@ from benches.measure import Case, Made, Outcome, Side, repeated, session, warm
 
 __all__ = ["SPARK_CASES"]
 
-#: How often a side runs in its process: code of the JVM alone gets faster for longer.
+#: How often a side runs in its process; the first half is for warming up.
 _TIMES = 4
 _ALL = tuple(data.SCHEMA.names)
 #: True of a thousandth of the rows, in every file.
@@ -180,13 +180,15 @@ def _files_case(files: int) -> Case:
     return Case(f"delta: 2 columns of 2M rows in {files:,} files into Spark, aggregated there", place, sides)
 
 
+#: Which columns are read, and whether rows are deleted: each of both once, as every case takes minutes.
+_READS = ((data.TWO, False), (_ALL, True))
+
 SPARK_CASES: dict[str, Case] = {
     **{
         f"{what}-{name}-{len(columns)}{'-deleted' if deleted else ''}": make(name, _MAKERS[name], columns, deleted)
         for what, make in (("spark", _scan_case), ("fused", _function_case))
         for name in ("delta", "iceberg")
-        for columns in (data.TWO, _ALL)
-        for deleted in (False, True)
+        for columns, deleted in _READS
     },
     "spark-delta-filtered": _filter_case(),
     **{f"spark-files-{files}": _files_case(files) for files in (10, 100, 1000)},

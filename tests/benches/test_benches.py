@@ -124,8 +124,8 @@ def test_a_run_goes_on_after_a_case_that_fails(
 def test_ours_is_compared_with_an_earlier_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By its best time; cases that the earlier run lacks are left out."""
-    amounts = {"mask": [4.0, 2.0], "bucket-int64": [1.0]}
+    """By its best time; cases that the earlier run lacks, or that have changed since, are left out."""
+    amounts = {"mask": [4.0, 2.0], "bucket-int64": [1.0], "bucket-string": [1.0]}
 
     def measured(case: str, sides: Iterable[str], scale: float) -> dict[str, dict[str, Any]]:
         return {side: {"amounts": amounts[case], "found": 1, "bytes": 1} for side in sides}
@@ -133,16 +133,21 @@ def test_ours_is_compared_with_an_earlier_run(
     monkeypatch.setattr(suite, "run_sides", measured)
     before = tmp_path / "before.json"
     command = ["benches", "--scale", "0.0001", "--rounds", "1"]
-    monkeypatch.setattr(sys, "argv", [*command, "--only", "mask", "--json", str(before)])
+    monkeypatch.setattr(sys, "argv", [*command, "--only", "mask", "--only", "bucket-string", "--json", str(before)])
     suite.main()
     amounts["mask"] = [9.0, 2.5]
-    monkeypatch.setattr(sys, "argv", [*command, "--only", "mask", "--only", "bucket-int64", "--against", str(before)])
+    monkeypatch.setitem(CASES, "bucket-string", CASES["bucket-string"]._replace(title="another"))
+    cases = ["--only", "mask", "--only", "bucket-int64", "--only", "bucket-string"]
+    monkeypatch.setattr(sys, "argv", [*command, *cases, "--against", str(before)])
     capsys.readouterr()
     suite.main()
     *_, head, line, count = capsys.readouterr().out.splitlines()
     assert head.startswith(f"beside {before}: deltaberg at commit ")
     assert line.split() == ["mask", "1.25", "x", "slower"]
     assert count == "  1 of 1 cases are slower"
+    monkeypatch.setattr(sys, "argv", ["benches", "--only", "mask", "--scale", "0.1", "--against", str(before)])
+    with pytest.raises(SystemExit, match=r"of another scale: Scale 0\.0001 .*, not Scale 0\.1 "):
+        suite.main()
 
 
 def test_a_side_that_fails_says_why() -> None:

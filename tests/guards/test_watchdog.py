@@ -22,7 +22,7 @@ def pytest_configure(config):
 def _run(pytester: pytest.Pytester, grace: float, tests: str) -> pytest.RunResult:
     pytester.makeconftest(_CONFTEST.format(root=str(Path(__file__).parents[2]), grace=grace))
     pytester.makepyfile(tests)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "timeout=0.3")
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "timeout=0.3", timeout=100)
 
 
 def test_a_process_that_does_not_end(pytester: pytest.Pytester) -> None:
@@ -60,6 +60,26 @@ def test_a_test_that_goes_on_after_its_timeout(pytester: pytest.Pytester) -> Non
     )
     assert found.ret == 1
     found.stderr.fnmatch_lines(["Timeout*", "*in test_hangs"])
+
+
+def test_a_fixture_that_does_not_end_after_a_timeout(pytester: pytest.Pytester) -> None:
+    found = _run(
+        pytester,
+        1,
+        """
+        import threading
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def server():
+            yield
+            threading.Event().wait()
+
+        def test_hangs(server): threading.Event().wait()
+        """,
+    )
+    assert found.ret == 1
+    found.stderr.fnmatch_lines(["Timeout*", "*in server"])
 
 
 def test_no_test_runs_after_a_timeout(pytester: pytest.Pytester) -> None:

@@ -152,6 +152,40 @@ def test_a_choice_that_is_no_mask(mask: pa.Array) -> None:
     assert found.kind is InvalidArgumentError
 
 
+def _node(kind: str, slot: int | None, children: list[Any] | None = None) -> Any:
+    return (kind, 0, slot, children or [], None)
+
+
+@pytest.mark.parametrize("sized", [b"\x01\x04\x0a\x00", b"\x01\x06\x0a\x0a"])
+def test_items_and_their_size_differ(sized: bytes) -> None:
+    """An array is skipped by its size, and read by its number of items."""
+    items = [_node("long", None)]
+    whole, first = pa.schema([_N, ("a", pa.list_(pa.int64()))]), pa.schema([("a", pa.list_(pa.int64()))])
+    way = _node("record", None, [_node("array", 1, items), _node("int", 0)]), whole
+    by = _node("record", None, [_node("array", 0, items), _node("int", None)]), first
+    row = sized + b"\x00\x02"
+    choose: _Choose = lambda rows: pa.array([True] * len(rows))  # noqa: E731 - it is as short as its name
+    found = twins(lambda kernels: kernels.decode_chosen(row, [(0, len(row), 1)], "null", way, (*by, choose)))
+    assert found.kind is CorruptAvroError
+
+
+def test_rows_without_bytes() -> None:
+    """A few bytes could claim any number of them."""
+    way = _node("record", None, [_node("null", 0)]), pa.schema([_N])
+    blocks = [(0, 0, 1 << 24)] * 64
+    found = twins(lambda kernels: kernels.decode_chosen(b"", blocks, "null", way, (*way, _is_one)))
+    assert found.kind is CorruptAvroError
+
+
+@pytest.mark.parametrize("row", [b"\x00\x02", b"\x01\x02", b"\x01"])
+def test_a_union_of_one_branch(row: bytes) -> None:
+    way = _node("record", None, [_node("union", 0, [_node("int", None)])]), pa.schema([_N])
+    blocks = [(0, len(row), 1)]
+    found = twins(lambda kernels: kernels.decode_chosen(row, blocks, "null", way, (*way, _is_one)))
+    plain = twins(lambda kernels: kernels.decode_avro(row, blocks, "null", *way))
+    assert isinstance(found, Raised) == isinstance(plain, Raised) == row.startswith(b"\x01")
+
+
 # Blocks
 
 

@@ -10,8 +10,10 @@ import faulthandler
 import os
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+import pytest_timeout
 
 __all__ = ["Watchdog"]
 
@@ -21,8 +23,9 @@ _GRACE = 180.0
 class Watchdog:
     """A plugin that ends the process, and prints the stacks of its threads.
 
-    It does so when a test, or the end of the process, takes ``grace`` seconds longer than it may. Once a test has
-    exceeded its timeout, no further test runs: what hung may be a session or a server that all of them use.
+    It does so when a test takes ``grace`` seconds longer than its timeout, or when a test that failed, or the process,
+    takes so long to end. Once a test has exceeded its timeout, no further test runs: what hung may be a session or a
+    server that all of them use.
     """
 
     def __init__(self, grace: float = _GRACE) -> None:
@@ -30,17 +33,33 @@ class Watchdog:
         # Later, the output of tests is captured.
         self._output = os.dup(sys.__stderr__.fileno()) if sys.__stderr__ else None
         self._session: pytest.Session | None = None
+        self._has_timeout = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Keep the session, to end it."""
         self._session = session
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Watch a test."""
-        marker = item.get_closest_marker("timeout")
-        self._watch(float(marker.args[0] if marker else item.config.getini("timeout") or 0))
+    @pytest.hookimpl(wrapper=True)
+    def pytest_timeout_set_timer(self, settings: Any) -> Generator[None, object, object]:
+        """Watch a test that has a timeout."""
+        self._has_timeout = True
+        self._watch(settings.timeout)
         return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """Stop watching a test when it has ended, with all fixtures that end with it."""
+        try:
+            return (yield)
+        finally:
+            self._has_timeout = False
+            faulthandler.cancel_dump_traceback_later()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self) -> None:
+        """Go on watching a test that failed: pytest and its timeout have just stopped all watching."""
+        if self._has_timeout:
+            self._watch(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Start no further test after one that exceeded its timeout."""
@@ -52,5 +71,5 @@ class Watchdog:
         self._watch(0)
 
     def _watch(self, allowed: float) -> None:
-        if self._output is not None:
+        if self._output is not None and not pytest_timeout.is_debugging():
             faulthandler.dump_traceback_later(allowed + self._grace, exit=True, file=self._output)

@@ -107,8 +107,8 @@ class AvroFile:
         first
             The columns by which rows are chosen.
         choose
-            Takes these columns of some rows, and returns a mask without nulls. Equal rows may be asked about once, and
-            several threads may ask.
+            Takes these columns of some rows, and returns a mask without nulls. It may be asked once about equal rows,
+            and by several threads.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class AvroFile:
         Raises
         ------
         CorruptAvroError
-            As by `read_by_id`. Of the rows that are not chosen it is only checked where they end.
+            As by `read_by_id`. The rows that are not chosen are only skipped, to find where they end.
         """
         way = by_id(self.schema, wanted, keys or {}), wanted
         chooser = by_id(self.schema, first, {}), first, choose

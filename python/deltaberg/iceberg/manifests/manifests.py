@@ -66,15 +66,15 @@ def read_manifest(
     threads
         The number of threads to decode with; 0 for all processors.
     choose
-        Takes partitions of entries, and returns a mask without nulls of those whose entries are read. Equal partitions
-        may be asked about once, and several threads may ask. None for all entries.
+        Takes partitions, and returns a mask, without nulls, that is true where the entries of the partition are read.
+        It may be asked once about equal partitions, and by several threads. None for all entries.
 
     Raises
     ------
     CorruptAvroError, CorruptMetadataError
-        If the manifest cannot be decoded, or says what no manifest may say.
+        If the manifest cannot be decoded, or says of the entries that are read what no manifest may say.
     UnsupportedFeatureError
-        If a file is of a format that is not known.
+        If one of these files is of a format that is not known.
     """
     file = AvroFile(data)
     stored = _stored_types(file.schema, partition)

@@ -12,14 +12,17 @@ use crate::parallel;
 use super::blocks::Block;
 use super::codec::{Codec, Expander};
 use super::column::{Column, batch_of};
-use super::cursor::{Cursor, Read};
+use super::cursor::{Cursor, Read, corrupt};
 use super::plan::{Node, Plan, Skip, skip};
 use super::read::{BATCH_BYTES, Job, plan_of, read, shares_of};
 
-/// Rows are chosen once so many bytes of them were decompressed, so that most values are met the first time together.
+/// Rows are chosen once this many bytes have been decompressed, so that most values are met for the first time together.
 const GROUP_BYTES: usize = 1 << 18;
-/// So many decisions are remembered.
+/// Rows are also chosen once there are this many, however small they are.
+const GROUP_ROWS: usize = 1 << 16;
+/// The most decisions that are remembered, and the most bytes of what they are about.
 const MOST_DECISIONS: usize = 1 << 16;
+const MOST_KEY_BYTES: usize = 1 << 22;
 
 /// What rows are chosen by: a node and the columns that it fills.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +44,11 @@ pub struct Chosen {
 
 /// Decodes the rows of blocks for whose first columns `choose` is true, like [`decode_avro`](super::decode_avro).
 ///
-/// `choose` returns a mask for some rows. It is asked once for equal values, unless there are very many of them. Of the
-/// other rows it is only checked where they end.
+/// `choose` returns a mask for some rows. A thread rarely asks twice about equal values. The other rows are only skipped,
+/// to find where they end.
 ///
 /// # Errors
-/// As [`decode_avro`](super::decode_avro), and what `choose` returns.
+/// As [`decode_avro`](super::decode_avro), and what `choose` returns; `CorruptAvro` also if rows take no bytes.
 pub fn decode_chosen<E: From<Error> + Send>(
     data: &[u8],
     blocks: &[Block],
@@ -56,6 +59,9 @@ pub fn decode_chosen<E: From<Error> + Send>(
     choose: impl Fn(RecordBatch) -> std::result::Result<BooleanArray, E> + Sync,
 ) -> std::result::Result<Chosen, E> {
     let job = Job::new(data, codec, node, schema)?;
+    if job.least == 0 {
+        return Err(corrupt("the rows of the file take no bytes").into());
+    }
     let (plan, steps) = (plan_of(first.node, first.schema)?, key_steps(first.node, 0)?);
     let mut before = 0_usize;
     let shares: Vec<_> = shares_of(blocks, threads)
@@ -127,12 +133,21 @@ struct Chooser<'a, F> {
     schema: &'a SchemaRef,
     choose: &'a F,
     known: HashMap<Vec<u8>, usize, RandomState>,
+    known_bytes: usize,
     decisions: Vec<bool>,
     /// The rows about which nothing is known yet.
     fresh: Column,
     key: Vec<u8>,
-    raw: Vec<u8>,
     places: Vec<Place>,
+}
+
+/// The rows of some blocks, one after the other, and what became of those before.
+struct Group {
+    raw: Vec<u8>,
+    root: Column,
+    /// The number of the first row that is not decided.
+    row: usize,
+    found: Chosen,
 }
 
 impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray, E>> Chooser<'a, F> {
@@ -143,109 +158,120 @@ impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray,
             schema,
             choose,
             known: HashMap::default(),
+            known_bytes: 0,
             decisions: Vec::new(),
             fresh: column_of(plan, schema),
             key: Vec::new(),
-            raw: Vec::new(),
             places: Vec::new(),
         }
     }
 
     /// Decodes the chosen rows of neighbouring blocks, given the numbers of the first block and of the first row.
     fn run(&mut self, job: &Job<'_>, (block, row): (usize, usize), blocks: &[Block]) -> std::result::Result<Chosen, E> {
-        let mut found = Chosen { batches: Vec::new(), rows: Vec::new() };
-        let (mut root, mut expander, mut row) = (job.root(), Expander::new(job.codec), row);
+        let found = Chosen { batches: Vec::new(), rows: Vec::new() };
+        let mut group = Group { raw: Vec::new(), root: job.root(), row, found };
+        let mut expander = Expander::new(job.codec);
+        let last = block.saturating_add(blocks.len()).saturating_sub(1);
         for (index, next) in blocks.iter().enumerate() {
             let number = block.saturating_add(index);
-            let at = |error: Error| error.with("block", number);
-            let raw = job.expand(*next, &mut expander).map_err(at)?;
-            self.look_at(number, raw, next.rows).map_err(at)?;
-            if self.raw.len() < GROUP_BYTES && index.saturating_add(1) < blocks.len() {
-                continue;
-            }
-            self.decide(number)?;
-            self.decode(job, &mut root, row, &mut found.rows)?;
-            row = row.saturating_add(self.places.len());
-            self.raw.clear();
-            self.places.clear();
-            if root.bytes() > BATCH_BYTES {
-                let full = std::mem::replace(&mut root, job.root());
-                found.batches.push(batch_of(full, job.schema).map_err(at)?);
+            let base = group.raw.len();
+            let raw = job.expand(*next, &mut expander).map_err(|error| error.with("block", number))?;
+            group.raw.extend_from_slice(raw);
+            self.look_at(job, number, (base, next.rows), &mut group)?;
+            if group.raw.len() >= GROUP_BYTES || number == last {
+                self.decide(job, number, &mut group)?;
+                group.raw.clear();
             }
         }
-        if root.len() > 0 {
-            let last = block.saturating_add(blocks.len()).saturating_sub(1);
-            found.batches.push(batch_of(root, job.schema).map_err(|error| error.with("block", last))?);
+        if group.root.len() > 0 {
+            let batch = batch_of(group.root, job.schema).map_err(|error| error.with("block", last))?;
+            group.found.batches.push(batch);
         }
-        Ok(found)
+        Ok(group.found)
     }
 
-    /// Finds where the rows of a block are, and what decides about them.
-    fn look_at(&mut self, block: usize, raw: &[u8], rows: usize) -> Result<()> {
-        let base = self.raw.len();
-        let mut cursor = Cursor::new(raw);
-        let mut start = 0_usize;
+    /// Finds where the rows of the last block of a group are, and what decides about them.
+    fn look_at(
+        &mut self,
+        job: &Job<'_>,
+        block: usize,
+        (base, rows): (usize, usize),
+        group: &mut Group,
+    ) -> std::result::Result<(), E> {
+        let mut start = base;
         for _ in 0..rows {
-            self.key.clear();
-            pass_over(self.steps, &mut cursor, &mut self.key)?;
-            let end = raw.len().saturating_sub(cursor.remaining());
-            let decision = if let Some(number) = self.known.get(self.key.as_slice()) {
-                *number
-            } else {
-                let number = self.decisions.len().saturating_add(self.fresh.len());
-                read(self.plan, &mut self.fresh, &mut Cursor::new(raw.get(start..end).unwrap_or_default()))?;
-                self.known.insert(self.key.clone(), number);
-                number
-            };
-            self.places.push(Place {
-                block,
-                start: base.saturating_add(start),
-                end: base.saturating_add(end),
-                decision,
-            });
+            let end = self.look_at_row(block, start, &group.raw).map_err(|error| error.with("block", block))?;
             start = end;
+            if self.places.len() >= GROUP_ROWS {
+                self.decide(job, block, group)?;
+            }
         }
-        cursor.end()?;
-        self.raw.extend_from_slice(raw);
-        Ok(())
+        let rest = Cursor::new(group.raw.get(start..).unwrap_or_default());
+        Ok(rest.end().map_err(|flaw| Error::from(flaw).with("block", block))?)
     }
 
-    /// Asks about values that were not met before; `block` is the last one of the group.
-    fn decide(&mut self, block: usize) -> std::result::Result<(), E> {
+    /// Finds where a row ends, and remembers what decides about it.
+    fn look_at_row(&mut self, block: usize, start: usize, raw: &[u8]) -> Result<usize> {
+        let mut cursor = Cursor::new(raw.get(start..).unwrap_or_default());
+        self.key.clear();
+        pass_over(self.steps, &mut cursor, &mut self.key)?;
+        let end = raw.len().saturating_sub(cursor.remaining());
+        let decision = if let Some(number) = self.known.get(self.key.as_slice()) {
+            *number
+        } else {
+            let number = self.decisions.len().saturating_add(self.fresh.len());
+            read_whole(self.plan, &mut self.fresh, raw.get(start..end).unwrap_or_default())?;
+            self.known_bytes = self.known_bytes.saturating_add(self.key.len());
+            self.known.insert(self.key.clone(), number);
+            number
+        };
+        self.places.push(Place { block, start, end, decision });
+        Ok(end)
+    }
+
+    /// Asks about values that were not met before, and decodes the chosen rows; `block` is the last one that was met.
+    fn decide(&mut self, job: &Job<'_>, block: usize, group: &mut Group) -> std::result::Result<(), E> {
+        let at = |error: Error| error.with("block", block);
         let count = self.fresh.len();
-        if count == 0 {
-            return Ok(());
+        if count > 0 {
+            let fresh = std::mem::replace(&mut self.fresh, column_of(self.plan, self.schema));
+            let mask = (self.choose)(batch_of(fresh, self.schema).map_err(at)?)?;
+            if mask.len() != count || mask.null_count() > 0 {
+                let message = "a mask without nulls for all of the rows was expected";
+                return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+            }
+            self.decisions.extend(mask.values().iter());
         }
-        let fresh = std::mem::replace(&mut self.fresh, column_of(self.plan, self.schema));
-        let fresh = batch_of(fresh, self.schema).map_err(|error| error.with("block", block))?;
-        let mask = (self.choose)(fresh)?;
-        if mask.len() != count || mask.null_count() > 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a mask without nulls for all of the rows was expected",
-            )
-            .into());
-        }
-        self.decisions.extend(mask.values().iter());
-        Ok(())
-    }
-
-    /// Decodes the chosen rows of a group; `row` is the number of its first.
-    fn decode(&mut self, job: &Job<'_>, root: &mut Column, row: usize, rows: &mut Vec<i64>) -> Result<()> {
         for (index, place) in self.places.iter().enumerate() {
             if self.decisions.get(place.decision) == Some(&true) {
-                let bytes = self.raw.get(place.start..place.end).unwrap_or_default();
-                let read = read(&job.plan, root, &mut Cursor::new(bytes));
-                read.map_err(|flaw| Error::from(flaw).with("block", place.block))?;
-                rows.push(i64::try_from(row.saturating_add(index)).unwrap_or(i64::MAX));
+                let bytes = group.raw.get(place.start..place.end).unwrap_or_default();
+                read_whole(&job.plan, &mut group.root, bytes).map_err(|error| error.with("block", place.block))?;
+                group.found.rows.push(i64::try_from(group.row.saturating_add(index)).unwrap_or(i64::MAX));
             }
         }
-        if self.decisions.len() > MOST_DECISIONS {
+        group.row = group.row.saturating_add(self.places.len());
+        self.places.clear();
+        if self.decisions.len() > MOST_DECISIONS || self.known_bytes > MOST_KEY_BYTES {
             self.decisions.clear();
             self.known.clear();
+            self.known_bytes = 0;
+        }
+        if group.root.bytes() > BATCH_BYTES {
+            let full = std::mem::replace(&mut group.root, job.root());
+            group.found.batches.push(batch_of(full, job.schema).map_err(at)?);
         }
         Ok(())
     }
+}
+
+/// Reads a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items.
+fn read_whole(plan: &Plan, column: &mut Column, row: &[u8]) -> Result<()> {
+    let mut cursor = Cursor::new(row);
+    read(plan, column, &mut cursor)?;
+    if cursor.remaining() > 0 {
+        return Err(corrupt("the items of an array do not have the size that it declares"));
+    }
+    Ok(())
 }
 
 fn column_of(plan: &Plan, schema: &SchemaRef) -> Column {

@@ -147,7 +147,7 @@ fn optional(node: &Node, target: &DataType, depth: usize) -> Result<Plan> {
     match node.children.as_slice() {
         [null, value] if is_null(&null) => Ok(Plan::Optional { null: 0, value: 1, plan: plan(value)? }),
         [value, null] if is_null(&null) => Ok(Plan::Optional { null: 1, value: 0, plan: plan(value)? }),
-        [value] => Ok(Plan::Optional { null: -1, value: 0, plan: plan(value)? }),
+        [value] => Ok(Plan::Optional { null: i64::MIN, value: 0, plan: plan(value)? }),
         _ => Err(Error::new(ErrorKind::InvalidArgument, "only a union of null and one other type can be read")),
     }
 }

@@ -69,7 +69,7 @@ pub(super) struct Job<'a> {
     data: &'a [u8],
     pub codec: Codec,
     pub plan: Plan,
-    least: usize,
+    pub least: usize,
     pub schema: &'a SchemaRef,
 }
 

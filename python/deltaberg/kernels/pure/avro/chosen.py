@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from deltaberg.errors import InvalidArgumentError
+from deltaberg.errors import CorruptAvroError, InvalidArgumentError
 from deltaberg.kernels.pure.avro.codec import check_codec
+from deltaberg.kernels.pure.avro.columns import Column
 from deltaberg.kernels.pure.avro.cursor import Cursor
-from deltaberg.kernels.pure.avro.decode import expand, in_block, read_rows, table_of
+from deltaberg.kernels.pure.avro.decode import expand, in_block, table_of
 from deltaberg.kernels.pure.avro.plan import compile_node
-from deltaberg.kernels.pure.avro.skip import least_bytes
+from deltaberg.kernels.pure.avro.skip import least_bytes, skip_node
 from deltaberg.kernels.results import AvroNode
 
 __all__ = ["decode_chosen"]
 
-#: Rows are chosen once so many bytes of them were decompressed.
+#: Rows are chosen once this many bytes have been decompressed.
 _GROUP_BYTES = 1 << 18
 
 
@@ -30,7 +31,7 @@ def decode_chosen(
 ) -> tuple[pa.Table, pa.Int64Array]:
     """Decode the rows of blocks of an Avro file that some of their columns choose.
 
-    Of the other rows it is only checked where they end.
+    The other rows are only skipped, to find where they end.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def decode_chosen(
         The node and the schema of the wanted columns; see `decode_avro`.
     first
         Those of the columns that rows are chosen by, and the function that chooses: it takes these columns of some
-        rows, and returns a mask without nulls. Equal rows may be asked about once, and several threads may ask.
+        rows, and returns a mask without nulls. It may be asked once about equal rows, and by several threads.
     threads
         Ignored by this twin.
 
@@ -50,19 +51,25 @@ def decode_chosen(
         The wanted columns of the chosen rows; and for each, how many rows of the blocks are before it.
     """
     check_codec(codec)
-    column = compile_node(way[0], pa.struct(list(way[1])), 0)
-    least = least_bytes(way[0], 0)
-    chooser = compile_node(first[0], pa.struct(list(first[1])), 0)
+    column, least = compile_node(way[0], pa.struct(list(way[1])), 0), least_bytes(way[0], 0)
+    if not least:
+        raise CorruptAvroError("the rows of the file take no bytes")
+    pass_over, by = skip_node(first[0], 0), pa.struct(list(first[1]))
+    chooser = compile_node(first[0], by, 0)
     numbers: list[int] = []
     group: list[tuple[int, bytes]] = []
     size = row = 0
     for number, block in enumerate(blocks):
         with in_block(number):
             raw = expand(data, block, codec, least)
-            start = 0
-            for end in read_rows(chooser, raw, block[2]):
-                group.append((number, raw[start:end]))
-                start = end
+            cursor = Cursor(raw)
+            for _ in range(block[2]):
+                start = cursor.at
+                pass_over(cursor)
+                stored = raw[start : cursor.at]
+                _read(chooser, stored)
+                group.append((number, stored))
+            cursor.end()
         size += len(raw)
         if size < _GROUP_BYTES and number + 1 < len(blocks):
             continue
@@ -70,13 +77,21 @@ def decode_chosen(
         for place, (kept, (at, stored)) in enumerate(zip(mask, group, strict=True)):
             if kept:
                 with in_block(at):
-                    column.read(Cursor(stored))
+                    _read(column, stored)
                 numbers.append(row + place)
         row += len(group)
         size = 0
         group.clear()
-        chooser = compile_node(first[0], pa.struct(list(first[1])), 0)
+        chooser = compile_node(first[0], by, 0)
     return table_of(column, way[1], len(blocks) - 1), pa.array(numbers, pa.int64())
+
+
+def _read(column: Column, row: bytes) -> None:
+    """Read a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items."""
+    cursor = Cursor(row)
+    column.read(cursor)
+    if cursor.at != len(row):
+        raise CorruptAvroError("the items of an array do not have the size that it declares")
 
 
 def _mask(choose: Callable[[pa.RecordBatch], pa.BooleanArray], rows: pa.Table) -> list[bool]:

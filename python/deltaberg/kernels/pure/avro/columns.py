@@ -74,10 +74,10 @@ class LeafColumn(Column):
 class OptionalColumn(Column):
     """A union of null and one other type: the column of that type, with nulls."""
 
-    def __init__(self, inner: Column, null: int, value: int) -> None:
+    def __init__(self, inner: Column, null: int | None, value: int) -> None:
         super().__init__(inner.type)
         self.inner = inner
-        self.null: int | None = null
+        self.null = null
         self._branch = value
         self.valid = inner.valid
 

@@ -69,6 +69,11 @@ class Cursor:
             raise _ends()
         return count, size
 
+    def end(self) -> None:
+        """Refuse bytes after the last row."""
+        if self.at != len(self.raw):
+            raise CorruptAvroError(f"{len(self.raw) - self.at} bytes follow the last row of a block")
+
 
 def _ends() -> CorruptAvroError:
     return CorruptAvroError("the block ends inside a value")

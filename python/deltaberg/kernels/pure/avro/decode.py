@@ -15,7 +15,7 @@ from deltaberg.kernels.pure.avro.plan import compile_node
 from deltaberg.kernels.pure.avro.skip import least_bytes
 from deltaberg.kernels.results import AvroNode, empty_batch
 
-__all__ = ["decode_avro", "expand", "in_block", "read_rows", "table_of"]
+__all__ = ["decode_avro", "expand", "in_block", "table_of"]
 
 _MOST_EMPTY_ROWS = 1 << 24
 
@@ -52,7 +52,10 @@ def decode_avro(
     least = least_bytes(node, 0)
     for number, block in enumerate(blocks):
         with in_block(number):
-            read_rows(column, expand(data, block, codec, least), block[2])
+            cursor = Cursor(expand(data, block, codec, least))
+            for _ in range(block[2]):
+                column.read(cursor)
+            cursor.end()
     return table_of(column, schema, len(blocks) - 1)
 
 
@@ -77,17 +80,6 @@ def expand(data: bytes, block: tuple[int, int, int], codec: str, least: int) -> 
     if rows * least > len(raw) or (not least and rows > _MOST_EMPTY_ROWS):
         raise CorruptAvroError("a block has fewer bytes than its rows need")
     return raw
-
-
-def read_rows(column: Column, raw: bytes, rows: int) -> list[int]:
-    """Read the rows of a block, and return where each of them ends."""
-    cursor, ends = Cursor(raw), []
-    for _ in range(rows):
-        column.read(cursor)
-        ends.append(cursor.at)
-    if cursor.at != len(raw):
-        raise CorruptAvroError(f"{len(raw) - cursor.at} bytes follow the last row of a block")
-    return ends
 
 
 def table_of(column: Column, schema: pa.Schema, last: int) -> pa.Table:

@@ -53,7 +53,7 @@ def compile_node(node: AvroNode, target: pa.DataType, depth: int) -> Column:
 def _compile_union(branches: Sequence[AvroNode], target: pa.DataType, depth: int) -> Column:
     kinds = [branch[0] for branch in branches]
     if len(kinds) == 1:
-        return OptionalColumn(compile_node(branches[0], target, depth), -1, 0)
+        return OptionalColumn(compile_node(branches[0], target, depth), None, 0)
     if len(kinds) != 2 or "null" not in kinds:
         raise InvalidArgumentError("only a union of null and one other type can be read")
     null = kinds.index("null")
