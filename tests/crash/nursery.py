@@ -28,6 +28,8 @@ from tests.support.warm import warm_up
 
 __all__ = ["main"]
 
+#: Seconds that a child may take.
+_PATIENCE = 120
 _CALLS = ("get", "get_ranges", "head", "list_from", "directories", "walk", "has_objects", "open")
 _CHANGES = ("put", "probe_conditional_put", "open_output", "delete", "delete_many")
 _STEPS = ("open_temporary", "sync_file", "link_if_absent", "publish", "remove_quietly")
@@ -89,7 +91,11 @@ def _fork(request: dict[str, Any]) -> int:
         finally:
             sys.stderr.flush()
             os._exit(code)
+    # A child that hangs ends as none does that is killed at its point.
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGABRT))
+    signal.alarm(_PATIENCE)
     _, status = os.waitpid(child, 0)
+    signal.alarm(0)
     return os.waitstatus_to_exitcode(status)
 
 

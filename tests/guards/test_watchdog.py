@@ -22,13 +22,15 @@ def pytest_configure(config):
 def _run(pytester: pytest.Pytester, grace: float, tests: str) -> pytest.RunResult:
     pytester.makeconftest(_CONFTEST.format(root=str(Path(__file__).parents[2]), grace=grace))
     pytester.makepyfile(tests)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-o", "timeout=0.3", timeout=100)
+    return pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-o", "timeout=0.3", timeout=100
+    )
 
 
 def test_a_process_that_does_not_end(pytester: pytest.Pytester) -> None:
     found = _run(
         pytester,
-        1,
+        3,
         """
         import threading
 
@@ -47,7 +49,7 @@ def test_a_process_that_does_not_end(pytester: pytest.Pytester) -> None:
 def test_a_test_that_goes_on_after_its_timeout(pytester: pytest.Pytester) -> None:
     found = _run(
         pytester,
-        1,
+        3,
         """
         import threading
         from contextlib import suppress
@@ -62,10 +64,11 @@ def test_a_test_that_goes_on_after_its_timeout(pytester: pytest.Pytester) -> Non
     found.stderr.fnmatch_lines(["Timeout*", "*in test_hangs"])
 
 
-def test_a_fixture_that_does_not_end_after_a_timeout(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("more", ["", "\n        def test_next(server): pass\n"], ids=["last", "not last"])
+def test_a_fixture_that_does_not_end_after_a_timeout(more: str, pytester: pytest.Pytester) -> None:
     found = _run(
         pytester,
-        1,
+        3,
         """
         import threading
         import pytest
@@ -76,7 +79,8 @@ def test_a_fixture_that_does_not_end_after_a_timeout(pytester: pytest.Pytester) 
             threading.Event().wait()
 
         def test_hangs(server): threading.Event().wait()
-        """,
+        """
+        + more,
     )
     assert found.ret == 1
     found.stderr.fnmatch_lines(["Timeout*", "*in server"])

@@ -181,14 +181,17 @@ def _race(told: dict[str, Any], number: int, notes: _Notes) -> None:
 
 
 def _read(told: dict[str, Any], number: int, notes: _Notes) -> None:
-    """Read until the race is over: the newest version, one that was read before, and by old table objects."""
+    """Read until the race is over: the newest version, one that was read before, and by old table objects.
+
+    It is also over when the process that began it has been killed.
+    """
     generator = random.Random(told["seed"] - number)
     at = _target(told)
     stop = Path(told["stop"])
     seen: list[tuple[float, Any]] = []
     slow = at.open()
-    turn = 0
-    while not stop.exists():
+    turn, pack = 0, os.getppid()
+    while not stop.exists() and os.getppid() == pack:
         turn += 1
         begun, how = time.monotonic(), "the newest"
         try:

@@ -357,10 +357,44 @@ def test_an_interrupt_ends_a_scan(builder: DeltaBuilder) -> None:
         [sys.executable, "-c", _INTERRUPTED, str(builder.root)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "reading\n"
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.readline() == "stopped\n"
-        assert process.wait(30) == 0
+        try:
+            assert process.stdout.readline() == "reading\n"
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "stopped\n"
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+_INTERRUPTED_OFTEN = """
+import faulthandler, random, signal, sys, deltaberg
+scan = deltaberg.open_table(sys.argv[1]).scan(batch_size=1, threads=2)
+list(scan.to_batches())
+generator = random.Random(int(sys.argv[2]))
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for _ in range(200):
+    faulthandler.dump_traceback_later(30, exit=True)
+    batches = scan.to_batches()
+    next(batches)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, generator.uniform(0.0005, 0.02))
+        while True:
+            for _ in batches: pass
+            batches = scan.to_batches()
+    except KeyboardInterrupt:
+        batches.close()
+"""
+
+
+@pytest.mark.one_backend
+@pytest.mark.slow
+def test_interrupts_leave_no_worker_waiting(builder: DeltaBuilder, seed: int) -> None:
+    """Whatever the consumer does at that moment: taking a lock, waiting, or waking the workers."""
+    print(f"seed {seed}")
+    builder.create(ID, *(builder.add(ids(*range(3000))) for _ in range(4)))
+    command = [sys.executable, "-c", _INTERRUPTED_OFTEN, str(builder.root), str(seed)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
 
 
 def test_literals_of_python(builder: DeltaBuilder) -> None:

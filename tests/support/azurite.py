@@ -84,6 +84,11 @@ def running() -> Iterator[str]:
             yield f"{_address(process)}/{ACCOUNT}"
         finally:
             process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                # It waits for its connections, of which a test may have left one.
+                process.kill()
 
 
 def _address(process: subprocess.Popen[str]) -> str:

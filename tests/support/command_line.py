@@ -37,9 +37,18 @@ def _refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
+class _Process(subprocess.Popen[str]):
+    """A process whose ``with`` block does not wait for it after a failure."""
+
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, value, traceback)  # type: ignore[arg-type]
+
+
 def spawn(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     """Start a process with pipes."""
-    return subprocess.Popen(
+    return _Process(
         _command(arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -128,17 +128,22 @@ class Judge:
     def _read(self) -> None:
         pipe = self._process.stdout
         assert pipe is not None
-        with pipe:
-            for line in pipe:
-                answer = json.loads(line)
-                body = pipe.read(answer["size"]) if answer.get("size") else b""
-                with self._lock:
-                    waiting = self._waiting.pop(answer["id"])
-                self._settle(waiting, answer, body)
-        with self._lock:
-            left, self._waiting = self._waiting, {}
-        for waiting in left.values():
-            waiting.set_exception(JudgeError("Ended", self._last_words()))
+        try:
+            with pipe:
+                for line in pipe:
+                    answer = json.loads(line)
+                    body = pipe.read(answer["size"]) if answer.get("size") else b""
+                    with self._lock:
+                        waiting = self._waiting[answer["id"]]
+                    self._settle(waiting, answer, body)
+                    with self._lock:
+                        del self._waiting[answer["id"]]
+        finally:
+            # Also after an answer that was cut off, for which somebody would wait without end.
+            with self._lock:
+                left, self._waiting = self._waiting, {}
+            for waiting in left.values():
+                waiting.set_exception(JudgeError("Ended", self._last_words()))
 
     @staticmethod
     def _settle(waiting: Future[Any], answer: dict[str, Any], body: bytes) -> None:

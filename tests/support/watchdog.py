@@ -66,8 +66,13 @@ class Watchdog:
         if report.failed and "from pytest-timeout" in report.longreprtext and self._session:
             self._session.shouldfail = f"{report.nodeid} took too long, and others would wait for what it left behind"
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Watch the end of fixtures that outlived the last test."""
+        self._watch(0)
+
     def pytest_unconfigure(self) -> None:
-        """Watch the end."""
+        """Watch the end of the process."""
         self._watch(0)
 
     def _watch(self, allowed: float) -> None:

@@ -448,7 +448,7 @@ def test_two_processes_write_the_same_checkpoint(builder: DeltaBuilder) -> None:
             assert state_of(DeltaTable(builder.root, version=10)) == wanted
             assert ids_of(DeltaTable(builder.root)) == list(range(12))
     finally:
-        codes = [racer.wait() for racer in racers]
+        codes = [racer.wait(60) for racer in racers]
     assert codes == [0, 0]
     assert state_of(DeltaTable(builder.root, version=10)) == wanted
     assert [path.name for path in builder.log.glob("*.checkpoint.*")] == [f"{10:020d}.checkpoint.parquet"]

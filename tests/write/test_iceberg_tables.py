@@ -228,7 +228,7 @@ def test_files_that_later_commits_moved_are_in_the_way(tmp_path: Path, after: st
 @pytest.mark.req("ICE-COM-01", half="writer")
 def test_eight_writers_append_at_once(tmp_path: Path) -> None:
     create_table(tmp_path, {"id": pa.int64()}, format="iceberg")
-    start = threading.Barrier(8)
+    start = threading.Barrier(8, timeout=60)
 
     def append(number: int) -> int | None:
         table = open_table(tmp_path, "iceberg")

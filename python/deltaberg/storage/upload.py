@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 
 from deltaberg.errors import StorageError
 from deltaberg.storage.base import OutputFile
@@ -40,7 +39,12 @@ class Upload(OutputFile):
         self._stream = stream
         self._buffer = bytearray()
         self._size = 0
-        self._parts: queue.Queue[bytes | None] = queue.Queue(_WAITING)
+        # Queues that are written in C: Ctrl-C could interrupt `queue.Queue` where it has taken its lock and does not
+        # give it back, and then the thread would never end.
+        self._parts: SimpleQueue[bytes | None] = SimpleQueue()
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(_WAITING):
+            self._room.put(None)
         self._thread: threading.Thread | None = None
         self._aborted = False
         self._failure: BaseException | None = None
@@ -94,15 +98,16 @@ class Upload(OutputFile):
         self._buffer.clear()
         if self._thread is not None:
             self._aborted = True
-            with contextlib.suppress(queue.Full):
-                self._parts.put_nowait(None)
+            self._parts.put(None)
             self._thread.join()
 
     def _send(self, part: bytes | None) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="deltaberg-upload", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="deltaberg-upload", daemon=True)
+            thread.start()
+            self._thread = thread
         self._raise_failure()
+        self._room.get()
         self._parts.put(part)
 
     def _raise_failure(self) -> None:
@@ -117,16 +122,12 @@ class Upload(OutputFile):
             return
         except BaseException as error:  # noqa: BLE001 - the thread that writes raises it
             self._failure = error
-            self._drain()
+            # The thread that writes may wait, and learns of it with the next part.
+            self._room.put(None)
 
     def _taken(self) -> Iterator[bytes]:
         while (part := self._parts.get()) is not None and not self._aborted:
+            self._room.put(None)
             yield part
         if self._aborted:
             raise _AbortedError
-
-    def _drain(self) -> None:
-        """Let the thread that writes go on, should it wait."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._parts.get_nowait()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 
 import pyarrow as pa
 
@@ -73,7 +75,11 @@ class _Output:
 
 
 class _Readers:
-    """Workers that take tasks in order, and put their batches into one output for each task."""
+    """Workers that take tasks in order, and put their batches into one output for each task.
+
+    The consumer takes the lock itself and waits for a queue, both of which are written in C. Ctrl-C could interrupt
+    `threading.Condition` where it has taken its lock and does not give it back, and then no worker would ever end.
+    """
 
     def __init__(self, spec: ReadSpec, tasks: Sequence[FileTask], waiting: int) -> None:
         self._spec = spec
@@ -81,7 +87,12 @@ class _Readers:
         self._cap = waiting or _DEFAULT_WAITING
         self._tidy_each = waiting // _TIDY_EACH
         self._outputs = [_Output() for _ in tasks]
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        #: What workers wait for: room, their turn, or the end.
+        self._changed = threading.Condition(self._lock)
+        #: Whether the consumer waits, and what wakes it.
+        self._waits = False
+        self._woken: SimpleQueue[None] = SimpleQueue()
         self._held = 0
         self._next = 0
         self._turn = 0
@@ -100,7 +111,7 @@ class _Readers:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return all batches, task after task."""
         for index, output in enumerate(self._outputs):
-            with self._changed:
+            with self._lock:
                 self._turn = index
                 self._changed.notify_all()
             while True:
@@ -110,22 +121,25 @@ class _Readers:
                 yield batch
 
     def _take(self, output: _Output) -> pa.RecordBatch | None:
-        with self._changed:
+        while True:
+            with self._lock:
+                if output.batches:
+                    batch, size = output.batches.popleft()
+                    self._held -= size
+                    self._changed.notify_all()
+                    return batch
+                if output.error is not None:
+                    raise output.error
+                if output.done:
+                    return None
+                self._waits = True
             # Waiting for short times lets Ctrl-C through on every platform.
-            while not output.batches and not output.done:
-                self._changed.wait(0.2)
-            if output.batches:
-                batch, size = output.batches.popleft()
-                self._held -= size
-                self._changed.notify_all()
-                return batch
-            if output.error is not None:
-                raise output.error
-            return None
+            with suppress(Empty):
+                self._woken.get(timeout=0.2)
 
     def stop(self, counters: ReadCounters) -> None:
         """Stop the workers after their current batch, and add up their counters."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._changed.notify_all()
         for worker in self._workers:
@@ -136,7 +150,7 @@ class _Readers:
 
     def _work(self, counters: ReadCounters) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if self._stopped or self._next >= len(self._tasks):
                     return
                 index = self._next
@@ -147,7 +161,7 @@ class _Readers:
                 self._read(index, output, counters)
             except BaseException as raised:  # noqa: BLE001 - the consumer raises it in its own thread
                 error = raised
-            with self._changed:
+            with self._lock:
                 output.done = True
                 output.error = error
                 self._tell_consumer(index)
@@ -157,7 +171,7 @@ class _Readers:
         try:
             for batch in _tidied(batches, self._tidy_each):
                 size = batch.nbytes
-                with self._changed:
+                with self._lock:
                     while not self._may_put(index, output, size):
                         self._changed.wait()
                     if self._stopped:
@@ -170,8 +184,9 @@ class _Readers:
 
     def _tell_consumer(self, index: int) -> None:
         # It waits for the task whose turn it is. No worker waits for what another one has done.
-        if index == self._turn:
-            self._changed.notify_all()
+        if index == self._turn and self._waits:
+            self._waits = False
+            self._woken.put(None)
 
     def _may_put(self, index: int, output: _Output, size: int) -> bool:
         if self._stopped or self._held + size <= self._cap:

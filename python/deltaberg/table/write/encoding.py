@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 __all__ = ["EncodingPool"]
@@ -50,7 +51,12 @@ class EncodingPool:
     def __init__(self, threads: int, waiting: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="deltaberg-write")
         self._cap = waiting
-        self._changed = threading.Condition()
+        # What waits takes this lock and waits for a queue, both of which are written in C. Ctrl-C could interrupt
+        # `threading.Condition` where it has taken its lock and does not give it back.
+        self._lock = threading.Lock()
+        #: How many threads wait for room, and what wakes them.
+        self._waiting = 0
+        self._woken: SimpleQueue[None] = SimpleQueue()
         #: The jobs that can begin, in this order.
         self._ready: deque[_Job] = deque()
         self._held = 0
@@ -65,13 +71,10 @@ class EncodingPool:
         BaseException
             What a job has failed with.
         """
-        with self._changed:
-            while self._held and self._held + size > self._cap and self._failure is None:
-                self._changed.wait(0.2)
-            self._raise_failure()
-            self._held += size
-            self._jobs += 1
-            is_first = self._jobs <= _FEW and self._held <= _SMALL and (after is None or after.done())
+        while not self._has_taken(size):
+            with suppress(Empty):
+                self._woken.get(timeout=0.2)
+        is_first = self._jobs <= _FEW and self._held <= _SMALL and (after is None or after.done())
         waiting = _Job(after, size, job)
         if is_first:
             self._run(waiting)
@@ -82,6 +85,17 @@ class EncodingPool:
             # A job that waited for another in a thread would keep the thread from the jobs of other files.
             after.add_done_callback(lambda _: self._go_on(waiting))
         return waiting.done
+
+    def _has_taken(self, size: int) -> bool:
+        """Count a job in if there is room for its rows."""
+        with self._lock:
+            self._raise_failure()
+            if self._held and self._held + size > self._cap:
+                self._waiting += 1
+                return False
+            self._held += size
+            self._jobs += 1
+            return True
 
     def _go_on(self, job: _Job) -> None:
         """Run the next job of a file before those of files that are not begun, so that few are open."""
@@ -100,10 +114,12 @@ class EncodingPool:
             result = job.run()
         except BaseException as error:  # noqa: BLE001 - an interruption, too, reaches the thread that submits and waits
             failure = error
-        with self._changed:
+        with self._lock:
             self._failure = self._failure or failure
             self._held -= job.size
-            self._changed.notify_all()
+            woken, self._waiting = self._waiting, 0
+        for _ in range(woken):
+            self._woken.put(None)
         # What follows the job is begun by this.
         if failure is None:
             job.done.set_result(result)
@@ -112,7 +128,7 @@ class EncodingPool:
 
     def check(self) -> None:
         """Raise what a job has failed with."""
-        with self._changed:
+        with self._lock:
             self._raise_failure()
 
     def stop(self) -> None:
