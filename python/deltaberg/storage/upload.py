@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from deltaberg.errors import StorageError
 from deltaberg.storage.base import OutputFile
@@ -85,6 +86,11 @@ class Upload(OutputFile):
             if self._buffer:
                 self._send(bytes(self._buffer))
             self._send(None)
+        except BaseException:
+            # Interrupted: the thread ends without an object.
+            self._aborted = True
+            self._parts.put(None)
+            raise
         finally:
             self.closed = True
         self._thread.join()
@@ -107,8 +113,16 @@ class Upload(OutputFile):
             thread.start()
             self._thread = thread
         self._raise_failure()
-        self._room.get()
+        while not self._has_room():
+            self._raise_failure()
         self._parts.put(part)
+
+    def _has_room(self) -> bool:
+        # Waiting for short times lets Ctrl-C through on every platform.
+        with suppress(Empty):
+            self._room.get(timeout=0.2)
+            return True
+        return False
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -16,6 +16,7 @@ from queue import Empty, SimpleQueue
 import pyarrow as pa
 
 from deltaberg.files import FileTask, ReadCounters, ReadSpec, read_task
+from deltaberg.table.interrupts import give_back
 
 __all__ = ["read_in_order"]
 
@@ -142,6 +143,7 @@ class _Readers:
         with self._lock:
             self._stopped = True
             self._changed.notify_all()
+        give_back(self._lock)
         for worker in self._workers:
             worker.join()
         for counted in self._counters:

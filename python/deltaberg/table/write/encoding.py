@@ -10,11 +10,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from deltaberg.table.interrupts import give_back
+
 __all__ = ["EncodingPool"]
 
 _Result = TypeVar("_Result")
-
-
 #: Bytes of rows that are encoded faster than a thread is started, and how many jobs a write has that is worth none.
 _SMALL, _FEW = 1 << 20, 2
 
@@ -36,7 +36,7 @@ class _Job:
 
 
 class EncodingPool:
-    """Runs the jobs of files in order, and those of different files at the same time.
+    """Runs the jobs of files in order, and those of different files at the same time. One thread submits them.
 
     The first jobs run at once if they are small: a write of few rows encodes and finishes one file.
 
@@ -53,9 +53,9 @@ class EncodingPool:
         self._cap = waiting
         # What waits takes this lock and waits for a queue, both of which are written in C. Ctrl-C could interrupt
         # `threading.Condition` where it has taken its lock and does not give it back.
-        self._lock = threading.Lock()
-        #: How many threads wait for room, and what wakes them.
-        self._waiting = 0
+        self._lock = threading.RLock()
+        #: Whether the thread that submits waits for room, and what wakes it.
+        self._waits = False
         self._woken: SimpleQueue[None] = SimpleQueue()
         #: The jobs that can begin, in this order.
         self._ready: deque[_Job] = deque()
@@ -91,7 +91,7 @@ class EncodingPool:
         with self._lock:
             self._raise_failure()
             if self._held and self._held + size > self._cap:
-                self._waiting += 1
+                self._waits = True
                 return False
             self._held += size
             self._jobs += 1
@@ -117,9 +117,9 @@ class EncodingPool:
         with self._lock:
             self._failure = self._failure or failure
             self._held -= job.size
-            woken, self._waiting = self._waiting, 0
-        for _ in range(woken):
-            self._woken.put(None)
+            if self._waits:
+                self._waits = False
+                self._woken.put(None)
         # What follows the job is begun by this.
         if failure is None:
             job.done.set_result(result)
@@ -133,6 +133,7 @@ class EncodingPool:
 
     def stop(self) -> None:
         """Drop the jobs that have not begun, and wait for the others."""
+        give_back(self._lock)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _raise_failure(self) -> None:
