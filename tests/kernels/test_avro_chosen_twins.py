@@ -164,7 +164,10 @@ def test_items_and_their_size_differ(sized: bytes) -> None:
     way = _node("record", None, [_node("array", 1, items), _node("int", 0)]), whole
     by = _node("record", None, [_node("array", 0, items), _node("int", None)]), first
     row = sized + b"\x00\x02"
-    choose: _Choose = lambda rows: pa.array([True] * len(rows))  # noqa: E731 - it is as short as its name
+
+    def choose(rows: pa.RecordBatch) -> pa.Array:
+        return pa.array([True] * len(rows))
+
     found = twins(lambda kernels: kernels.decode_chosen(row, [(0, len(row), 1)], "null", way, (*by, choose)))
     assert found.kind is CorruptAvroError
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -85,10 +86,8 @@ class AvroFile:
             If a required field is missing, or of a type that is not read as the wanted one, or a block is damaged.
         """
         node = by_id(self.schema, wanted, keys or {})
-        try:
+        with _types_of_the_file():
             return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
-        except InvalidArgumentError as error:
-            raise CorruptAvroError(error.message) from None
 
     def read_chosen_by_id(
         self,
@@ -122,15 +121,22 @@ class AvroFile:
         """
         way = by_id(self.schema, wanted, keys or {}), wanted
         chooser = by_id(self.schema, first, {}), first, choose
-        try:
+        with _types_of_the_file():
             return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, threads)
-        except InvalidArgumentError as error:
-            raise CorruptAvroError(error.message) from None
 
     def read_by_name(self, wanted: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
         """Read top-level columns, whose types are those that the file itself has, of some blocks."""
         node = by_name(self.schema, wanted)
         return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, threads)
+
+
+@contextmanager
+def _types_of_the_file() -> Iterator[None]:
+    """Blame the file for types that do not match: the wanted ones are those of the specification."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise CorruptAvroError(error.message) from None
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use arrow_array::{Array, BooleanArray, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::SchemaRef;
 use foldhash::quality::RandomState;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use super::codec::{Codec, Expander};
 use super::column::{Column, batch_of};
 use super::cursor::{Cursor, Read, corrupt};
 use super::plan::{Node, Plan, Skip, skip};
-use super::read::{BATCH_BYTES, Job, plan_of, read, shares_of};
+use super::read::{BATCH_BYTES, Job, column_of, plan_of, read, shares_of};
 
 /// Rows are chosen once this many bytes have been decompressed, so that most values are met for the first time together.
 const GROUP_BYTES: usize = 1 << 18;
@@ -272,8 +272,4 @@ fn read_whole(plan: &Plan, column: &mut Column, row: &[u8]) -> Result<()> {
         return Err(corrupt("the items of an array do not have the size that it declares"));
     }
     Ok(())
-}
-
-fn column_of(plan: &Plan, schema: &SchemaRef) -> Column {
-    Column::new(Some(plan), &DataType::Struct(schema.fields().clone()))
 }

@@ -48,6 +48,11 @@ pub(super) fn plan_of(node: &Node, schema: &SchemaRef) -> Result<Plan> {
     compile(node, &DataType::Struct(schema.fields().clone()), 0)
 }
 
+/// Creates the column that takes the rows of a plan.
+pub(super) fn column_of(plan: &Plan, schema: &SchemaRef) -> Column {
+    Column::new(Some(plan), &DataType::Struct(schema.fields().clone()))
+}
+
 /// Splits the blocks into shares of neighbours of about the same size, each with the number of its first block.
 pub(super) fn shares_of(blocks: &[Block], threads: usize) -> Vec<(usize, &[Block])> {
     let total = blocks.iter().fold(0_usize, |sum, block| sum.saturating_add(block.size));
@@ -79,7 +84,7 @@ impl<'a> Job<'a> {
     }
 
     pub fn root(&self) -> Column {
-        Column::new(Some(&self.plan), &DataType::Struct(self.schema.fields().clone()))
+        column_of(&self.plan, self.schema)
     }
 
     fn run(&self, first: usize, blocks: &[Block]) -> Result<Vec<RecordBatch>> {
