@@ -43,7 +43,7 @@ class _Process(subprocess.Popen[str]):
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
         if kind is not None:
             self.kill()
-        super().__exit__(kind, value, traceback)  # type: ignore[arg-type]
+        super().__exit__(kind, value, traceback)  # type: ignore[arg-type] # they are passed on as they came
 
 
 def spawn(*arguments: object, **environment: str) -> subprocess.Popen[str]:
