@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 # Each layer may import itself and those below. What stands on one line never imports each other.
 _LAYERS = [
     {"_version", "lazy_names"},
-    {"errors"},
+    {"errors", "workers"},
     {"lossless_json"},
     {"kernels"},
     {"schema"},
@@ -35,7 +35,7 @@ _ROOMS = {
     "expressions": [{"instants", "like", "scalars", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments", "interrupts"},
+        {"arguments"},
         {"commit", "deltalake_words"},
         {"not_found", "opening"},
         {"read"},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import pickle
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from deltaberg.table.read.sharing import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of
+from tests.support.threads import threads_alive, wait_for_threads
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -235,13 +236,14 @@ def test_odd_options_are_refused(table: Any) -> None:
 
 def test_closing_early_stops_the_readers(builder: DeltaBuilder) -> None:
     builder.create(ID, *(builder.add(ids(*range(1000))) for _ in range(40)))
-    before = set(threading.enumerate())
+    # Threads of tests before this one end.
+    gc.collect()
+    before = threads_alive()
     batches = open_table(builder.root).scan(batch_size=10, threads=4).to_batches()
     next(batches)
-    # Threads of tests before this one may end meanwhile.
-    assert set(threading.enumerate()) - before
+    assert threads_alive() > before
     batches.close()
-    assert not set(threading.enumerate()) - before
+    wait_for_threads(before)
 
 
 def test_a_table_is_safe_to_share(builder: DeltaBuilder) -> None:

@@ -6,13 +6,12 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 import pytest
 
-from deltaberg.table.write.encoding import EncodingPool
+from deltaberg.table.write.encoding import EncodingPool, Job
 
 pytestmark = pytest.mark.one_backend
 
@@ -39,8 +38,8 @@ def test_a_job_that_waits_for_its_file_keeps_no_thread(pool: EncodingPool) -> No
     first = pool.submit(None, _LARGE, lambda: other_ran.wait(30))
     second = pool.submit(first, _LARGE, lambda: "second")
     pool.submit(None, _LARGE, other_ran.set)
-    assert first.result(30) is True
-    assert second.result(30) == "second"
+    assert first.result() is True
+    assert second.result() == "second"
 
 
 def test_files_are_finished_before_others_begin() -> None:
@@ -49,16 +48,60 @@ def test_files_are_finished_before_others_begin() -> None:
     order: list[str] = []
     begin = threading.Event()
     gate = pool.submit(None, _LARGE, lambda: begin.wait(30))
-    ends: list[Future[Any]] = []
+    ends: list[Job[Any]] = []
     for file in "abc":
         written = pool.submit(None, _LARGE, partial(order.append, f"write {file}"))
         ends.append(pool.submit(written, 0, partial(order.append, f"finish {file}")))
     begin.set()
-    assert gate.result(30) is True
+    assert gate.result() is True
     for end in ends:
-        end.result(30)
+        end.result()
     pool.stop()
     assert order == [f"{step} {file}" for file in "abc" for step in ("write", "finish")]
+
+
+def test_a_file_whose_rows_are_written_is_finished_before_others_begin() -> None:
+    """Also where the rows were written before the end of the file was submitted."""
+    pool = EncodingPool(1, 1000 * _LARGE)
+    order: list[str] = []
+    begin = threading.Event()
+    written = pool.submit(None, _LARGE, partial(order.append, "write a"))
+    written.wait()
+    gate = pool.submit(None, _LARGE, lambda: begin.wait(30))
+    others = [pool.submit(None, _LARGE, partial(order.append, f"write {file}")) for file in "bc"]
+    end = pool.submit(written, 0, partial(order.append, "finish a"))
+    begin.set()
+    jobs: list[Job[Any]] = [gate, *others, end]
+    for job in jobs:
+        job.result()
+    pool.stop()
+    assert order == ["write a", "finish a", "write b", "write c"]
+
+
+def test_the_end_drops_what_has_not_begun() -> None:
+    """With the rows that it holds, and what follows it."""
+    pool = EncodingPool(1, 1000 * _LARGE)
+    begun, begin = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        return begin.wait(30)
+
+    running = pool.submit(None, _LARGE, wait)
+    rows = _Rows()
+    known = weakref.ref(rows)
+    dropped = pool.submit(None, _LARGE, rows.encode)
+    following = [pool.submit(dropped, 0, rows.encode), pool.submit(running, 0, rows.encode)]
+    del rows
+    assert begun.wait(30)
+    threading.Timer(0.05, begin.set).start()
+    pool.stop()
+    assert running.result() is True
+    for job in (dropped, *following):
+        with pytest.raises(RuntimeError, match="dropped"):
+            job.result()
+    del job
+    assert known() is None
 
 
 def test_a_failure_is_raised_by_all_that_follows(pool: EncodingPool) -> None:
@@ -71,9 +114,9 @@ def test_a_failure_is_raised_by_all_that_follows(pool: EncodingPool) -> None:
     failed = pool.submit(None, _LARGE, fail)
     following = pool.submit(failed, 0, lambda: "finished")
     both.set()
-    for future in (failed, following):
+    for job in (failed, following):
         with pytest.raises(ValueError, match="no space"):
-            future.result(30)
+            job.result()
     with pytest.raises(ValueError, match="no space"):
         pool.submit(None, _LARGE, lambda: None)
     with pytest.raises(ValueError, match="no space"):
@@ -85,14 +128,14 @@ def test_rows_are_released_once_they_are_encoded(pool: EncodingPool, size: int) 
     """The results of a file refer to one another for as long as the file is open."""
     rows = [_Rows() for _ in range(4)]
     kept = [weakref.ref(one) for one in rows]
-    last: Future[Any] | None = None
+    last: Job[Any] | None = None
     results = []
     gc.disable()
     try:
         while rows:
             last = pool.submit(last, size, rows.pop().encode)
             results.append(last)
-        assert [result.result(30) for result in results] == ["encoded"] * 4
+        assert [result.result() for result in results] == ["encoded"] * 4
         # The thread that has run the last job lets go of it.
         pool.stop()
         assert [reference() for reference in kept] == [None] * 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from deltaberg import kernels
 from deltaberg.errors import InvalidArgumentError, UnsafePathError
+from deltaberg.workers import map_in_order
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
 
@@ -237,11 +238,10 @@ class PathResolver:
             end, or nothing where names are relative to the table.
         """
         base = self._base(prefix)
-        if base is None or len(paths) < _MANY_PATHS or paths.num_chunks == 1:
-            return pa.chunked_array([self._located(chunk, prefix, base) for chunk in paths.chunks], pa.string())
-        with ThreadPoolExecutor(min(paths.num_chunks, os.cpu_count() or 1, _MOST_THREADS)) as pool:
-            found = list(pool.map(lambda chunk: self._located(chunk, prefix, base), paths.chunks))
-        return pa.chunked_array(found, pa.string())
+        is_small = base is None or len(paths) < _MANY_PATHS
+        threads = 1 if is_small else min(os.cpu_count() or 1, _MOST_THREADS)
+        located = partial(self._located, prefix=prefix, base=base)
+        return pa.chunked_array(map_in_order(threads, located, paths.chunks), pa.string())
 
     def _base(self, prefix: str) -> str | None:
         """Return what stands in front of the locations of names below a recorded prefix, if that is one place."""

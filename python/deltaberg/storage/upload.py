@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from deltaberg.errors import StorageError
 from deltaberg.storage.base import OutputFile
+from deltaberg.workers import Outcome, Workers, wait_for
 
 __all__ = ["Upload"]
 
@@ -20,6 +20,41 @@ _WAITING = 2
 
 class _AbortedError(Exception):
     """Ends an upload from inside, upon which obstore discards the parts that were sent."""
+
+
+class _Parts:
+    """What the thread that sends parts knows of an upload; it does not keep the file itself."""
+
+    def __init__(self) -> None:
+        self.waiting: SimpleQueue[bytes | None] = SimpleQueue()
+        self.room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(_WAITING):
+            self.room.put(None)
+        self.failure: BaseException | None = None
+        self._is_aborted = False
+
+    def abort(self) -> None:
+        """Let the upload fail, unless it has ended."""
+        self._is_aborted = True
+        self.waiting.put(None)
+
+    def send(self, stream: Callable[[Iterator[bytes]], object]) -> None:
+        """Pass parts to a store until there are no more."""
+        try:
+            stream(self._taken())
+        except _AbortedError:
+            return
+        except BaseException as error:  # noqa: BLE001 - the thread that writes raises it
+            self.failure = error
+            # The thread that writes may wait, and learns of it with the next part.
+            self.room.put(None)
+
+    def _taken(self) -> Iterator[bytes]:
+        while (part := self.waiting.get()) is not None and not self._is_aborted:
+            self.room.put(None)
+            yield part
+        if self._is_aborted:
+            raise _AbortedError
 
 
 class Upload(OutputFile):
@@ -40,16 +75,15 @@ class Upload(OutputFile):
         self._stream = stream
         self._buffer = bytearray()
         self._size = 0
-        # Queues that are written in C: Ctrl-C could interrupt `queue.Queue` where it has taken its lock and does not
-        # give it back, and then the thread would never end.
-        self._parts: SimpleQueue[bytes | None] = SimpleQueue()
-        self._room: SimpleQueue[None] = SimpleQueue()
-        for _ in range(_WAITING):
-            self._room.put(None)
-        self._thread: threading.Thread | None = None
-        self._aborted = False
-        self._failure: BaseException | None = None
+        self._parts = _Parts()
+        self._workers = Workers(1)
+        self._sent: Outcome[None] | None = None
         self.closed = False
+
+    def __del__(self) -> None:
+        # An interruption may have come before `close` or `abort` did anything.
+        with suppress(AttributeError):
+            self._parts.abort()
 
     def write(self, data: bytes) -> int:
         """Append bytes.
@@ -78,7 +112,7 @@ class Upload(OutputFile):
         """Make the object visible."""
         if self.closed:
             return
-        if self._thread is None:
+        if self._sent is None:
             self.closed = True
             self._put(bytes(self._buffer))
             return
@@ -88,12 +122,12 @@ class Upload(OutputFile):
             self._send(None)
         except BaseException:
             # Interrupted: the thread ends without an object.
-            self._aborted = True
-            self._parts.put(None)
+            self._parts.abort()
             raise
         finally:
             self.closed = True
-        self._thread.join()
+        self._sent.wait()
+        self._workers.stop()
         self._raise_failure()
 
     def abort(self) -> None:
@@ -102,46 +136,18 @@ class Upload(OutputFile):
             return
         self.closed = True
         self._buffer.clear()
-        if self._thread is not None:
-            self._aborted = True
-            self._parts.put(None)
-            self._thread.join()
+        self._parts.abort()
+        self._workers.stop()
 
     def _send(self, part: bytes | None) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name="deltaberg-upload", daemon=True)
-            thread.start()
-            self._thread = thread
+        if self._sent is None:
+            self._sent = self._workers.submit(self._parts.send, self._stream)
         self._raise_failure()
-        while not self._has_room():
+        while not wait_for(self._parts.room):
             self._raise_failure()
-        self._parts.put(part)
-
-    def _has_room(self) -> bool:
-        # Waiting for short times lets Ctrl-C through on every platform.
-        with suppress(Empty):
-            self._room.get(timeout=0.2)
-            return True
-        return False
+        self._parts.waiting.put(part)
 
     def _raise_failure(self) -> None:
-        if self._failure is not None:
+        if self._parts.failure is not None:
             self.closed = True
-            raise self._failure
-
-    def _run(self) -> None:
-        try:
-            self._stream(self._taken())
-        except _AbortedError:
-            return
-        except BaseException as error:  # noqa: BLE001 - the thread that writes raises it
-            self._failure = error
-            # The thread that writes may wait, and learns of it with the next part.
-            self._room.put(None)
-
-    def _taken(self) -> Iterator[bytes]:
-        while (part := self._parts.get()) is not None and not self._aborted:
-            self._room.put(None)
-            yield part
-        if self._aborted:
-            raise _AbortedError
+            raise self._parts.failure

@@ -7,7 +7,6 @@ one commit, so that the work of a commit is bounded, and a conflict costs one gr
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from deltaberg.table.arguments import checked_number
 from deltaberg.table.commit import CommitResult
 from deltaberg.table.read.options import ScanOptions, processors
 from deltaberg.table.write import RowOptions
+from deltaberg.workers import map_in_order
 
 __all__ = [
     "CompactResult",
@@ -220,16 +220,18 @@ def write_bins(
         memory=max(_READING // together, 1),
         timezone=compaction.timezone,
     )
-    written: list[Future[pa.Table]] = []
-    with ThreadPoolExecutor(together, thread_name_prefix="deltaberg-compact") as pool:
-        try:
-            written = [pool.submit(write, one, options, max(_WRITING // together, 1)) for one in bins]
-            return pa.concat_tables([future.result() for future in written])
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            for future in written:
-                if not future.cancelled() and future.exception() is None:
-                    note(future.result())
+    written: list[pa.Table] = []
+
+    def write_one(one: _Bin) -> pa.Table:
+        table = write(one, options, max(_WRITING // together, 1))
+        written.append(table)
+        return table
+
+    try:
+        return pa.concat_tables(map_in_order(together, write_one, bins))
+    finally:
+        for table in written:
+            note(table)
 
 
 @dataclass(frozen=True)

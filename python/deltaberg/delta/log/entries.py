@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from deltaberg import kernels
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
 from deltaberg.errors import CorruptLogError, DeltabergError, ObjectNotFoundError
+from deltaberg.workers import Outcome, Workers
 
 __all__ = ["LogBytes"]
 
@@ -111,18 +111,14 @@ class LogBytes:
             for entry in entries:
                 yield self._read(entry)
             return
-        waiting: deque[Future[bytes]] = deque()
-        with ThreadPoolExecutor(_READ_AHEAD, thread_name_prefix="deltaberg-log") as pool:
-            try:
-                for entry in entries:
-                    waiting.append(pool.submit(self._read, entry))
-                    if len(waiting) >= _READ_AHEAD:
-                        yield waiting.popleft().result()
-                while waiting:
+        waiting: deque[Outcome[bytes]] = deque()
+        with Workers(_READ_AHEAD) as workers:
+            for entry in entries:
+                waiting.append(workers.submit(self._read, entry))
+                if len(waiting) >= _READ_AHEAD:
                     yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
+            while waiting:
+                yield waiting.popleft().result()
 
     def _read(self, entry: LogEntry) -> bytes:
         try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from deltaberg.errors import DataFileNotFoundError, DeltabergError, ObjectNotFoundError
 from deltaberg.files.read.task import DeleteFile
 from deltaberg.storage import Location, ObjectMeta, PathResolver, Storage, StoreSpec, parse_location
+from deltaberg.workers import map_in_order
 
 __all__ = ["DeleteFileIdentities", "Identity", "KeptReads", "gone"]
 
@@ -106,11 +107,9 @@ class DeleteFileIdentities:
         known = self._known(store, state)
         with known.lock:
             unknown = list(dict.fromkeys(file for file in files if file not in known.found))
-            if len(unknown) > 1 and any(parse_location(file.location).scheme != "file" for file in unknown):
-                with ThreadPoolExecutor(min(len(unknown), _REQUESTS)) as pool:
-                    described = list(pool.map(lambda file: _describe(file, store), unknown))
-            else:
-                described = [_describe(file, store) for file in unknown]
+            is_local = all(parse_location(file.location).scheme == "file" for file in unknown)
+            threads = 1 if is_local else _REQUESTS
+            described = map_in_order(threads, partial(_describe, store=store), unknown)
             known.found.update(zip(unknown, described, strict=True))
             return [known.found[file] for file in files]
 

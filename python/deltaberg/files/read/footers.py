@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from deltaberg.schema.columns import join_name
 from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.schema.name_mapping import has_field_ids
 from deltaberg.storage import ObjectMeta, Storage
+from deltaberg.workers import map_in_order
 
 __all__ = ["Footer", "LeafBounds", "read_footer", "read_footers"]
 
@@ -133,8 +133,12 @@ def read_footer(storage: Storage, path: str, size: int, own: OwnTypes | None = N
 
 def read_footers(files: Iterable[tuple[Storage, ObjectMeta]], own: OwnTypes | None = None) -> list[Footer]:
     """Read the footers of several files, some at a time; see `read_footer`."""
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
-        return list(pool.map(lambda file: read_footer(file[0], file[1].path, file[1].size, own), files))
+
+    def read(file: tuple[Storage, ObjectMeta]) -> Footer:
+        storage, meta = file
+        return read_footer(storage, meta.path, meta.size, own)
+
+    return map_in_order(_THREADS, read, files)
 
 
 def _footer(source: ParquetSource, own: OwnTypes | None) -> Footer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +26,7 @@ from deltaberg.pruning import FileStats, StatsKey, may_match, must_match
 from deltaberg.schema import Struct, as_array
 from deltaberg.storage import PathResolver, StoreSpec
 from deltaberg.table import processors
+from deltaberg.workers import map_in_order
 
 __all__ = ["Entries", "ManifestReader"]
 
@@ -96,8 +96,7 @@ class ManifestReader:
         def work(row: Mapping[str, Any]) -> tuple[pa.Table, pa.BooleanArray]:
             return self._read_one(row, part, prepared[row["partition_spec_id"]], threads)
 
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(work, manifests)) if workers > 1 else [work(row) for row in manifests]
+        found = map_in_order(workers, work, manifests)
         entries = []
         for number, ready in prepared.items():
             parts = [pair for pair, row in zip(found, manifests, strict=True) if row["partition_spec_id"] == number]

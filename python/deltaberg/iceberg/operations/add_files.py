@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
 
@@ -47,6 +46,7 @@ from deltaberg.schema import (
 from deltaberg.storage import Location, ObjectMeta, Storage, parse_location
 from deltaberg.table.write.footers import FileStatistics, footer_statistics, row_statistics
 from deltaberg.table.write.hive_names import named_values
+from deltaberg.workers import map_in_order
 
 __all__ = ["add_existing_files"]
 
@@ -175,8 +175,7 @@ class _Contents:
         footers = read_footers(((self._store.open(one.place), one.meta) for one in parquet), self._own_type)
         known = {one.path: footer for one, footer in zip(parquet, footers, strict=True)}
         # The other formats are read whole, which takes the memory of as many files.
-        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="deltaberg-added") as pool:
-            return list(pool.map(lambda one: self._file(one, known.get(one.path)), found))
+        return map_in_order(_FILES_AT_A_TIME, lambda one: self._file(one, known.get(one.path)), found)
 
     def _own_type(self, found: pa.DataType) -> DataType | None:
         """Return the type of a column of a Parquet file that tables of other formats cannot hold."""

@@ -6,7 +6,6 @@ Tables of version 3 get deletion vectors, those of version 2 position delete fil
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -35,6 +34,7 @@ from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import Struct, as_array
 from deltaberg.table.read.plan import Plan, file_numbers, split_files
 from deltaberg.table.rewrite import RowPositions, positions_of
+from deltaberg.workers import map_in_order
 
 __all__ = ["HiddenRows", "hide_rows"]
 
@@ -307,9 +307,9 @@ def _positions_in(source: IcebergSource, files: pa.Table, lists: Sequence[Sequen
     plan = Plan(source, TRUE, chosen, pa.repeat(False, len(files)))
     batch = split_files(plan, _WHOLE_FILE, Struct(()))
     # Each vector is a request of its own.
-    workers = 1 if source.resolver.root.scheme == "file" else _REQUESTS
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda task: deletion_bitmaps(task, source.store, source.resolver), tasks_of(batch)))
+    threads = 1 if source.resolver.root.scheme == "file" else _REQUESTS
+    read = partial(deletion_bitmaps, store=source.store, resolver=source.resolver)
+    return map_in_order(threads, read, tasks_of(batch))
 
 
 # Position delete files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +11,7 @@ from pyspark.sql import functions as sf
 
 from deltaberg.files import FileTask, RowSelection, tasks_of
 from deltaberg.table.read.sharing import BoundScan
+from deltaberg.workers import map_in_order
 
 __all__ = ["deleted_words", "is_kept"]
 
@@ -38,12 +38,13 @@ def deleted_words(scan: BoundScan, tasks: pa.RecordBatch, rows: Sequence[int]) -
     """
     layout, store = scan.layout, scan.source.store
 
-    def of_file(task: FileTask, count: int) -> pa.Array | None:
+    def of_file(file: tuple[FileTask, int]) -> pa.Array | None:
+        task, count = file
         keep = RowSelection(task, store, layout.resolver).kept(0, count)
         return None if keep is None else _words(pc.invert(keep))
 
-    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="deltaberg-vectors") as pool:
-        words = list(pool.map(of_file, tasks_of(tasks), rows))
+    files = zip(tasks_of(tasks), rows, strict=True)
+    words = map_in_order(_REQUESTS, of_file, files)
     lengths = pa.array([0, *(0 if found is None else len(found) for found in words)], pa.int32())
     values = pa.concat_arrays([pa.array([], pa.int64()), *(found for found in words if found is not None)])
     is_null = pa.array([found is None for found in words], pa.bool_())

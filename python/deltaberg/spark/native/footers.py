@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from deltaberg.files.read.parquet import ParquetSource
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, arrow_type
 from deltaberg.schema.projection import Children, has_ids, leaf_count, leaf_offsets
 from deltaberg.storage import StoreSpec, parse_location
+from deltaberg.workers import map_in_order
 
 __all__ = ["FooterVerdict", "judge_footers"]
 
@@ -80,7 +80,8 @@ def judge_footers(
     """
     known: _Judges = {}
 
-    def judged(location: str, size: int) -> FooterVerdict:
+    def judged(file: tuple[str, int]) -> FooterVerdict:
+        location, size = file
         try:
             place = parse_location(location)
             source = ParquetSource(store.open(place).open(place.path, size))
@@ -99,8 +100,7 @@ def judge_footers(
             # The arrow road names the error when it reads the file.
             return FooterVerdict(0, f"it cannot be opened: {type(error).__name__}")
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="deltaberg-footers") as pool:
-        return list(pool.map(judged, locations, sizes))
+    return map_in_order(_THREADS, judged, zip(locations, sizes, strict=True))
 
 
 def _judge(source: ParquetSource, wanted: Sequence[Field], layout: FileLayout, known: _Judges) -> _Judge:

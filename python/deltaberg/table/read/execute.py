@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
+from weakref import ref
 
 import pyarrow as pa
 
 from deltaberg.files import FileTask, ReadCounters, ReadSpec, read_task
-from deltaberg.table.interrupts import give_back
+from deltaberg.workers import Workers, give_back, wait_for
 
 __all__ = ["read_in_order"]
 
@@ -43,9 +43,10 @@ def read_in_order(
         for task in tasks:
             yield from _tidied(read_task(spec, task, counters, threads=threads > 1), waiting // _TIDY_EACH)
         return
-    pool = _Readers(spec, tasks, waiting)
-    pool.start(min(threads, len(tasks)))
+    consumer = _Consumer()
+    pool = _Readers(spec, tasks, min(threads, len(tasks)), waiting, ref(consumer))
     try:
+        pool.start()
         yield from pool.batches()
     finally:
         pool.stop(counters)
@@ -75,14 +76,20 @@ class _Output:
     error: BaseException | None = None
 
 
+class _Consumer:
+    """Lives for as long as batches can be consumed."""
+
+
 class _Readers:
     """Workers that take tasks in order, and put their batches into one output for each task.
 
-    The consumer takes the lock itself and waits for a queue, both of which are written in C. Ctrl-C could interrupt
-    `threading.Condition` where it has taken its lock and does not give it back, and then no worker would ever end.
+    So that Ctrl-C leaves no worker waiting, the consumer takes the lock itself and waits for a queue; see
+    `deltaberg.workers`.
     """
 
-    def __init__(self, spec: ReadSpec, tasks: Sequence[FileTask], waiting: int) -> None:
+    def __init__(
+        self, spec: ReadSpec, tasks: Sequence[FileTask], threads: int, waiting: int, consumer: ref[_Consumer]
+    ) -> None:
         self._spec = spec
         self._tasks = tasks
         self._cap = waiting or _DEFAULT_WAITING
@@ -98,16 +105,13 @@ class _Readers:
         self._next = 0
         self._turn = 0
         self._stopped = False
-        self._workers: list[threading.Thread] = []
-        self._counters: list[ReadCounters] = []
+        self._consumer = consumer
+        self._workers = Workers(threads)
+        self._counters = [ReadCounters() for _ in range(threads)]
 
-    def start(self, threads: int) -> None:
-        for number in range(threads):
-            counters = ReadCounters()
-            self._counters.append(counters)
-            worker = threading.Thread(target=self._work, args=(counters,), name=f"deltaberg-read-{number}", daemon=True)
-            self._workers.append(worker)
-            worker.start()
+    def start(self) -> None:
+        for counters in self._counters:
+            self._workers.submit(self._work, counters)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return all batches, task after task."""
@@ -134,18 +138,15 @@ class _Readers:
                 if output.done:
                     return None
                 self._waits = True
-            # Waiting for short times lets Ctrl-C through on every platform.
-            with suppress(Empty):
-                self._woken.get(timeout=0.2)
+            wait_for(self._woken)
 
     def stop(self, counters: ReadCounters) -> None:
         """Stop the workers after their current batch, and add up their counters."""
+        self._stopped = True
         with self._lock:
-            self._stopped = True
             self._changed.notify_all()
         give_back(self._lock)
-        for worker in self._workers:
-            worker.join()
+        self._workers.stop()
         for counted in self._counters:
             for name, number in vars(counted).items():
                 setattr(counters, name, getattr(counters, name) + number)
@@ -175,7 +176,9 @@ class _Readers:
                 size = batch.nbytes
                 with self._lock:
                     while not self._may_put(index, output, size):
-                        self._changed.wait()
+                        # An interruption may have come before the end was told to the workers.
+                        self._changed.wait(1)
+                        self._stopped = self._stopped or self._consumer() is None
                     if self._stopped:
                         return
                     output.batches.append((batch, size))

@@ -5,34 +5,52 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from deltaberg.table.interrupts import give_back
+from deltaberg.workers import Outcome, Workers, give_back, wait_for
 
-__all__ = ["EncodingPool"]
+__all__ = ["EncodingPool", "Job"]
 
 _Result = TypeVar("_Result")
 #: Bytes of rows that are encoded faster than a thread is started, and how many jobs a write has that is worth none.
 _SMALL, _FEW = 1 << 20, 2
 
 
-class _Job:
-    """A job, which holds rows until it has run."""
+class Job(Outcome[_Result]):
+    """A call for a file, which holds rows until it has run. The jobs that follow it in the file begin after it.
 
-    def __init__(self, after: Future[Any] | None, size: int, job: Callable[[], Any]) -> None:
-        self._steps: list[Callable[[], Any]] = [job] if after is None else [job, after.result]
+    Parameters
+    ----------
+    pool
+        Learns of the end.
+    after
+        The job before it in the file, whose failure is raised in place of a call.
+    size
+        Bytes of the rows that it holds.
+    """
+
+    def __init__(self, pool: EncodingPool, after: Job[Any] | None, size: int, call: Callable[[], _Result]) -> None:
+        super().__init__(call if after is None else partial(_following, after, call))
+        self._pool = pool
         self.size = size
-        self.done: Future[Any] = Future()
+        self.followers: list[Job[Any]] = []
 
-    def run(self) -> Any:
-        """Raise what the job before has failed with, or return what this one returns."""
-        result = None
-        while self._steps:
-            result = self._steps.pop()()
-        return result
+    def _end(self) -> None:
+        with self._pool.lock:
+            self._pool.count_out(self, self._failure)
+            super()._end()
+
+
+def _following(after: Job[Any], call: Callable[[], _Result]) -> _Result:
+    try:
+        after.result()
+    except BaseException:
+        # The error holds this frame, which is not to hold rows.
+        del call
+        raise
+    return call()
 
 
 class EncodingPool:
@@ -49,22 +67,22 @@ class EncodingPool:
     """
 
     def __init__(self, threads: int, waiting: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="deltaberg-write")
+        self._workers = Workers(threads)
         self._cap = waiting
-        # What waits takes this lock and waits for a queue, both of which are written in C. Ctrl-C could interrupt
-        # `threading.Condition` where it has taken its lock and does not give it back.
-        self._lock = threading.RLock()
+        # So that Ctrl-C leaves no thread waiting, the one that submits takes this lock and waits for a queue; see
+        # `deltaberg.workers`.
+        self.lock = threading.RLock()
         #: Whether the thread that submits waits for room, and what wakes it.
         self._waits = False
         self._woken: SimpleQueue[None] = SimpleQueue()
         #: The jobs that can begin, in this order.
-        self._ready: deque[_Job] = deque()
+        self._ready: deque[Job[Any]] = deque()
         self._held = 0
         self._jobs = 0
         self._failure: BaseException | None = None
 
-    def submit(self, after: Future[Any] | None, size: int, job: Callable[[], _Result]) -> Future[_Result]:
-        """Run a job after another has ended; wait until there is room for the rows that it holds.
+    def submit(self, after: Job[Any] | None, size: int, call: Callable[[], _Result]) -> Job[_Result]:
+        """Run a call for a file after another has ended; wait until there is room for the rows that it holds.
 
         Raises
         ------
@@ -72,23 +90,25 @@ class EncodingPool:
             What a job has failed with.
         """
         while not self._has_taken(size):
-            with suppress(Empty):
-                self._woken.get(timeout=0.2)
-        is_first = self._jobs <= _FEW and self._held <= _SMALL and (after is None or after.done())
-        waiting = _Job(after, size, job)
+            wait_for(self._woken)
+        job = Job(self, after, size, call)
+        with self.lock:
+            if after is not None and not after.is_done:
+                # A job that waited for another in a thread would keep the thread from the jobs of other files.
+                after.followers.append(job)
+                return job
+            is_first = self._jobs <= _FEW and self._held <= _SMALL
+            if not is_first:
+                self._make_ready(job, begins=after is None)
         if is_first:
-            self._run(waiting)
-        elif after is None:
-            self._ready.append(waiting)
-            self._pool.submit(self._run_next)
+            self._run(job)
         else:
-            # A job that waited for another in a thread would keep the thread from the jobs of other files.
-            after.add_done_callback(lambda _: self._go_on(waiting))
-        return waiting.done
+            self._workers.submit(self._run_next)
+        return job
 
     def _has_taken(self, size: int) -> bool:
         """Count a job in if there is room for its rows."""
-        with self._lock:
+        with self.lock:
             self._raise_failure()
             if self._held and self._held + size > self._cap:
                 self._waits = True
@@ -97,44 +117,46 @@ class EncodingPool:
             self._jobs += 1
             return True
 
-    def _go_on(self, job: _Job) -> None:
-        """Run the next job of a file before those of files that are not begun, so that few are open."""
-        self._ready.appendleft(job)
-        with suppress(RuntimeError):
-            # A stopped pool takes no job, and nobody waits for it.
-            self._pool.submit(self._run_next)
+    def count_out(self, job: Job[Any], failure: BaseException | None) -> None:
+        """Take note of the end of a job, whose rows are released; the caller holds the lock."""
+        self._failure = self._failure or failure
+        self._held -= job.size
+        if self._waits:
+            self._waits = False
+            self._woken.put(None)
+        for follower in job.followers:
+            self._make_ready(follower, begins=False)
+
+    def _make_ready(self, job: Job[Any], *, begins: bool) -> None:
+        """Let a job run before those that begin files, so that few files are open, unless it begins one itself."""
+        if begins:
+            self._ready.append(job)
+        else:
+            self._ready.appendleft(job)
 
     def _run_next(self) -> None:
         self._run(self._ready.popleft())
 
-    def _run(self, job: _Job) -> None:
-        """Run a job whose predecessor has ended, and keep what it returns or raises for those who ask for it."""
-        result, failure = None, None
-        try:
-            result = job.run()
-        except BaseException as error:  # noqa: BLE001 - an interruption, too, reaches the thread that submits and waits
-            failure = error
-        with self._lock:
-            self._failure = self._failure or failure
-            self._held -= job.size
-            if self._waits:
-                self._waits = False
-                self._woken.put(None)
-        # What follows the job is begun by this.
-        if failure is None:
-            job.done.set_result(result)
-        else:
-            job.done.set_exception(failure)
+    def _run(self, job: Job[Any]) -> None:
+        """Run a job whose predecessor has ended, and let a thread run what follows it."""
+        job.run()
+        count = len(job.followers)
+        # An error holds this frame, which would hold the error.
+        del job
+        for _ in range(count):
+            self._workers.submit(self._run_next)
 
     def check(self) -> None:
         """Raise what a job has failed with."""
-        with self._lock:
+        with self.lock:
             self._raise_failure()
 
     def stop(self) -> None:
         """Drop the jobs that have not begun, and wait for the others."""
-        give_back(self._lock)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        give_back(self.lock)
+        self._workers.stop()
+        while self._ready:
+            self._ready.popleft().drop()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

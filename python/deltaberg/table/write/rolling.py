@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from deltaberg.files.write import DataFile, WrittenFile
 from deltaberg.schema import copied
-from deltaberg.table.write.encoding import EncodingPool
+from deltaberg.table.write.encoding import EncodingPool, Job
 
 __all__ = ["PartitionWriter", "Sizes", "copied_together"]
 
@@ -66,8 +65,8 @@ class _OpenFile:
     file: DataFile
     #: Bytes in the file as far as they are known, and as estimated for row groups that are still being encoded.
     size: float = 0
-    last: Future[Any] | None = None
-    groups: list[tuple[Future[int], int, float]] = field(default_factory=list)
+    last: Job[Any] | None = None
+    groups: list[tuple[Job[int], int, float]] = field(default_factory=list)
 
 
 class PartitionWriter:
@@ -108,7 +107,7 @@ class PartitionWriter:
         #: Bytes of rows that wait to be put into a row group.
         self.held = 0
         #: The files that are finished, or will be.
-        self.written: list[Future[WrittenFile]] = []
+        self.written: list[Job[WrittenFile]] = []
 
     @property
     def is_begun(self) -> bool:
@@ -168,14 +167,13 @@ class PartitionWriter:
         if self._open is None:
             self._open = _OpenFile(self._new_file())
         current = self._settled_for(rows, self._open)
-        job = partial(current.file.write, rows)
         estimate = held * self._sizes.ratio
-        future = self._pool.submit(current.last, held, job)
-        current.last = future
-        current.groups.append((future, held, estimate))
+        job = self._pool.submit(current.last, held, partial(current.file.write, rows))
+        current.last = job
+        current.groups.append((job, held, estimate))
         current.size += estimate
         if not self._sizes.is_known:
-            future.result()
+            job.result()
         self._settle(current)
         if current.size >= _FULL * self._sizes.target and self._sort is None:
             self._finish(current)
@@ -206,9 +204,9 @@ class PartitionWriter:
 
     def _settle(self, current: _OpenFile) -> float:
         """Replace estimates by the sizes of row groups that were encoded."""
-        while current.groups and current.groups[0][0].done():
-            future, held, estimate = current.groups.pop(0)
-            size = future.result()
+        while current.groups and current.groups[0][0].is_done:
+            job, held, estimate = current.groups.pop(0)
+            size = job.result()
             self._sizes.learn(held, size)
             current.size += size - estimate
         return current.size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from deltaberg.errors import StorageError
 from deltaberg.files.write import FORMS, DataFile, StatisticsPlan, WrittenFile, written_rows
 from deltaberg.storage import Storage
 from deltaberg.table.read.options import processors
-from deltaberg.table.write.encoding import EncodingPool
+from deltaberg.table.write.encoding import EncodingPool, Job
 from deltaberg.table.write.partitioned import PartitionedRows
 from deltaberg.table.write.places import file_place
 from deltaberg.table.write.progress import Progress, WriteProgress
@@ -87,10 +86,10 @@ def write_files(
     write = _Write(spec, store, root, threads or processors())
     try:
         files = write.run(data, progress)
+        return written_rows(files, spec.schema, [part.field for part in spec.partition], footers=spec.footers)
     except BaseException:
         write.discard()
         raise
-    return written_rows(files, spec.schema, [part.field for part in spec.partition], footers=spec.footers)
 
 
 class _Write:
@@ -119,7 +118,7 @@ class _Write:
         self._sizes = Sizes(spec.target_size, spec.parquet.row_group_size, self._gathered)
         self._pool = EncodingPool(threads, spec.memory - self._gathered)
         self._files: list[DataFile] = []
-        self._written: list[Future[WrittenFile]] = []
+        self._written: list[Job[WrittenFile]] = []
         self._numbers = count()
 
     def run(self, data: Any, progress: Progress | None) -> list[WrittenFile]:
@@ -141,7 +140,7 @@ class _Write:
             for batch in batches:
                 writer.write(batch)
             self._close(writer)
-        files = [future.result() for future in self._written]
+        files = [job.result() for job in self._written]
         self._pool.stop()
         return files
 

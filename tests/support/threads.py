@@ -1,0 +1,23 @@
+"""Counting the threads of this process, also those that `threading` does not list."""
+
+from __future__ import annotations
+
+import _thread
+import time
+
+__all__ = ["threads_alive", "wait_for_threads"]
+
+_SECONDS = 30
+
+
+def threads_alive() -> int:
+    """Return how many threads Python code has started that have not ended."""
+    return _thread._count()
+
+
+def wait_for_threads(most: int) -> None:
+    """Wait until there are no more threads than a number; they end a moment after their work."""
+    latest = time.monotonic() + _SECONDS
+    while (count := threads_alive()) > most:
+        assert time.monotonic() < latest, f"{count} threads, not {most}"
+        time.sleep(0.001)
