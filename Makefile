@@ -12,8 +12,9 @@ PROVEN := .cache/requirements
 # cargo and maturin would take the jobs of make for their own.
 ALONE := env -u MAKEFLAGS -u MFLAGS
 PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
-# Of what depends on the kernels, `make test` runs this part with the Python ones, and `make test-all` the rest.
-PURE := not one_backend and (both_backends or not (spark or slow or full))
+# Of what depends on the kernels, `make test` runs these two parts with the Python ones, and `make test-all` the rest.
+PURE := not one_backend and not spark and (both_backends or not (slow or full))
+PURE_SPARK := not one_backend and spark and both_backends
 PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
 # What is written by kernels, and judged by the engines on Spark.
 WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
@@ -32,7 +33,7 @@ export PYTHONPYCACHEPREFIX := $(abspath .cache/bytecode)
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof clean java
+.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-python-spark test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof clean java
 
 help:  ## List the targets
 	@echo "Needs CPython 3.10 or newer, cargo 1.88 or newer, a JDK 17 or 21, and the registries of Python, Rust and npm"
@@ -75,10 +76,10 @@ java:
 demo: java $(VENV)/.native  ## Read tables of all kinds on Spark; create, append to and change others; check the rows
 	$(RUN) -m tests.demo
 
-# Spark's tests, the longest, take one of two processors; all else takes its turns beside them.
+# The two longest parts are begun early and the shortest is the last, so that two processors end at about the same time.
 test: java setup  ## Run the linters and the tests, with the Python kernels where they could differ
-	@echo "tests in five parts, two at a time; each prints when it is done, the first after some minutes"
-	@$(MAKE) $(SIDE_BY_SIDE) test-spark lint test-rust test-local test-python
+	@echo "tests in six parts, two at a time; each prints when it is done, the first after some minutes"
+	@$(MAKE) $(SIDE_BY_SIDE) test-spark lint test-rust test-local test-python test-python-spark
 	$(if $(PYTEST_OPTIONS),,$(RUN) -m tests.requirements --quiet --results $(PROVEN)/spark.json --results $(PROVEN)/local.json)
 
 test-all: test  ## Also run all other tests, with both kernels, in the built wheels, beside other engines, and on the grid
@@ -96,6 +97,10 @@ test-local: setup  ## Tests on one machine, with the compiled kernels
 test-python: setup  ## Tests that depend on the kernels, with the Python ones: all that are quick
 	@$(NEEDS_JAVA)
 	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE)' $(PYTEST_OPTIONS)
+
+test-python-spark: setup  ## Tests that start Spark and depend on the kernels, with the Python ones: a few of each kind
+	@$(NEEDS_JAVA)
+	DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_SPARK)' $(PYTEST_OPTIONS)
 
 test-full: setup  ## The tests and the random examples that `make test` leaves out, with the compiled kernels
 	@$(NEEDS_JAVA)
