@@ -55,11 +55,11 @@ def write_report(folder: Path, conditions: Mapping[str, str], results: _Results)
         "# Results",
         "",
         "Written by `make bench-full`; what the cases are, and how they are run, is in [docs](../docs/benchmarks.md).",
-        "The ratio says how many times more a side took than deltaberg: time, or requests.",
+        "The ratio says how many times as much a side took as deltaberg: time, bytes or requests.",
         "",
         *(f"- {sentence}" for sentence in conditions.values()),
         "",
-        "![how many times more the peers took](results.svg)",
+        "![how many times as much the peers took](results.svg)",
     ]
     for subject, measured in _by_subject(results):
         lines += _table(subject, measured)

@@ -61,6 +61,13 @@ def _bitmap_decode(scale: float) -> Work:
     return Work(lambda: kernels.bitmap_positions(bitmap), len(positions), len(bitmap))
 
 
+def _unframe(scale: float) -> Work:
+    from deltaberg import kernels
+
+    framed = kernels.encode_bitmap(_positions(scale), "delta-inline")
+    return Work(lambda: kernels.unframe_bitmap(framed, "delta-inline"), len(framed) >> 10, len(framed))
+
+
 def _mask(scale: float) -> Work:
     from deltaberg import kernels
 
@@ -138,6 +145,7 @@ SINGLE_KERNEL_CASES: dict[str, Case] = {
     "kernel-z85-encode": _case("`z85_encode`, per KiB of bytes", _z85_encode),
     "kernel-roaring-decode": _case("`bitmap_positions` of a tenth of all rows, per deleted row", _bitmap_decode),
     "kernel-roaring-encode": _case("`encode_bitmap` of a tenth of all rows, per deleted row", _bitmap_encode),
+    "kernel-roaring-unframe": _case("`unframe_bitmap`, per KiB", _unframe),
     "kernel-roaring-mask": _case("`keep_mask` without a tenth of all rows, per row", _mask),
     "kernel-murmur-long": _case("`hash32` of integers, per value", _murmur(pa.int64())),
     "kernel-murmur-string": _case("`hash32` of texts, per value", _murmur(pa.string())),

@@ -1,15 +1,16 @@
-"""Runs calls on threads, which end even if Ctrl-C interrupts the thread that waits for them.
+"""Run calls on threads, which end even if Ctrl-C interrupts the thread that waits for them.
 
 An interruption can come between any two steps of Python code in the main thread. `threading.Condition` is such code,
 and so are `queue.Queue`, `concurrent.futures`, `threading.Event` and `threading.Thread.start`, which are built on it.
-Interrupted at one place, it keeps a lock for which another thread then waits without end; at another place, it raises
-`RuntimeError` in place of `KeyboardInterrupt`. Therefore the main thread waits for queues, which are written in C, and
-threads are started by `_thread`.
+An interruption at one place leaves a lock taken for ever; at another place, it raises `RuntimeError` instead of
+`KeyboardInterrupt`. Therefore the main thread waits for queues, which are written in C, and threads are started by
+`_thread`. The price is that these threads have no names, and that debuggers do not see them.
 """
 
 from __future__ import annotations
 
 import _thread
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -34,7 +35,7 @@ class Outcome(Generic[_Result]):
     Parameters
     ----------
     call
-        Is released when it has run, with all that it holds.
+        Is released, with all that it holds, once it has run.
     """
 
     def __init__(self, call: Callable[[], _Result]) -> None:
@@ -63,11 +64,13 @@ class Outcome(Generic[_Result]):
         del self
 
     def drop(self) -> None:
-        """Release the call, which will not run, unless it has begun."""
-        with suppress(IndexError):
+        """Discard the call, unless it has begun."""
+        try:
             self._calls.pop()
-            self._failure = RuntimeError("the call was dropped before it began")
-            self._end()
+        except IndexError:
+            return
+        self._failure = RuntimeError("the call was dropped before it began")
+        self._end()
 
     def _end(self) -> None:
         self.is_done = True
@@ -150,6 +153,7 @@ class Workers:
     """
 
     def __init__(self, threads: int) -> None:
+        self._process = os.getpid()
         self._shared = _Shared(threads)
         if threads < 1:
             raise ValueError(f"{threads} threads run no calls")
@@ -187,6 +191,9 @@ class Workers:
     def stop(self) -> None:
         """Drop the calls that have not begun, and wait for the others."""
         self._shared.stop()
+        if os.getpid() != self._process:
+            # The threads are those of the process from which this one was forked.
+            return
         here = _thread.get_ident()
         for outcome, thread in self._shared.running.copy().items():
             # A garbage collection in one of these threads can end a scan that nobody refers to.
@@ -205,7 +212,8 @@ def map_in_order(threads: int, call: Callable[[_Item], _Result], items: Iterable
     Raises
     ------
     BaseException
-        What the call raised for the first item that failed. Calls that have not begun by then are dropped.
+        What the call raised for the first item that failed. Calls that have not begun by then are dropped; those that
+        run are waited for.
     """
     wanted = list(items)
     if threads <= 1 or len(wanted) <= 1:

@@ -22,7 +22,7 @@ from benches.cases import CASES, SUBJECTS
 from benches.measure import contents, peak_of_processes, repeated
 from benches.report import write_report
 from benches.turns import CaseError, run_sides
-from deltaberg import open_table
+from deltaberg import kernels, open_table
 
 pytestmark = pytest.mark.one_backend
 
@@ -304,6 +304,11 @@ def test_the_list_of_a_subject() -> None:
 def test_a_subject_has_one_unit_and_a_case_one_subject() -> None:
     assert all(len({case.unit for case in subject.cases.values()}) == 1 for subject in SUBJECTS.values())
     assert len(CASES) == sum(len(subject.cases) for subject in SUBJECTS.values())
+
+
+def test_every_kernel_has_a_case_of_its_own() -> None:
+    titles = " ".join(CASES[name].title for name in SUBJECTS["single-kernels"].cases)
+    assert [name for name in kernels.FUNCTIONS if f"`{name}`" not in titles] == []
 
 
 def test_the_report(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gc
 import os
 import pickle
 import signal
@@ -29,7 +28,7 @@ from deltaberg.table.read.sharing import bound_scan
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.recorder import Recorder
 from tests.support.rows import ID, ids, ids_of
-from tests.support.threads import threads_alive, wait_for_threads
+from tests.support.threads import settled_threads, threads_alive, wait_for_threads
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -236,9 +235,7 @@ def test_odd_options_are_refused(table: Any) -> None:
 
 def test_closing_early_stops_the_readers(builder: DeltaBuilder) -> None:
     builder.create(ID, *(builder.add(ids(*range(1000))) for _ in range(40)))
-    # Threads of tests before this one end.
-    gc.collect()
-    before = threads_alive()
+    before = settled_threads()
     batches = open_table(builder.root).scan(batch_size=10, threads=4).to_batches()
     next(batches)
     assert threads_alive() > before

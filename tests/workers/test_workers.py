@@ -16,7 +16,7 @@ import pytest
 
 import deltaberg
 from deltaberg.workers import Outcome, Workers, map_in_order
-from tests.support.threads import threads_alive, wait_for_threads
+from tests.support.threads import settled_threads, threads_alive, wait_for_threads
 
 pytestmark = pytest.mark.one_backend
 
@@ -26,7 +26,7 @@ _PACKAGE = Path(deltaberg.__file__).parent
 @pytest.fixture(autouse=True)
 def before() -> Iterator[int]:
     """The number of threads before a test, which must have ended when it is over."""
-    count = threads_alive()
+    count = settled_threads()
     yield count
     wait_for_threads(count)
 

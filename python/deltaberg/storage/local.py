@@ -236,14 +236,17 @@ class LocalOutput(OutputFile):
         """Rename the temporary file, replacing any existing file."""
         if self.closed:
             return
-        self.closed = True
         try:
+            self.closed = True
             with self._file:
                 sync_file(self._file)
             publish(self._file.name, self._path)
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            # Also after an interruption nobody else would remove it.
             remove_quietly(self._file.name)
-            raise _not_written(error, self._path) from error
+            if isinstance(error, (OSError, ValueError)):
+                raise _not_written(error, self._path) from error
+            raise
 
     def abort(self) -> None:
         """Remove the file."""

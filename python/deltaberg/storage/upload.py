@@ -23,7 +23,7 @@ class _AbortedError(Exception):
 
 
 class _Parts:
-    """What the thread that sends parts knows of an upload; it does not keep the file itself."""
+    """What an upload shares with the thread that sends its parts. It does not refer to the upload itself."""
 
     def __init__(self) -> None:
         self.waiting: SimpleQueue[bytes | None] = SimpleQueue()
@@ -78,6 +78,8 @@ class Upload(OutputFile):
         self._parts = _Parts()
         self._workers = Workers(1)
         self._sent: Outcome[None] | None = None
+        #: Whether bytes have left the buffer that may not have been sent.
+        self._is_torn = False
         self.closed = False
 
     def __del__(self) -> None:
@@ -99,9 +101,11 @@ class Upload(OutputFile):
         self._buffer += view
         self._size += view.nbytes
         while len(self._buffer) > _PART_BYTES:
+            self._is_torn = True
             part = bytes(self._buffer[:_PART_BYTES])
             del self._buffer[:_PART_BYTES]
             self._send(part)
+            self._is_torn = False
         return view.nbytes
 
     def tell(self) -> int:
@@ -112,6 +116,9 @@ class Upload(OutputFile):
         """Make the object visible."""
         if self.closed:
             return
+        if self._is_torn:
+            self.abort()
+            raise StorageError("a write of the file was interrupted")
         if self._sent is None:
             self.closed = True
             self._put(bytes(self._buffer))
@@ -120,13 +127,14 @@ class Upload(OutputFile):
             if self._buffer:
                 self._send(bytes(self._buffer))
             self._send(None)
+            self._sent.wait()
         except BaseException:
-            # Interrupted: the thread ends without an object.
+            # The thread ends without an object, or has just made it; either way, it ends before this.
             self._parts.abort()
+            self._workers.stop()
             raise
         finally:
             self.closed = True
-        self._sent.wait()
         self._workers.stop()
         self._raise_failure()
 

@@ -14,7 +14,7 @@ from deltaberg.workers import Outcome, Workers, give_back, wait_for
 __all__ = ["EncodingPool", "Job"]
 
 _Result = TypeVar("_Result")
-#: Bytes of rows that are encoded faster than a thread is started, and how many jobs a write has that is worth none.
+#: So many bytes of rows, in so many jobs, are encoded faster than a thread is started.
 _SMALL, _FEW = 1 << 20, 2
 
 
@@ -138,7 +138,7 @@ class EncodingPool:
         self._run(self._ready.popleft())
 
     def _run(self, job: Job[Any]) -> None:
-        """Run a job whose predecessor has ended, and let a thread run what follows it."""
+        """Run a job whose predecessor has ended, and queue those that follow it."""
         job.run()
         count = len(job.followers)
         # An error holds this frame, which would hold the error.

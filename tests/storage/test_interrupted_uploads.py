@@ -1,0 +1,57 @@
+"""Uploads in parts that Ctrl-C interrupts at any moment: their threads end, and no object lacks a part."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
+
+_INTERRUPTED_OFTEN = """
+import _thread, faulthandler, random, signal, sys, time
+from deltaberg.storage.upload import Upload
+generator = random.Random(int(sys.argv[1]))
+interrupts = 0
+def interrupt(*_):
+    global interrupts
+    interrupts += 1
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+objects = []
+def stream(parts):
+    objects.append(sum(map(len, parts)))
+written = bytes(3 << 20)
+whole = 0
+for number in range(300):
+    faulthandler.dump_traceback_later(30, exit=True)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, generator.uniform(0.0001, 0.02))
+        # An interruption in a destructor is not raised.
+        while interrupts <= number:
+            with Upload(lambda data: objects.append(len(data)), stream) as file:
+                for _ in range(6):
+                    file.write(written)
+            whole += 1
+    except KeyboardInterrupt:
+        pass
+faulthandler.cancel_dump_traceback_later()
+for _ in range(1000):
+    if _thread._count() == 0:
+        break
+    time.sleep(0.01)
+print(_thread._count(), whole, len(objects), *set(objects))
+"""
+
+
+def test_interrupted_uploads(seed: int) -> None:
+    print(f"seed {seed}")
+    command = [sys.executable, "-c", _INTERRUPTED_OFTEN, str(seed)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    threads, whole, count, *sizes = map(int, ended.stdout.split())
+    assert threads == 0
+    assert sizes == [18 << 20]
+    # An interruption may come when the object has just been made.
+    assert 0 < whole <= count <= whole + 300
