@@ -256,10 +256,10 @@ def test_delete_files_are_asked_about_few_data_files(
     builder.commit(*(builder.position_deletes([(file, row) for file in data]) for row in range(5)))
     asked = 0
 
-    def counted(*given: Any) -> list[bytes]:
+    def counted(*given: Any, **named: Any) -> list[bytes]:
         nonlocal asked
         asked += 1
-        return deletion_bitmaps(*given)
+        return deletion_bitmaps(*given, **named)
 
     monkeypatch.setattr(hidden_rows, "deletion_bitmaps", counted)
     table: IcebergTable = open_table(tmp_path / "t", "iceberg")
