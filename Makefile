@@ -76,7 +76,7 @@ java:
 demo: java $(VENV)/.native  ## Read tables of all kinds on Spark; create, append to and change others; check the rows
 	$(RUN) -m tests.demo
 
-# The two longest parts are begun early and the shortest is the last, so that two processors end at about the same time.
+# The longest parts are begun early and a short one is the last, so that two processors end at about the same time.
 test: java setup  ## Run the linters and the tests, with the Python kernels where they could differ
 	@echo "tests in six parts, two at a time; each prints when it is done, the first after some minutes"
 	@$(MAKE) $(SIDE_BY_SIDE) test-spark lint test-rust test-local test-python test-python-spark

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
 _INTERRUPTED_OFTEN = """
-import _thread, faulthandler, random, signal, sys, time
+import faulthandler, random, signal, sys
 from deltaberg.storage.upload import Upload
+from tests.support.threads import threads_alive, wait_for_threads
 generator = random.Random(int(sys.argv[1]))
 interrupts = 0
 def interrupt(*_):
@@ -37,18 +41,15 @@ for number in range(300):
     except KeyboardInterrupt:
         pass
 faulthandler.cancel_dump_traceback_later()
-for _ in range(1000):
-    if _thread._count() == 0:
-        break
-    time.sleep(0.01)
-print(_thread._count(), whole, len(objects), *set(objects))
+wait_for_threads(0)
+print(threads_alive(), whole, len(objects), *set(objects))
 """
 
 
 def test_interrupted_uploads(seed: int) -> None:
     print(f"seed {seed}")
     command = [sys.executable, "-c", _INTERRUPTED_OFTEN, str(seed)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    ended = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     threads, whole, count, *sizes = map(int, ended.stdout.split())
     assert threads == 0

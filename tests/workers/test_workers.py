@@ -20,6 +20,7 @@ from tests.support.threads import settled_threads, threads_alive, wait_for_threa
 
 pytestmark = pytest.mark.one_backend
 
+_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = Path(deltaberg.__file__).parent
 
 
@@ -185,8 +186,9 @@ def test_a_call_runs_once() -> None:
 
 
 _INTERRUPTED_OFTEN = """
-import _thread, faulthandler, random, signal, sys, time
+import faulthandler, random, signal, sys
 from deltaberg.workers import map_in_order
+from tests.support.threads import threads_alive, wait_for_threads
 generator = random.Random(int(sys.argv[1]))
 interrupts = 0
 def interrupt(*_):
@@ -209,11 +211,8 @@ for number in range(1000):
     except KeyboardInterrupt:
         pass
 faulthandler.cancel_dump_traceback_later()
-for _ in range(1000):
-    if _thread._count() == 0:
-        break
-    time.sleep(0.01)
-print(len(running), _thread._count())
+wait_for_threads(0)
+print(len(running), threads_alive())
 """
 
 
@@ -221,7 +220,7 @@ print(len(running), _thread._count())
 def test_interrupts_leave_nothing_waiting(seed: int) -> None:
     print(f"seed {seed}")
     command = [sys.executable, "-c", _INTERRUPTED_OFTEN, str(seed)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    ended = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     running, threads = map(int, ended.stdout.split())
     assert (running, threads) == (0, 0)
