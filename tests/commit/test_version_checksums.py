@@ -60,15 +60,47 @@ def test_another_writer_without_one_ends_them(builder: DeltaBuilder, table: Delt
     with table.transaction() as transaction:
         transaction.add_files(_written("new"))
     assert _checksum(builder, 2) is None
-    builder.commit(builder.add(ids(1)), version=3)
-    (builder.log / f"{3:020d}.crc").write_text(
-        '{"tableSizeBytes": 7, "numFiles": 5, "numMetadata": 1, "numProtocol": 1}'
-    )
-    with table.transaction() as transaction:
-        transaction.add_files(_written("newer"))
-    found = _checksum(builder, 4)
-    assert found is not None
-    assert (found["tableSizeBytes"], found["numFiles"]) == (17, 6)
+
+
+_LIES: dict[str, str] = {
+    "too many files": '{"tableSizeBytes": 150, "numFiles": 99, "numMetadata": 1, "numProtocol": 1}',
+    "too few bytes": '{"tableSizeBytes": -7, "numFiles": 2, "numMetadata": 1, "numProtocol": 1}',
+    "vectors": '{"tableSizeBytes": 150, "numFiles": 2, "numDeletedRecordsOpt": 8, "numDeletionVectorsOpt": 3}',
+    "histogram": '{"numFiles": 2, "histogramOpt": {"fileCounts": [7], "sortedBinBoundaries": [0], "totalBytes": [1]}}',
+    "allFiles": '{"numFiles": 2, "allFiles": []}',
+    "no number": '{"numFiles": "two"}',
+    "no object": "[]",
+    "no JSON": "{",
+}
+
+
+@pytest.mark.parametrize("lie", _LIES.values(), ids=_LIES)
+def test_numbers_of_others_are_not_believed(builder: DeltaBuilder, table: DeltaTable, lie: str) -> None:
+    builder.commit(builder.add(ids(1)))
+    (builder.log / f"{1:020d}.crc").write_text(lie)
+    for step in range(2):
+        with table.transaction() as transaction:
+            transaction.add_files(_written(f"new-{step}"))
+        assert transaction.result is not None
+        assert transaction.result.warnings == ()
+        found = _checksum(builder, transaction.result.version)
+        assert found is not None
+        assert set(found) == {
+            *("metadata", "protocol", "numMetadata", "numProtocol"),
+            *("tableSizeBytes", "numFiles", "numDeletedRecordsOpt", "numDeletionVectorsOpt"),
+        }
+        DeltaTable(builder.root, validate=True)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["unread", "read"])
+def test_no_checkpoint_is_read_for_them(builder: DeltaBuilder, table: DeltaTable, is_read: bool) -> None:
+    table.checkpoint()
+    opened = DeltaTable(builder.root)
+    if is_read:
+        assert len(opened.live_files) == 2
+    with opened.transaction() as transaction:
+        transaction.add_files(_written("new"))
+    assert (_checksum(builder, 1) is not None) == is_read
 
 
 def test_files_that_may_be_there_already_prove_nothing(builder: DeltaBuilder, table: DeltaTable) -> None:

@@ -35,7 +35,7 @@ _ROOMS = {
     "expressions": [{"instants", "like", "scalars", "sql_text"}, {"predicates"}, {"values"}],
     "files": [{"avro"}, {"read", "write"}],
     "table": [
-        {"arguments"},
+        {"arguments", "removal"},
         {"commit", "deltalake_words"},
         {"not_found", "opening"},
         {"read"},

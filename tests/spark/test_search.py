@@ -16,7 +16,7 @@ from deltaberg.files import pack_tasks
 from deltaberg.spark.read.tasks import TASK_COLUMN, ReadTask
 from deltaberg.spark.write import row_tasks
 from deltaberg.spark.write.search import MatchTask, SearchTask
-from deltaberg.spark.write.staging import StageTask, delete_staged, staged_rows
+from deltaberg.spark.write.staging import delete_staged, new_stage, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, written_of_replies
 from deltaberg.storage import parse_location
 from deltaberg.table.read.bound import BoundScan
@@ -55,7 +55,7 @@ class _Search:
             yield pa.repeat(pa.scalar(reply["file"], pa.int64()), len(positions)), positions
 
     def read(self, bound: BoundScan, test: RowTest) -> Any:
-        stage = StageTask(bound.source.store, parse_location(bound.source.table), "staged", bound.output)
+        stage = new_stage(bound.source.store, parse_location(bound.source.table), bound.output)
         replies = _run(FusedWriteTask(MatchTask(ReadTask(bound.read_spec), test), stage), bound)
         for batch in staged_rows(stage, [(reply["name"], reply["error"]) for reply in replies]):
             self.rows += batch.num_rows

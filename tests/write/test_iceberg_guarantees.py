@@ -43,7 +43,8 @@ def test_writing_needs_whole_puts_reads_and_deletes(monkeypatch: pytest.MonkeyPa
     def refuse(*arguments: Any, **_options: Any) -> Any:
         raise AssertionError(arguments)
 
-    needed = {"get", "get_ranges", "head", "open", "delete", "delete_many"}
+    # Strays are looked for without a request.
+    needed = {"get", "get_ranges", "head", "open", "delete", "delete_many", "strays"}
     for name in [name for name in vars(RemoteStorage) if not name.startswith("_")]:
         if name in ("put", "open_output"):
             monkeypatch.setattr(RemoteStorage, name, noted(name))

@@ -212,6 +212,14 @@ class Storage(Protocol):
         """Open an object for writing, in parts; it replaces one of this name when it is closed."""
         ...
 
+    def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
+        """Return which paths below a folder name something that is no file in it.
+
+        Those are links, and directories, and what is in a directory that a link leads to and that is elsewhere. A
+        bucket has neither. Paths that name nothing are not among them.
+        """
+        ...
+
     def delete(self, path: str) -> None:
         """Delete an object. If there is none, nothing happens.
 

@@ -194,6 +194,24 @@ class LocalStorage:
         except (OSError, ValueError) as error:
             raise _not_written(error, path) from error
 
+    def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
+        """Return which paths below a folder are links, are no files, or are behind a link that leads out of it."""
+        home = os.path.join(os.path.realpath(folder), "")
+        inside: dict[str, bool] = {}
+        found = set()
+        for path in paths:
+            above = os.path.dirname(path)
+            try:
+                if above not in inside:
+                    inside[above] = os.path.join(os.path.realpath(above), "").startswith(home)
+                is_file = stat.S_ISREG(os.lstat(path).st_mode)
+            except (OSError, ValueError):
+                # It is not there, or cannot be looked at; deleting it tells.
+                is_file = True
+            if not (inside.get(above, True) and is_file):
+                found.add(path)
+        return found
+
     def delete(self, path: str) -> None:
         """Delete a file. If there is none, or a directory, nothing happens."""
         try:

@@ -254,6 +254,10 @@ class RemoteStorage:
 
         return Upload(partial(self.put, path), lambda parts: self._write(lambda: stream(parts), path))
 
+    def strays(self, folder: str, paths: Iterable[str]) -> set[str]:
+        """Return nothing: a bucket has neither links nor directories."""
+        return set()
+
     def delete(self, path: str) -> None:
         """Delete an object. If there is none, nothing happens."""
         with suppress(ObjectNotFoundError):

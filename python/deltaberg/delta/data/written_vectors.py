@@ -6,14 +6,13 @@ Delta protocol, "Deletion Vectors", "Deletion Vector Format".
 from __future__ import annotations
 
 import uuid
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from deltaberg import kernels
-from deltaberg.errors import StorageError
 from deltaberg.storage import Location, OutputFile, Storage
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 
 __all__ = ["VectorWriter"]
 
@@ -124,8 +123,8 @@ class VectorWriter:
         if self._output is not None:
             self._output.abort()
             self._output = None
-        with suppress(StorageError):
-            self._store.delete_many(self._root.join(name).path for name in self.paths)
+        paths = (self._root.join(name).path for name in self.paths)
+        discard_files(self._store, self._root.path, paths, WRITTEN_FILE)
 
     def __enter__(self) -> VectorWriter:  # noqa: PYI034 - typing.Self is younger than Python 3.10
         return self

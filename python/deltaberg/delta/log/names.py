@@ -9,6 +9,7 @@ __all__ = [
     "LAST_CHECKPOINT",
     "LOG_DIRECTORY",
     "SIDECAR_DIRECTORY",
+    "STAGED_DIRECTORY",
     "LogFile",
     "checkpoint_name",
     "classify",
@@ -19,6 +20,8 @@ __all__ = [
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
 LAST_CHECKPOINT = "_last_checkpoint"
+
+STAGED_DIRECTORY = "_staged_commits"
 
 _LAST_VERSION = (1 << 63) - 1
 _VERSION = r"(?P<version>[0-9]{20})"

@@ -33,9 +33,9 @@ from deltaberg.errors import (
     CorruptCheckpointError,
     DeltabergError,
     ObjectNotFoundError,
-    StorageError,
     VersionNotFoundError,
 )
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 
 __all__ = ["layout_by_policy", "write_checkpoint"]
 
@@ -241,8 +241,8 @@ class _Writer:
             return [self._sidecar(name) for name in names]
         except BaseException:
             # No checkpoint names them yet. Later they must stay, since a put that failed may still arrive.
-            with contextlib.suppress(StorageError):
-                self._log.storage.delete_many(self._path(f"{SIDECAR_DIRECTORY}/{name}") for name in names)
+            folder = self._path(SIDECAR_DIRECTORY)
+            discard_files(self._log.storage, folder, (f"{folder}/{name}" for name in names), WRITTEN_FILE)
             raise
 
     def _sidecar(self, name: str) -> LogAction:

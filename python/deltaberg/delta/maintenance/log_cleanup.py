@@ -11,21 +11,40 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.features import check_known_writers, supports
 from deltaberg.delta.log.checkpoint_files import complete_checkpoints
 from deltaberg.delta.log.directory import LogDirectory, LogEntry
-from deltaberg.delta.log.names import SIDECAR_DIRECTORY
+from deltaberg.delta.log.names import SIDECAR_DIRECTORY, STAGED_DIRECTORY
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, CommitTimes
 from deltaberg.delta.snapshot.retention import log_retention
 from deltaberg.delta.snapshot.snapshot import Snapshot
-from deltaberg.errors import CorruptCheckpointError, CorruptLogError, DeltabergError, VersionNotFoundError
+from deltaberg.errors import (
+    CorruptCheckpointError,
+    CorruptLogError,
+    DeltabergError,
+    UnsafePathError,
+    VersionNotFoundError,
+)
+from deltaberg.storage import PathResolver
+from deltaberg.table.removal import FileKind, delete_files
 
 __all__ = ["LogCleanup", "clean_up_log"]
 
 _PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
-_STAGED_COMMITS = "_staged_commits"
 _STAGED = re.compile(r"(\d{20})\..*")
+#: What is deleted, by its name below the log.
+_LOG_FILE = FileKind(
+    "a file of the log",
+    re.compile(
+        r"\d{20}\.(?:json|crc|\d{20}\.compacted\.json|checkpoint(?:\.[^/]+)?\.(?:json|parquet))"
+        rf"|{STAGED_DIRECTORY}/\d{{20}}\.[^/]+|{SIDECAR_DIRECTORY}/[^/]+\.parquet",
+        re.ASCII,
+    ),
+)
 _DAY = 86_400_000
 
 
@@ -89,10 +108,38 @@ def clean_up_log(snapshot: Snapshot, *, at: int | None = None) -> LogCleanup:
             *_expired_staged(log, kept),
             *_expired_sidecars(log, listed, kept, now),
         ]
-        log.storage.delete_many([f"{log.path}/{name}" for name in names])
+        live = _live_in_log(snapshot) if names else frozenset()
+        deleted = delete_files(
+            log.storage,
+            log.path,
+            (f"{log.path}/{name}" for name in names),
+            _LOG_FILE,
+            why_kept=lambda path: f"{path} is a data file" if path in live else None,
+        ).deleted
     except DeltabergError as error:
         raise error.with_context(table=str(log.root)) from None
-    return LogCleanup(kept if names else None, tuple(names))
+    return LogCleanup(kept if deleted else None, tuple(path[len(log.path) + 1 :] for path in deleted))
+
+
+def _live_in_log(snapshot: Snapshot) -> frozenset[str]:
+    """Return the paths of the data files that the table keeps in its log: any path may be recorded for one."""
+    log = snapshot.log
+    resolver, recorded = PathResolver(log.root), snapshot.live.table.column("path")
+    try:
+        located = resolver.locate(recorded)
+    except UnsafePathError:
+        # Files in another store are not in the log.
+        located = pa.chunked_array([[_text_of(resolver, path) for path in recorded.to_pylist()]], pa.string())
+    prefix = str(log.root._replace(path=f"{log.path}/"))
+    inside = located.filter(pc.starts_with(located, prefix)).to_pylist()
+    return frozenset(f"{log.path}/{text[len(prefix) :]}" for text in inside)
+
+
+def _text_of(resolver: PathResolver, recorded: str) -> str | None:
+    try:
+        return str(resolver.resolve(recorded))
+    except UnsafePathError:
+        return None
 
 
 def _may_be_old(snapshot: Snapshot, cutoff: int) -> bool:
@@ -145,21 +192,22 @@ def _expired_entries(listed: Sequence[LogEntry], kept: int) -> list[str]:
 
 def _expired_staged(log: LogDirectory, kept: int) -> list[str]:
     """Return the commits before the checkpoint that were staged for a catalog to ratify."""
-    names = [meta.path.rpartition("/")[2] for meta in log.storage.list_from(f"{log.path}/{_STAGED_COMMITS}")]
+    names = [meta.path.rpartition("/")[2] for meta in log.storage.list_from(f"{log.path}/{STAGED_DIRECTORY}")]
     found = [(_STAGED.fullmatch(name), name) for name in names]
-    return [f"{_STAGED_COMMITS}/{name}" for match, name in found if match is not None and int(match[1]) < kept]
+    return [f"{STAGED_DIRECTORY}/{name}" for match, name in found if match is not None and int(match[1]) < kept]
 
 
 def _expired_sidecars(log: LogDirectory, listed: Sequence[LogEntry], kept: int, now: int) -> list[str]:
     """Return the sidecars that no remaining checkpoint names, and that are too old to belong to one in the making."""
     folder = f"{log.path}/{SIDECAR_DIRECTORY}"
     before = now // _DAY * _DAY - _DAY
-    old = [meta.path for meta in log.storage.list_from(folder) if meta.modified <= before]
+    old = [meta.path.rpartition("/")[2] for meta in log.storage.list_from(folder) if meta.modified <= before]
     if not old:
         return []
     try:
+        # A checkpoint may spell the folder in another way than the listing, such as through a link.
         named = {
-            part.path
+            part.path.rpartition("/")[2]
             for entry in listed
             if entry.file.kind in ("classic", "uuid") and entry.version >= kept
             for part in Checkpoint(log, (entry,)).file_parts
@@ -167,4 +215,4 @@ def _expired_sidecars(log: LogDirectory, listed: Sequence[LogEntry], kept: int, 
     except CorruptCheckpointError:
         # Nobody knows which sidecars the damaged checkpoint needs.
         return []
-    return [f"{SIDECAR_DIRECTORY}/{path.rpartition('/')[2]}" for path in old if path not in named]
+    return [f"{SIDECAR_DIRECTORY}/{name}" for name in old if name not in named]

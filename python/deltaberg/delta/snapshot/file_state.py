@@ -112,6 +112,11 @@ class FileState:
         return LiveFiles(self._live.table(), self.parts, self.log_bytes)
 
     @property
+    def is_live_known(self) -> bool:
+        """Whether the live files are known without reading a checkpoint."""
+        return self._live.is_known
+
+    @property
     def tombstones(self) -> pa.Table:
         """The removed files: ``path``, ``deletionTimestamp``, ``partitionValues``, ``size``, ``deletionVector`` ...
 
@@ -148,6 +153,17 @@ class _Layer:
                 with contextlib.suppress(CorruptCheckpointError):
                     # Whoever asks for this layer's table gets the error.
                     older.table()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the files can be worked out without reading anything."""
+        layer = self
+        while (waiting := layer.waiting) is not None:
+            older = waiting[2]
+            if not isinstance(older, _Layer):
+                return older is None
+            layer = older
+        return True
 
     def table(self) -> pa.Table:
         """Return the files."""

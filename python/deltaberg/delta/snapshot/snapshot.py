@@ -357,6 +357,11 @@ class Snapshot(TableConfiguration):
             num_deletion_vectors=len(vectors) - vectors.null_count,
         )
 
+    @property
+    def is_live_known(self) -> bool:
+        """Whether the live files are known without reading a checkpoint."""
+        return self._files.is_live_known
+
     def _read_files(self, read: Callable[[FileState], _T]) -> _T:
         """Read files, from older checkpoints where the columns of files show that one is damaged."""
         while True:

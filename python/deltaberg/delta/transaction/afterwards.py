@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from deltaberg.delta.log.version_checksum import VersionChecksum, read_version_checksum, write_version_checksum
+from deltaberg.delta.log.version_checksum import VersionChecksum, write_version_checksum
 from deltaberg.delta.maintenance.after_commit import checkpoint_if_due, clean_up_if_due, compact_log_if_due
 from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
@@ -28,7 +28,7 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
     after
         The version that it made.
     follows_checksum
-        Whether the version before has a version checksum, which is carried on.
+        Whether the version before has a version checksum, so that there is one of the next version, too.
     """
     steps: dict[str, Callable[[], object]] = {}
     if before is not None and follows_checksum:
@@ -46,7 +46,9 @@ def finish_commit(before: Snapshot | None, changes: Changes, after: Snapshot, *,
 
 
 def _write_checksum(before: Snapshot, changes: Changes, after: Snapshot) -> None:
-    known = before.proven_checksum or read_version_checksum(before.log, before.version)
+    # What another engine has written is no proof: a wrong number would be carried on for ever. The live files are, and
+    # where a checkpoint would have to be read for them, the chain ends rather than that an append takes longer.
+    known = before.proven_checksum or (before.checksum if before.is_live_known else None)
     after.proven_checksum = next_checksum(known, changes)
     if after.proven_checksum is not None:
         time = commit_info(after.commit_bytes()).get("inCommitTimestamp")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from typing import NamedTuple
 
 from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.transaction.file_changes import encode_path
-from deltaberg.errors import StorageError
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 from deltaberg.table.write import WriteRoad, roads_together
 
 __all__ = ["OwnFiles"]
@@ -72,5 +71,5 @@ class OwnFiles:
 
     def _delete(self, paths: Collection[str]) -> None:
         if paths:
-            with suppress(StorageError):
-                self._log.storage.delete_many([self._log.root.join(path).path for path in paths])
+            root = self._log.root
+            discard_files(self._log.storage, root.path, (root.join(path).path for path in paths), WRITTEN_FILE)

@@ -13,9 +13,10 @@ from typing import Any
 from deltaberg.errors import StorageError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
-from deltaberg.iceberg.location.directory_commit import delete_outdated
+from deltaberg.iceberg.location.find_metadata import METADATA_FILE
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
 from deltaberg.iceberg.location.new_files import metadata_location
+from deltaberg.iceberg.location.outdated import delete_outdated
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.updates import apply_updates
@@ -28,6 +29,7 @@ from deltaberg.iceberg.metadata.write import (
 )
 from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
+from deltaberg.table.removal import discard_locations
 
 __all__ = ["SwapCommitter", "UnsettledError", "metadata_file"]
 
@@ -164,12 +166,8 @@ class SwapAttempt:
 
     def discard(self) -> None:
         """Delete the file, which nothing names."""
-        file = place_of(self.new, None)
-        try:
-            self.committer.store.open(file).delete(file.path)
-        except StorageError:
-            # It stays, and orphan removal finds it.
-            return
+        file, folder = place_of(self.new, None), place_of(self.new.rpartition("/")[0], None)
+        discard_locations(self.committer.store, [(folder, file)], METADATA_FILE)
 
     def finish(self) -> tuple[LoadedTable, list[str]]:
         """Delete old metadata files, if the table wants that."""

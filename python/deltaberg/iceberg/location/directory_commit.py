@@ -22,12 +22,12 @@ from deltaberg.errors import (
     InvalidArgumentError,
     ObjectNotFoundError,
     StorageError,
-    UnsafePathError,
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, file_digest, is_applied
-from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, VERSION_HINT, is_metadata_file
+from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE, VERSION_HINT, is_metadata_file
 from deltaberg.iceberg.location.loaded import LoadedTable, load_file, load_newest
+from deltaberg.iceberg.location.outdated import delete_outdated
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.metadata.updates import apply_updates
@@ -35,15 +35,15 @@ from deltaberg.iceberg.metadata.write import (
     encode_metadata,
     is_compressed,
     metadata_codec,
-    outdated_files,
     version_file_name,
     version_of,
     with_previous_file,
 )
 from deltaberg.storage import Location, ObjectMeta, PathResolver, PutResult, Storage, StoreSpec
 from deltaberg.table import Fate
+from deltaberg.table.removal import discard_files
 
-__all__ = ["DirectoryCommitter", "delete_outdated"]
+__all__ = ["DirectoryCommitter"]
 
 _VERSION = re.compile(r"v([0-9]{1,18})((?:\.gz)?\.metadata\.json(?:\.gz)?)")
 _METADATA_PATH = "write.metadata.path"
@@ -262,7 +262,7 @@ class DirectoryAttempt:
         storage = self.committer.storage
         try:
             if storage.get(self.file.path) == self.data:
-                storage.delete(self.file.path)
+                discard_files(storage, self.committer.directory.path, [self.file.path], METADATA_FILE)
         except StorageError:
             # It is no part of the table, and will be none.
             return
@@ -277,15 +277,3 @@ class DirectoryAttempt:
             warnings.append(f"the version hint was not written: {error.message}")
         warnings += delete_outdated(self.base, self.metadata)
         return LoadedTable(self.metadata, self.file, committer.root, committer.store), warnings
-
-
-def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
-    """Delete the metadata files that a commit dropped from the log, and return what failed, a sentence each."""
-    resolver = PathResolver(base.root, encoded=False)
-    try:
-        for recorded in outdated_files(base.metadata, after):
-            place = resolver.resolve(recorded)
-            base.store.open(place).delete(place.path)
-    except (StorageError, UnsafePathError) as error:
-        return [f"an old metadata file was not deleted: {error.message}"]
-    return []

@@ -8,14 +8,24 @@ from typing import NamedTuple
 from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 from deltaberg.table.not_found import table_not_found
+from deltaberg.table.removal import FileKind
 
-__all__ = ["METADATA_DIRECTORY", "VERSION_HINT", "MetadataPlace", "find_metadata", "has_metadata", "is_metadata_file"]
+__all__ = [
+    "METADATA_DIRECTORY",
+    "METADATA_FILE",
+    "VERSION_HINT",
+    "MetadataPlace",
+    "find_metadata",
+    "has_metadata",
+    "is_metadata_file",
+]
 
 METADATA_DIRECTORY = "metadata"
 VERSION_HINT = "version-hint.text"
 _NAME = re.compile(
     r"(?:v(?P<number>[0-9]{1,18})|(?P<counter>[0-9]{1,18})-[^/\x00-\x1f]{0,180}?)(?:\.gz)?\.metadata\.json(?:\.gz)?"
 )
+METADATA_FILE = FileKind("a metadata file", _NAME)
 _VERSION = re.compile(r"v?([0-9]{1,18})")
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 

@@ -8,11 +8,12 @@ import zlib
 from typing import Any
 
 from deltaberg.errors import CorruptMetadataError, DeltabergError, UnsupportedFeatureError
+from deltaberg.iceberg.metadata.json_members import members, optional
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.lossless_json import read_json
 
-__all__ = ["read_metadata"]
+__all__ = ["belongs_to", "read_metadata"]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -33,6 +34,24 @@ def read_metadata(data: bytes) -> TableMetadata:
         If its format version or its compression is not supported.
     """
     return metadata_of_json(_parsed(data))
+
+
+def belongs_to(data: bytes, table: TableMetadata) -> bool:
+    """Return whether a metadata file is one of a table, without reading all of it.
+
+    Raises
+    ------
+    CorruptMetadataError
+        If it is not a metadata file.
+    UnsupportedFeatureError
+        If its compression is not supported.
+    """
+    found = members(_parsed(data), _WHAT)
+    number = optional(found, "table-uuid", str, _WHAT)
+    if number is None or table.table_uuid is None:
+        # Tables of the first version need no id.
+        return bool(number == table.table_uuid and optional(found, "location", str, _WHAT) == table.location)
+    return str(number).lower() == table.table_uuid.lower()
 
 
 def _parsed(data: bytes) -> Any:

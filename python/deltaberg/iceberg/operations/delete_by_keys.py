@@ -183,7 +183,7 @@ def _write(transaction: Transaction, rows: pa.Table, stored: Struct, ids: Sequen
     location = data_location(metadata.location, properties)
     place = transaction.resolver.resolve(location)
     files = write_files(rows, wanted, transaction.store.open(place), place.path)
-    transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
+    transaction.note_written(place, files.column("path").to_pylist())
     partition = partition_struct(spec, metadata.known_columns)
     entries = equality_delete_entries(files, stored, location, partition, modes, ids)
     transaction.add_deletes(AddedFiles(spec, partition, entries))

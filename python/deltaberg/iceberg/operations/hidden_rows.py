@@ -232,8 +232,9 @@ def _write_vectors(
     metadata = transaction.metadata
     location = data_location(metadata.location, metadata.properties)
     name = DataPaths(dict(metadata.properties), suffix="-deletes.puffin").path("", 0)
-    place = transaction.resolver.resolve(location).join(name)
-    transaction.note_written([place])
+    folder = transaction.resolver.resolve(location)
+    place = folder.join(name)
+    transaction.note_written(folder, [name])
     positions = ((path, rows.positions(number)) for number, path in files)
     vectors, size = write_vectors(transaction.store.open(place), place.path, positions)
     entries = vector_entries(vectors, f"{location}/{name}", size, part.partition, _partition_values(part))
@@ -347,7 +348,7 @@ def _hide_by_delete_files(transaction: Transaction, targets: _Targets, rows: Row
             options=chosen.options,
             target_size=chosen.target_size,
         )
-        transaction.note_written(place.join(path) for path in files.column("path").to_pylist())
+        transaction.note_written(place, files.column("path").to_pylist())
         values_of_files = _partition_values(part, [firsts[group] for group in groups])
         entries = position_delete_entries(files, POSITION_DELETES_SCHEMA, location, values_of_files)
         transaction.add_deletes(AddedFiles(part.spec, part.partition, entries))

@@ -114,8 +114,7 @@ class MovedRows:
 
     def note(self, transaction: Transaction, files: pa.Table, road: WriteRoad = LOCAL_ROAD) -> None:
         """Leave new files to a transaction, which deletes them if it does not commit."""
-        place = self._place
-        transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
+        transaction.note_written(self._place, files.column("path").to_pylist(), road)
 
     def entries(self, files: pa.Table) -> AddedFiles:
         """Return the entries of new files."""

@@ -74,7 +74,7 @@ def write_rows(
     place = transaction.resolver.resolve(location)
     road = rows.road(wanted, place)
     files = rows.write(wanted, transaction.store, place)
-    transaction.note_written((place.join(path) for path in files.column("path").to_pylist()), road)
+    transaction.note_written(place, files.column("path").to_pylist(), road)
     require_columns(transaction, schema)
     return entries_of(metadata, files, schema)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 
-from deltaberg.errors import StorageError
 from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.removal import WRITTEN_FILE, discard_locations
 from deltaberg.table.write import WriteRoad, roads_together
 
 __all__ = ["OwnFiles"]
@@ -23,7 +22,8 @@ class OwnFiles:
 
     def __init__(self, store: StoreSpec) -> None:
         self._store = store
-        self._files: list[Location] = []
+        #: Each file, behind the folder of data files that it was written into.
+        self._files: list[tuple[Location, Location]] = []
         self._roads: set[WriteRoad] = set()
 
     def __len__(self) -> int:
@@ -34,9 +34,9 @@ class OwnFiles:
         """The road that rows took to the files."""
         return roads_together(self._roads)
 
-    def note(self, files: Iterable[Location], road: WriteRoad | None) -> None:
-        """Take charge of files; those without rows of the table came by no road."""
-        self._files.extend(files)
+    def note(self, folder: Location, paths: Iterable[str], road: WriteRoad | None) -> None:
+        """Take charge of files in a folder; those without rows of the table came by no road."""
+        self._files.extend((folder, folder.join(path)) for path in paths)
         if road is not None:
             self._roads.add(road)
 
@@ -47,9 +47,7 @@ class OwnFiles:
 
     def delete_but(self, kept: Collection[Location]) -> None:
         """Delete the files that are not named."""
-        self._delete([file for file in self._files if file not in kept])
+        self._delete([both for both in self._files if both[1] not in kept])
 
-    def _delete(self, files: Sequence[Location]) -> None:
-        for file in files:
-            with suppress(StorageError):
-                self._store.open(file).delete(file.path)
+    def _delete(self, files: Iterable[tuple[Location, Location]]) -> None:
+        discard_locations(self._store, files, WRITTEN_FILE)

@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -32,6 +31,7 @@ from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.lossless_json import write_json
 from deltaberg.schema import Struct, as_array
 from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
+from deltaberg.table.removal import FileKind, discard_locations
 
 __all__ = ["Production", "new_snapshot_id"]
 
@@ -337,11 +337,9 @@ class Production:
             path = None if found is None else found.manifest_list
             used = set(self.written) if path is None else self._used.get(path, set(self.written))
         gone = [path for path in self.written if path not in used]
-        self.written = [path for path in self.written if path not in gone]
-        for path in gone:
-            place = self.resolver.resolve(path)
-            with suppress(StorageError):
-                self.store.open(place).delete(place.path)
+        self.written = [path for path in self.written if path in used]
+        places = ((self.resolver.resolve(path.rpartition("/")[0]), self.resolver.resolve(path)) for path in gone)
+        discard_locations(self.store, places, FileKind("a manifest", re.compile(f".*{self.token}.*\\.avro")))
 
 
 def _is_among(paths: pa.ChunkedArray, chosen: AbstractSet[str]) -> pa.BooleanArray:

@@ -275,17 +275,19 @@ class Transaction:
         """
         self._checks.append(check)
 
-    def note_written(self, files: Iterable[Location], road: WriteRoad | None = None) -> None:
+    def note_written(self, folder: Location, paths: Iterable[str], road: WriteRoad | None = None) -> None:
         """Take charge of files that were written for the transaction: they are deleted if it surely does not commit.
 
         Parameters
         ----------
-        files
-            The files, none of which was there before.
+        folder
+            The folder of data files.
+        paths
+            The paths below it of the files, none of which was there before.
         road
             The road that the rows took to them; None for files without rows of the table.
         """
-        self._files.note(files, road)
+        self._files.note(folder, paths, road)
 
     def add_files(self, files: AddedFiles) -> None:
         """Add new files."""

@@ -8,7 +8,6 @@ returned are written in the very task that reads the files and runs the function
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
 from deltaberg.spark.write.distribution import distributed, distribution_terms
 from deltaberg.spark.write.native_rows import NativeWrite, why_not_native
-from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
+from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
 from deltaberg.spark.write.tasks import REPLY_SCHEMA, FusedWriteTask, WriteTask, collected_files
 from deltaberg.storage import Location, StoreSpec
 from deltaberg.table.write import WriteRoad, WriteSpec
@@ -119,7 +118,7 @@ class FrameRows:
         wanted = {name.lower() for name in columns} or {self._schema.names[0].lower()}
         kept = [number for number, name in enumerate(self._schema.names) if fused is not None or name.lower() in wanted]
         kept_columns = pa.schema([self._schema.field(number) for number in kept])
-        task = StageTask(store, root, uuid.uuid4().hex, table_schema(kept_columns))
+        task = new_stage(store, root, table_schema(kept_columns))
         try:
             if fused is None:
                 frame = self._plain()

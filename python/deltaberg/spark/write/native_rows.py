@@ -6,6 +6,7 @@ written them, in a fresh directory below that of the table. They are listed, and
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,6 +29,7 @@ from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import physical_columns, spark_type
 from deltaberg.spark.write.spark_parquet import SparkParquet, why_not_in_a_clone
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
+from deltaberg.table.removal import FileKind, delete_files
 from deltaberg.table.write import WriteSpec
 from deltaberg.table.write.footers import footer_statistics
 
@@ -50,6 +52,8 @@ _PLAIN = frozenset(
         *("date", "timestamp", "timestamp_ntz"),
     )
 )
+#: All that is in the directory of a write, whose name nobody else knows.
+_OF_SPARK = FileKind("a file of this write", re.compile(".+", re.DOTALL))
 #: The most that Spark's writer takes for the sizes of row groups and pages.
 _MOST_BYTES = (1 << 31) - 1
 #: Characters of a path that Hadoop may take for others.
@@ -265,7 +269,8 @@ class NativeWrite:
             if footer.rows
         ]
         kept = {file.path for file in files}
-        storage.delete_many(meta.path for path, meta in found.items() if f"{name}/{path}" not in kept)
+        others = (meta.path for path, meta in found.items() if f"{name}/{path}" not in kept)
+        delete_files(storage, place, others, _OF_SPARK)
         return written_rows(files, self._spec.schema, footers=self._spec.footers)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_task
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask, pack_change
 from deltaberg.spark.write.search import SEARCH_SCHEMA, MatchTask, SearchTask
-from deltaberg.spark.write.staging import STAGED_SCHEMA, StageTask, delete_staged, staged_rows
+from deltaberg.spark.write.staging import STAGED_SCHEMA, delete_staged, new_stage, staged_rows
 from deltaberg.spark.write.tasks import FusedWriteTask, WriteTask, collected_files, delete_written
 from deltaberg.storage import parse_location
 from deltaberg.table.read.sharing import BoundScan, estimated_bytes, grouped_tasks
@@ -60,7 +59,7 @@ class SparkRowTasks:
             yield from bound.batches()
             return
         root = parse_location(bound.source.table)
-        stage = StageTask(bound.source.store, root, uuid.uuid4().hex, bound.output)
+        stage = new_stage(bound.source.store, root, bound.output)
         task = FusedWriteTask(MatchTask(planned.reading(bound), test), stage)
         try:
             replies = planned.tasks.mapInArrow(task, STAGED_SCHEMA).collect()

@@ -1,13 +1,16 @@
 """Rows of a Spark DataFrame that the driver reads, once and in bounded memory, such as the source of a merge.
 
-Spark's tasks store them as Arrow streams beside the files of the table, in the one place that both sides reach. The
-driver reads these files one after another, and deletes them. What a crash leaves behind, vacuum finds.
+Spark's tasks store them as Arrow streams in a folder of the table, in the one place that both sides reach. The driver
+reads these files one after another, and deletes them. What a crash leaves behind is deleted when rows are stored again,
+if it is older than a day; vacuum finds it, too, since the name of the folder does not begin with ``_``.
 """
 
 from __future__ import annotations
 
 import itertools
 import pickle
+import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,8 +22,15 @@ from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.schema import Struct, arrow_schema
 from deltaberg.schema.conform import Conformer
 from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.removal import FileKind, delete_files, discard_files
 
-__all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "staged_rows"]
+__all__ = ["STAGED_SCHEMA", "StageTask", "delete_staged", "new_stage", "staged_rows"]
+
+#: The folder of a table that rows are stored in.
+_FOLDER = "deltaberg-staged"
+_STAGED = FileKind("a file of staged rows", re.compile("[0-9a-f]{32}-[0-9a-f-]{36}-[0-9]{5,}[.]arrow"))
+#: Milliseconds after which nobody needs such a file any more.
+_DAY = 86_400_000
 
 #: What a task replies, as DDL: the name of a file, or the error that it met.
 STAGED_SCHEMA = "name string, error binary"
@@ -37,8 +47,8 @@ class StageTask:
     ----------
     store
         Opens the store of the table.
-    root
-        The directory of the table.
+    folder
+        The folder of staged rows.
     token
         What the names of all files begin with.
     columns
@@ -46,7 +56,7 @@ class StageTask:
     """
 
     store: StoreSpec
-    root: Location
+    folder: Location
     token: str
     columns: Struct
 
@@ -58,7 +68,7 @@ class StageTask:
         try:
             for number, rows in enumerate(_streams(self._conformed(batches), arrow_schema(self.columns))):
                 name = f"{self.token}-{uuid.uuid4()}-{number:05}.arrow"
-                self.store.open(self.root).put(self.root.join(name).path, rows)
+                self.store.open(self.folder).put(self.folder.join(name).path, rows)
                 yield _reply(name=name)
         except StorageError:
             raise
@@ -74,6 +84,25 @@ class StageTask:
                 conformer, found = Conformer(rows.schema, self.columns), rows.schema
             if rows.num_rows:
                 yield conformer.apply(rows)
+
+
+def new_stage(store: StoreSpec, root: Location, columns: Struct) -> StageTask:
+    """Return a task that stores rows in a table, and delete what others have left there, as far as the store allows it.
+
+    Parameters
+    ----------
+    root
+        The directory of the table.
+    columns
+        The columns, in the order in which they arrive.
+    """
+    folder = root.join(_FOLDER)
+    before = time.time_ns() // 1_000_000 - _DAY
+    with suppress(StorageError):
+        storage = store.open(folder)
+        old = [meta.path for meta in storage.list_from(folder.path) if meta.modified < before]
+        delete_files(storage, folder.path, old, _STAGED)
+    return StageTask(store, folder, uuid.uuid4().hex, columns)
 
 
 def _streams(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[bytes]:
@@ -96,11 +125,11 @@ def staged_rows(task: StageTask, replies: Sequence[tuple[str | None, bytes | Non
             # Our own workers sent it.
             raise pickle.loads(error)  # noqa: S301
     names = [name for name, _ in replies if name is not None]
-    store = task.store.open(task.root)
+    store = task.store.open(task.folder)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for name in names:
-            with store.open(task.root.join(name).path) as file, pa.ipc.open_stream(file) as stream:
+            with store.open(task.folder.join(name).path) as file, pa.ipc.open_stream(file) as stream:
                 yield from stream
 
     return pa.RecordBatchReader.from_batches(arrow_schema(task.columns), batches())
@@ -109,11 +138,12 @@ def staged_rows(task: StageTask, replies: Sequence[tuple[str | None, bytes | Non
 def delete_staged(task: StageTask) -> None:
     """Delete the files of all attempts of all tasks, as far as the store allows it."""
     with suppress(StorageError):
-        store = task.store.open(task.root)
-        place = task.root.path
+        store = task.store.open(task.folder)
+        place = task.folder.path
         listed = (meta.path for meta in store.list_from(place, task.token))
         # Names come in order, so that those with the token are the first ones.
-        store.delete_many(itertools.takewhile(lambda path: path.rpartition("/")[2].startswith(task.token), listed))
+        own = itertools.takewhile(lambda path: path.rpartition("/")[2].startswith(task.token), listed)
+        discard_files(store, place, own, _STAGED)
 
 
 def _reply(name: str | None = None, error: bytes | None = None) -> pa.RecordBatch:

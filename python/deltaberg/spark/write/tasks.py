@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from deltaberg.errors import DeltabergError, StorageError
 from deltaberg.storage import Location, StoreSpec
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 from deltaberg.table.write import WriteSpec, write_files
 
 __all__ = ["REPLY_SCHEMA", "FusedWriteTask", "WriteTask", "collected_files", "delete_written", "written_of_replies"]
@@ -106,9 +106,8 @@ def collected_files(
 
 def delete_written(tables: Iterable[pa.Table], store: StoreSpec, root: Location) -> None:
     """Delete the files of tasks that no commit names, as far as the store allows it."""
-    with suppress(StorageError):
-        paths = (root.join(path).path for table in tables for path in table["path"].to_pylist())
-        store.open(root).delete_many(paths)
+    paths = (root.join(path).path for table in tables for path in table["path"].to_pylist())
+    discard_files(store.open(root), root.path, paths, WRITTEN_FILE)
 
 
 def _reply(files: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltaberg.errors import StorageError
 from deltaberg.files.write import FORMS, DataFile, StatisticsPlan, WrittenFile, written_rows
 from deltaberg.storage import Storage
 from deltaberg.table.read.options import processors
+from deltaberg.table.removal import WRITTEN_FILE, discard_files
 from deltaberg.table.write.encoding import EncodingPool, Job
 from deltaberg.table.write.partitioned import PartitionedRows
 from deltaberg.table.write.places import file_place
@@ -159,8 +159,8 @@ class _Write:
         for file in self._files:
             with suppress(Exception):
                 file.abort()
-        with suppress(StorageError):
-            self._store.delete_many(file.target for file in self._files if file.is_begun)
+        begun = (file.target for file in self._files if file.is_begun)
+        discard_files(self._store, self._root, begun, WRITTEN_FILE)
 
     def _writer(self, values: Mapping[str, pa.Scalar]) -> PartitionWriter:
         return PartitionWriter(self._pool, self._sizes, values, partial(self._new_file, values), self._spec.sort)

@@ -1,0 +1,127 @@
+"""Deleting files: the one way by which anything of this library deletes what is in a table's folders.
+
+Metadata names paths, and a path that it names is not a permission to delete it: a log may name a file of another table,
+or a live data file. So the caller says what kind of file it means to delete and in which folder it must be, and what
+is to stay is asked last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple
+
+from deltaberg.errors import StorageError
+from deltaberg.storage import Location, Storage, StoreSpec
+
+__all__ = ["WRITTEN_FILE", "FileKind", "Removal", "delete_files", "discard_files", "discard_locations"]
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+class FileKind(NamedTuple):
+    """Files that may be deleted.
+
+    Parameters
+    ----------
+    what
+        What messages call one of them.
+    names
+        Their paths below the folder, decoded.
+    """
+
+    what: str
+    names: re.Pattern[str]
+
+
+#: Data files, delete files and deletion vectors that writers of this library have made, at any depth.
+WRITTEN_FILE = FileKind(
+    "a file that was written here",
+    re.compile(rf"(?:.*/)?[^/]*{_UUID}[^/]*\.(?:parquet|avro|orc|puffin|bin)", re.DOTALL),
+)
+
+
+class Removal(NamedTuple):
+    """The outcome of a deletion: the paths that are gone now, and why others stay, a sentence each."""
+
+    deleted: list[str]
+    kept: list[str]
+
+
+def delete_files(
+    store: Storage,
+    folder: str,
+    paths: Iterable[str],
+    kind: FileKind,
+    *,
+    why_kept: Callable[[str], str | None] | None = None,
+) -> Removal:
+    """Delete those of some files that are of a kind, below a folder, and not to be kept.
+
+    Parameters
+    ----------
+    store
+        The store that holds the folder.
+    folder
+        The path of the folder; the empty text is the root of a bucket.
+    paths
+        The paths of the files in the store, decoded. Files that do not exist do not matter.
+    kind
+        What is deleted.
+    why_kept
+        Returns why a file stays; None if it need not. It is only asked of files that may be deleted otherwise.
+
+    Raises
+    ------
+    StorageError
+        If a file cannot be deleted; others may have been.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from deltaberg.storage import open_store, parse_location
+    >>> place = parse_location(tempfile.mkdtemp())
+    >>> kind = FileKind("a log entry", re.compile("[0-9]+[.]json"))
+    >>> delete_files(open_store(place), place.path, [f"{place.path}/../1.json"], kind).deleted
+    []
+    """
+    base = f"{folder.rstrip('/')}/" if folder else ""
+    chosen, kept = [], []
+    for path in dict.fromkeys(paths):
+        name = path[len(base) :]
+        if not path.startswith(base) or not {"", ".", ".."}.isdisjoint(name.split("/")):
+            kept.append(f"{path} is not in the folder {folder}")
+        elif kind.names.fullmatch(name) is None:
+            kept.append(f"{path} does not have the name of {kind.what}")
+        else:
+            chosen.append(path)
+    strays = store.strays(folder, chosen)
+    doomed = []
+    for path in chosen:
+        reason = None if why_kept is None or path in strays else why_kept(path)
+        if path in strays:
+            reason = f"{path} is a link or no file, or a link leads to it"
+        if reason is None:
+            doomed.append(path)
+        else:
+            kept.append(reason)
+    if doomed:
+        store.delete_many(doomed)
+    return Removal(doomed, kept)
+
+
+def discard_files(store: Storage, folder: str, paths: Iterable[str], kind: FileKind) -> None:
+    """Delete files that a writer has made and nothing names, as far as the store allows it."""
+    with suppress(StorageError):
+        delete_files(store, folder, paths, kind)
+
+
+def discard_locations(store: StoreSpec, files: Iterable[tuple[Location, Location]], kind: FileKind) -> None:
+    """Delete such files, each of which comes behind its folder: those of a table may be in several stores."""
+    together: dict[Location, list[str]] = {}
+    for folder, file in files:
+        if folder.same_store(file):
+            together.setdefault(folder, []).append(file.path)
+    for folder, paths in together.items():
+        discard_files(store.open(folder), folder.path, paths, kind)

@@ -1,0 +1,61 @@
+"""Files are deleted in one place, `table/removal.py`, which asks what they are and where they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
+
+#: What deletes files or directories, whatever it is called on.
+_DELETERS = frozenset(
+    {"delete", "delete_many", "fullyDelete", "remove", "removedirs", "rmdir", "rmtree", "truncate", "unlink"}
+)
+#: The modules that may, and what they delete.
+_ALLOWED = {
+    "storage/atomic.py": {"os.unlink"},  # temporary files, by names of their own
+    "storage/local.py": {"os.unlink", "self.delete"},  # what the store is asked for
+    "storage/probe.py": {"store.delete"},  # the object that the probe has put
+    "storage/remote.py": {"obstore.delete", "self.delete"},  # what the store is asked for
+    "table/removal.py": {"store.delete_many"},
+    # A directory with a name of its own, into which Spark has written.
+    "spark/write/spark_parquet.py": {"path.getFileSystem(self._configuration()).delete"},
+    "spark/write/native_rows.py": {"self._parquet.delete"},
+}
+#: Calls of these names that delete rows of tables, statements of SQL, or members of collections in memory.
+_OTHERS = {
+    "cli/writes.py": {"opened.delete"},
+    "delta/changing_table.py": {"transaction.delete"},
+    "delta/operations/alter.py": {"siblings.remove"},
+    "iceberg/catalogs/sql.py": {"sa.delete"},
+    "iceberg/changing_table.py": {"transaction.delete"},
+    "iceberg/create.py": {"transaction.delete"},
+    "iceberg/manifests/entries.py": {"found.remove"},
+    "iceberg/transaction/production.py": {"self.tally.remove"},
+    "kernels/pure/reconcile.py": {"keys.remove"},
+    "kernels/pure/replay.py": {"self._keys.remove"},
+    "spark/tables/delta_table.py": {"self._newest().delete"},
+}
+
+
+def _calls(path: Path) -> Iterator[str]:
+    """Return what is called or passed on by the name of something that deletes."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Attribute) and node.attr in _DELETERS:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil", "obstore"):
+            yield from (alias.name for alias in node.names if alias.name in _DELETERS)
+
+
+@pytest.mark.one_backend
+def test_files_are_deleted_in_one_place() -> None:
+    found: dict[str, set[str]] = {}
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        calls = set(_calls(path))
+        if calls:
+            found[path.relative_to(_PACKAGE).as_posix()] = calls
+    # Delete files by `deltaberg.table.removal`. What deletes no files belongs in the second list.
+    assert found == {name: _ALLOWED.get(name, set()) | _OTHERS.get(name, set()) for name in {**_ALLOWED, **_OTHERS}}
