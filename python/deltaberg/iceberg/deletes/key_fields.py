@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
@@ -12,7 +12,7 @@ from deltaberg.iceberg.manifests.reader import Entries, ManifestReader
 from deltaberg.iceberg.partition.structs import path_to_id
 from deltaberg.schema import Field, List, Map, Primitive, Struct
 
-__all__ = ["key_fields"]
+__all__ = ["all_key_fields", "key_fields"]
 
 
 def key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Field, ...]:
@@ -32,9 +32,9 @@ def key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Fiel
         if lists.null_count or pc.any(pc.equal(pc.list_value_length(lists), 0), min_count=0).as_py():
             raise CorruptMetadataError("an equality delete file names no columns (equality_ids)", table=reader.table)
         ids |= set(pc.list_flatten(lists).unique().to_pylist())
-    tops: dict[int | None, Field] = {}
     if None in ids:
         raise CorruptMetadataError("an equality delete file has a null among its equality_ids", table=reader.table)
+    compared = []
     for number in sorted(number for number in ids if number is not None):
         path = next((path for path in (path_to_id(schema, number) for schema in reader.schemas) if path), None)
         if path is None:
@@ -49,6 +49,14 @@ def key_fields(entries: Sequence[Entries], reader: ManifestReader) -> tuple[Fiel
             )
         for outer in reversed(path[:-1]):
             narrow = Field(outer.name, Struct((narrow,)), id=outer.id)
+        compared.append(narrow)
+    return all_key_fields([compared])
+
+
+def all_key_fields(keys: Iterable[Iterable[Field]]) -> tuple[Field, ...]:
+    """Return all compared columns of several results of `key_fields`, each once."""
+    tops: dict[int | None, Field] = {}
+    for narrow in (child for found in keys for child in found):
         known = tops.get(narrow.id)
         tops[narrow.id] = narrow if known is None else _merged(known, narrow)
     return tuple(tops.values())

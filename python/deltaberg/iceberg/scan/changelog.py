@@ -22,10 +22,10 @@ from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import TRUE
 from deltaberg.files import DELETE_FILES, constant_column
 from deltaberg.iceberg.metadata.snapshots import Snapshot
-from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangesSource
+from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import equal_rows, not_carried_over, not_undone, numbers_in_runs
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import Struct, arrow_schema, as_array, count_up, find_path
+from deltaberg.schema import Struct, arrow_schema, as_array, find_path
 from deltaberg.table import FILE_NUMBER, checked_flag, scan_options
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.positions import RowPositions
@@ -115,7 +115,7 @@ class ChangelogSource(ChangesSource):
         self._changelog = changelog
 
     @cached_property
-    def _files(self) -> pa.Table:
+    def _planned(self) -> ChangedFiles:
         recorded = ChangesSource(self._source, self._snapshots)
         bound = BoundScan(recorded, TRUE, recorded.schema, None, scan_options(None, {}, "UTC")).with_addresses()
         files = bound.plan.files
@@ -128,7 +128,7 @@ class ChangelogSource(ChangesSource):
                 parts += self._compared(bound.of_files(mask))
         whole = pa.concat_tables([files.filter(apart).select(self.file_columns), *parts])
         whole = whole.take(pc.sort_indices(whole, [(_ORDINAL, "ascending"), (FILE_NUMBER, "ascending")]))
-        return whole.set_column(0, FILE_NUMBER, count_up(0, len(whole))).combine_chunks()
+        return ChangedFiles.of(whole, recorded.layout.keys)
 
     def _groups(self, ordinals: pa.Int32Array) -> Iterator[pa.BooleanArray]:
         """Return masks of the files whose rows are compared with each other."""

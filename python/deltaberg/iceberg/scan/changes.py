@@ -8,7 +8,9 @@ anew; `deltaberg.iceberg.scan.changelog` leaves these out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
 from deltaberg.expressions import Bound
 from deltaberg.files import FileLayout, constant_column
+from deltaberg.iceberg.deletes.key_fields import all_key_fields
 from deltaberg.iceberg.manifests.fields import ADDED, DELETED, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.metadata import TableMetadata
@@ -28,7 +31,16 @@ from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
 from deltaberg.storage import StoreSpec
 from deltaberg.table import FILE_NUMBER, FileSelection
 
-__all__ = ["CHANGE_COLUMNS", "DELETE", "INSERT", "ORDINAL", "TYPE", "ChangesSource", "snapshots_between"]
+__all__ = [
+    "CHANGE_COLUMNS",
+    "DELETE",
+    "INSERT",
+    "ORDINAL",
+    "TYPE",
+    "ChangedFiles",
+    "ChangesSource",
+    "snapshots_between",
+]
 
 #: The kinds of changes, as iceberg-spark names them.
 DELETE, INSERT = "DELETE", "INSERT"
@@ -42,6 +54,18 @@ _TIMESTAMP = Field("_commit_timestamp", Primitive("timestamp"), nullable=False)
 CHANGE_COLUMNS = (TYPE, ORDINAL, _SNAPSHOT, _TIMESTAMP)
 
 _PART = ManifestPart(rest=FURTHER_FIELDS, deleted=True)
+
+
+class ChangedFiles(NamedTuple):
+    """Files that hold changes, and the columns that the equality deletes compare which apply to them."""
+
+    files: pa.Table
+    keys: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, files: pa.Table, keys: tuple[Field, ...]) -> ChangedFiles:
+        """Return files with new numbers."""
+        return cls(files.set_column(0, FILE_NUMBER, count_up(0, len(files))).combine_chunks(), keys)
 
 
 def snapshots_between(metadata: TableMetadata, start: int | None, end: Snapshot) -> list[Snapshot]:
@@ -130,8 +154,8 @@ class ChangesSource:
 
     @property
     def layout(self) -> FileLayout:
-        """The layout of the columns in data files."""
-        return self._source.layout
+        """The layout of the columns in data files, with the keys of the deletes of every snapshot that is read."""
+        return replace(self._source.layout, keys=self._planned.keys)
 
     def select_files(self, condition: Bound) -> FileSelection:
         """Return all files that hold changes, whatever the condition."""
@@ -162,17 +186,29 @@ class ChangesSource:
     def _no_files(self) -> pa.Table:
         return self._marked(located_files(self._source, []), 0, None, INSERT).slice(0, 0)
 
-    @cached_property
+    @property
     def _files(self) -> pa.Table:
-        parts = [part for number, snapshot in enumerate(self._snapshots) for part in self._files_of(number, snapshot)]
-        whole = pa.concat_tables(parts) if parts else self._no_files
-        return whole.set_column(0, FILE_NUMBER, count_up(0, len(whole))).combine_chunks()
+        return self._planned.files
 
-    def _files_of(self, number: int, snapshot: Snapshot) -> Iterator[pa.Table]:
-        """Yield the files that hold the changes of one snapshot."""
-        if snapshot.operation == "replace" or (self._appends and snapshot.operation != "append"):
-            return
-        now = self._source.at(snapshot)
+    @cached_property
+    def _planned(self) -> ChangedFiles:
+        parts: list[pa.Table] = []
+        keys: list[tuple[Field, ...]] = []
+        then = self._source.at(None)
+        for number, snapshot in enumerate(self._snapshots):
+            if snapshot.operation == "replace" or (self._appends and snapshot.operation != "append"):
+                continue
+            now, parent = self._source.at(snapshot), snapshot.parent_snapshot_id
+            before = None if parent is None else self._source.metadata.snapshots.get(parent)
+            if then.snapshot != before:
+                then = self._source.at(before)
+            parts += self._files_of(number, snapshot, then, now)
+            keys += [now.deletes.key_fields] if self._appends else [then.deletes.key_fields, now.deletes.key_fields]
+            then = now
+        return ChangedFiles.of(pa.concat_tables(parts) if parts else self._no_files, all_key_fields(keys))
+
+    def _files_of(self, number: int, snapshot: Snapshot, then: IcebergSource, now: IcebergSource) -> Iterator[pa.Table]:
+        """Yield the files that hold the changes of one snapshot, which lie between two states of the table."""
         own = now.manifests.filter(pc.equal(now.manifests.column("added_snapshot_id"), snapshot.snapshot_id))
         data = own.filter(pc.equal(own.column("content"), 0))
         entries = now.reader.read(data.to_pylist(), _PART) if len(data) else []
@@ -180,9 +216,6 @@ class ChangesSource:
         yield self._marked(located_files(now, added), number, snapshot, INSERT)
         if self._appends:
             return
-        parent = snapshot.parent_snapshot_id
-        before = None if parent is None else self._source.metadata.snapshots.get(parent)
-        then = self._source.at(before)
         removed = _chosen(entries, snapshot.snapshot_id, DELETED)
         if any(len(found.table) for found in removed):
             yield self._marked(located_files(then, removed), number, snapshot, DELETE)

@@ -58,6 +58,33 @@ class FileRows:
         partition = (Field(_PARTITION, self.partition, id=_PARTITION_ID),) if self.partition else ()
         return tuple(child for child in (_FILE, _SPEC_ID, *partition) if self._schema.get(child.name) is None)
 
+    @cached_property
+    def constants(self) -> Struct:
+        """The columns that some spec partitions by identity, and those that say which file a row is from."""
+        return Struct((*self.identities, *self.origin))
+
+    @cached_property
+    def _fields(self) -> pa.Schema:
+        """The columns of `rows`."""
+        constants = {constant_column(child.name): child.type for child in arrow_schema(self.constants)}
+        if self.partition:
+            constants[self._partition_column] = arrow_type(self.partition)
+        return pa.schema(
+            [
+                pa.field(FILE_NUMBER, pa.int64()),
+                *(pa.field(name, pa.string()) for name in ("path", "format")),
+                *(pa.field(name, pa.int64()) for name in ("size", "modified", "record_count")),
+                pa.field("only_in_vector", pa.null()),
+                *(pa.field(name, pa.int64()) for name in ("base_row_id", "row_commit_version")),
+                *(pa.field(name, kind) for name, kind in constants.items()),
+            ]
+        )
+
+    @cached_property
+    def _partition_column(self) -> str:
+        """The column of partition values: that of the metadata column, unless the table has one of this name."""
+        return _PARTITION if self._schema.get(_PARTITION) is not None else constant_column(_PARTITION)
+
     def rows(self, found: Entries) -> pa.Table:
         """Return the rows of the entries of one spec, without what deletes their rows."""
         table = found.table
@@ -77,7 +104,7 @@ class FileRows:
             constant_column(_SPEC_ID.name): pa.repeat(pa.scalar(found.spec.spec_id, pa.int32()), rows),
         }
         if self.partition:
-            columns[constant_column(_PARTITION)] = union_values(own, found.partition, self.partition)
+            columns[self._partition_column] = union_values(own, found.partition, self.partition)
         identities = identity_sources([found.spec], self._schema)
         places = {child.id: number for number, child in enumerate(found.partition)}
         values = {child.name: pc.struct_field(own, places[field]) for field, child in identities.items()}
@@ -85,23 +112,14 @@ class FileRows:
             target = arrow_type(child.type)
             value = values.get(child.name)
             columns[constant_column(child.name)] = pa.nulls(rows, target) if value is None else value.cast(target)
-        return pa.table(columns)
+        return pa.table([columns[name] for name in self._fields.names], schema=self._fields)
 
     def no_rows(self) -> pa.Table:
         """Return the columns of `rows`, without any row."""
-        constants = arrow_schema(Struct((*self.identities, *self.origin)))
-        fields = [
-            pa.field(FILE_NUMBER, pa.int64()),
-            *(pa.field(name, pa.string()) for name in ("path", "format")),
-            *(pa.field(name, pa.int64()) for name in ("size", "modified", "record_count")),
-            pa.field("only_in_vector", pa.null()),
-            *(pa.field(name, pa.int64()) for name in ("base_row_id", "row_commit_version")),
-            *(pa.field(constant_column(child.name), child.type) for child in constants),
-        ]
-        return pa.schema(fields).empty_table()
+        return self._fields.empty_table()
 
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return the partition values of rows of a file table, with the fields of all specs."""
         if not self.partition:
             return empty_structs(len(files))
-        return as_array(files.column(constant_column(_PARTITION)))
+        return as_array(files.column(self._partition_column))

@@ -127,7 +127,7 @@ class IcebergSource:
     @property
     def constants(self) -> Struct:
         """The columns that some spec partitions by identity, and those that say which file a row is from."""
-        return Struct((*self._rows.identities, *self._rows.origin))
+        return self._rows.constants
 
     @property
     def _own_names(self) -> NameMapping | None:
