@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, open_table
-from deltaberg.errors import ChangesNotRecordedError, DeltabergError, SchemaError, VersionNotFoundError
+from deltaberg.errors import (
+    ChangesNotRecordedError,
+    DeltabergError,
+    InvalidArgumentError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from tests.support.delta_builder import DeltaBuilder
 from tests.support.delta_checkpoints import Action
 from tests.support.delta_schemas import field
@@ -267,6 +273,59 @@ def test_a_limit_and_a_filter_on_changes(builder: DeltaBuilder, road: Road) -> N
     scan = table.changes(1, filter="_commit_version = 2 AND _change_type = 'insert' AND id > 17")
     assert road.column(scan, "id") == [18, 19]
     assert scan.files().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("mapped", "partition_by", "shown"),
+    [(False, None, ["id", "p", "late"]), (False, "p", ["id", "p", "late"]), (True, "p", ["id", "p"])],
+)
+def test_changes_of_older_versions_have_the_columns_of_the_newest(
+    tmp_path: Path, road: Road, mapped: bool, partition_by: str | None, shown: list[str]
+) -> None:
+    """As in delta-spark: with column mapping, they are those of the last version that is asked for."""
+    properties = _ON | ({"delta.columnMapping.mode": "name"} if mapped else {})
+    table = create_table(
+        tmp_path / "t", {"id": pa.int64(), "p": pa.string()}, partition_by=partition_by, properties=properties
+    )
+    table.append(pa.table({"id": [1, 2], "p": ["a", "b"]}))
+    table.delete("id = 2")
+    table.append(pa.table({"id": [3], "p": ["a"], "late": [7]}), schema_mode="merge")
+    scan = table.changes(1, 2)
+    names = [*shown, "_change_type", "_commit_version", "_commit_timestamp"]
+    assert scan.schema.names == names
+    found = [list(row.values())[:-1] for row in road.rows(scan)]
+    null = [] if mapped else [None]
+    inserts = [[1, "a", *null, "insert", 1], [2, "b", *null, "insert", 1]]
+    assert found == sorted([*inserts, [2, "b", *null, "delete", 2]], key=repr)
+    assert road.column(table.changes(1), "late") == [7, None, None, None]
+    if not mapped:
+        assert road.count(table.changes(1, 2, "late IS NULL")) == 3
+        assert road.count(table.changes(1, 2, "late IS NOT NULL")) == 0
+    older = open_table(table.location, version=2)
+    assert older.changes(1).schema.names == ["id", "p", *names[-3:]]
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", ["_change_type", "_commit_version", "_COMMIT_TIMESTAMP"])
+def test_a_column_that_a_feed_adds_itself(tmp_path: Path, name: str) -> None:
+    table = create_table(tmp_path / "t", {"id": pa.int64(), name: pa.string()})
+    table.append(pa.table({"id": [1], name: ["x"]}))
+    with pytest.raises(InvalidArgumentError, match=rf'column {name}[^_].*\n.*rename\("{name}", new_name\)'):
+        table.changes(0, derived=True)
+    with pytest.raises(InvalidArgumentError, match=f"cannot have a column {name}"):
+        table.alter().set(_ON).commit()
+    assert table.scan().to_arrow()[name].to_pylist() == ["x"]
+
+
+@pytest.mark.one_backend
+def test_a_column_whose_type_is_another_one_since(tmp_path: Path) -> None:
+    """Where the newest version cannot hold what the range does, the columns are those of the range."""
+    table = create_table(tmp_path / "t", {"id": pa.int32()}, properties=_ON)
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.overwrite(pa.table({"id": ["x"]}), schema_mode="overwrite")
+    assert table.changes(1, 1).to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(SchemaError, match="column id, which version 2 lacks, or has with another type"):
+        table.changes(1, 2).to_arrow()
 
 
 @pytest.mark.one_backend

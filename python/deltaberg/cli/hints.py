@@ -52,6 +52,7 @@ _PHRASES = tuple(
         (r'alter\(\)\.set\(\{"([^"]+)": "([^"]+)"\}\)(?:\.commit\(\))?', r"deltaberg alter TABLE set \1=\2"),
         (r"alter\(\)\.set\(…\)", "deltaberg alter TABLE set KEY=VALUE"),
         (r"unset\('([^']+)'\) first, in the same alteration", r"deltaberg alter TABLE unset \1, first"),
+        (r'with alter\(\)\.rename\("([^"]+)", new_name\)', r"with deltaberg alter TABLE rename \1 NEW_NAME"),
         (r"alter\(\)\.create_branch\(name\)", "deltaberg alter TABLE create-branch NAME"),
         (r"alter\(\)\.partition_by\(\)", "deltaberg alter TABLE partition-by"),
         (r"change the partitioning with alter\(\)", "change it with deltaberg alter TABLE partition-by"),

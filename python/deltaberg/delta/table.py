@@ -364,6 +364,10 @@ class DeltaTable(MaintainedTable):
         ``update_postimage``), ``_commit_version`` and ``_commit_timestamp``. The table must have kept a change data
         feed (``delta.enableChangeDataFeed``) in all of these versions.
 
+        As in delta-spark, the columns of the table are those of this snapshot, and null in versions that lacked them;
+        with column mapping they are those of the last version of the range. They are those of that version, too, where
+        this snapshot has lost one of them, or has it with another type.
+
         Parameters
         ----------
         start, end
@@ -377,6 +381,8 @@ class DeltaTable(MaintainedTable):
 
         Raises
         ------
+        InvalidArgumentError
+            If the range ends before it starts, or the table has a column of the name of one that describes changes.
         ChangesNotRecordedError
             If a version has no change data feed, and ``derived`` is false. The scan raises it when it is executed,
             unless the last version is one of them.
@@ -389,7 +395,7 @@ class DeltaTable(MaintainedTable):
         first, last = change_range(times, self._snapshot, start, end, self._options.zone)
         snapshot = self._snapshot if last == self.version else Snapshot.load(self._log, last)
         own = (snapshot, self._options.store, self._resolver, self._options.timezone)
-        source = ChangesSource(*own, first, times, derived=derived)
+        source = ChangesSource(*own, self._snapshot, first, times, derived=derived)
         return _scan(source, filter, columns, limit, chosen)
 
 

@@ -327,8 +327,9 @@ class IcebergTable(ChangingTable):
         VersionNotFoundError
             If ``start`` is not an ancestor of ``end``, or if snapshots between them were expired.
         InvalidArgumentError
-            If options contradict each other, there is no identifier, or a snapshot changed several rows that have the
-            same one. The last is only known when the scan is executed.
+            If options contradict each other, there is no identifier, the table has a column of the name of one that
+            describes changes, or a snapshot changed several rows that have the same identifier. The last is only known
+            when the scan is executed.
         """
         last, found = self._range_of(start, end)
         source = self._source.at(last)

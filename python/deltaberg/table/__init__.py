@@ -26,7 +26,14 @@ from deltaberg.table.not_found import table_not_found
 from deltaberg.table.opening import OpenOptions
 from deltaberg.table.read.options import ScanOptions, processors, scan_options
 from deltaberg.table.read.scan import Scan, ScanMetrics
-from deltaberg.table.read.source import FILE_NUMBER, FileSelection, PruneStep, ScanSource, total_size
+from deltaberg.table.read.source import (
+    FILE_NUMBER,
+    FileSelection,
+    PruneStep,
+    ScanSource,
+    require_free_names,
+    total_size,
+)
 
 __all__ = [
     "AUTO",
@@ -60,6 +67,7 @@ __all__ = [
     "integer_of",
     "parse_instant",
     "processors",
+    "require_free_names",
     "scan_options",
     "table_not_found",
     "total_size",

@@ -34,6 +34,7 @@ from deltaberg.delta.scan.changed_files import (
 )
 from deltaberg.delta.scan.source import DeltaFiles
 from deltaberg.delta.schema.schema import parse_schema
+from deltaberg.delta.schema.type_changes import loses_nothing
 from deltaberg.delta.snapshot.history import CommitTimes
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import (
@@ -47,7 +48,7 @@ from deltaberg.files import FileLayout, constant_column
 from deltaberg.pruning import FileStats
 from deltaberg.schema import DataType, Field, List, Map, Primitive, Struct, count_up, join_name
 from deltaberg.storage import PathResolver, StoreSpec
-from deltaberg.table import FILE_NUMBER, integer_of, parse_instant
+from deltaberg.table import FILE_NUMBER, integer_of, parse_instant, require_free_names
 
 _ENABLED = "delta.enableChangeDataFeed"
 
@@ -90,10 +91,12 @@ def change_range(times: CommitTimes, snapshot: Snapshot, start: Any, end: Any, t
 
 
 class ChangesSource(DeltaFiles):
-    """The changes of the versions from ``first`` to that of the snapshot, read with the schema of the snapshot.
+    """The changes of the versions from ``first`` to that of the snapshot.
 
     Parameters
     ----------
+    newest
+        The snapshot that is open, whose columns are shown if they hold those of the last version.
     first
         The first version.
     times
@@ -113,12 +116,15 @@ class ChangesSource(DeltaFiles):
         store: StoreSpec,
         resolver: PathResolver,
         timezone: str,
+        newest: Snapshot,
         first: int,
         times: CommitTimes,
         *,
         derived: bool = False,
     ) -> None:
         super().__init__(snapshot, store, resolver, timezone)
+        self._columns = _shown_columns(snapshot, newest)
+        require_free_names(self._columns, CHANGE_COLUMNS, self.table)
         self._derived = derived
         self._is_first_known = False
         self._first = first
@@ -134,17 +140,23 @@ class ChangesSource(DeltaFiles):
     @property
     def schema(self) -> Struct:
         """The columns of the table, and those that describe the change."""
-        return Struct((*self.snapshot.schema, *CHANGE_COLUMNS))
+        return Struct((*self._columns, *CHANGE_COLUMNS))
 
     @property
     def hidden(self) -> Struct:
         """No columns, because change data files have no row ids or positions."""
         return Struct()
 
+    @cached_property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The partition columns of the last version, as they are shown."""
+        shown = {child.name: child for child in self._columns}
+        return tuple(shown[child.name] for child in self.snapshot.partition_fields)
+
     @property
     def constants(self) -> Struct:
         """The partition columns, and those that describe the change."""
-        return Struct((*self.snapshot.partition_fields, *CHANGE_COLUMNS))
+        return Struct((*self.partition_fields, *CHANGE_COLUMNS))
 
     @property
     def layout(self) -> FileLayout:
@@ -174,7 +186,7 @@ class ChangesSource(DeltaFiles):
             "base_row_id": pa.nulls(rows, pa.int64()),
             "row_commit_version": pa.nulls(rows, pa.int64()),
         }
-        fields = self.snapshot.partition_fields
+        fields = self.partition_fields
         for field, array in zip(fields, read_partition_values(changed, fields, self.timezone), strict=True):
             columns[constant_column(field.name)] = array
         for field in CHANGE_COLUMNS:
@@ -234,14 +246,15 @@ class ChangesSource(DeltaFiles):
             )
 
     def _check_version(self, metadata: Metadata, version: int) -> None:
-        """Refuse a version that has no change data feed, or columns that the last version lacks."""
+        """Refuse a version that has no change data feed, or columns that those shown cannot hold."""
         if not self._derived:
             self._check_feed(metadata, version)
         old = parse_schema(metadata.schema_string or "", recorded_mapping_mode(metadata.configuration))
-        lost = _lost_column(old, self.snapshot.schema)
+        lost = _lost_column(old, self._columns)
         if lost is not None:
             raise SchemaError(
-                f"version {version} has the column {lost}, which version {self.snapshot.version} lacks",
+                f"version {version} has the column {lost}, which version {self.snapshot.version} lacks, or has with "
+                "another type",
                 hint="read the changes up to the version that dropped it separately from later ones",
                 version=version,
                 column=lost,
@@ -263,8 +276,20 @@ class ChangesSource(DeltaFiles):
         return removes.set_column(index, column, pa.array(filled, column.type))
 
 
+def _shown_columns(last: Snapshot, newest: Snapshot) -> Struct:
+    """Return the columns in which changes up to a version are shown.
+
+    As in delta-spark and deltalake, they are those of the newest version, which are null where a version lacked them.
+    With column mapping, as in delta-spark, they are those of the last version of the range; so they are where the
+    newest version has lost what the range holds.
+    """
+    if newest.mapping_mode == last.mapping_mode == "none" and _lost_column(last.schema, newest.schema) is None:
+        return newest.schema
+    return last.schema
+
+
 def _lost_column(old: DataType, new: DataType) -> str | None:
-    """Return the name of a column, or of a field at any depth, that newer columns lack; None if there is none."""
+    """Return the name of a column, or of a field at any depth, whose values newer columns cannot hold; else None."""
     path = _lost_path(old, new)
     return None if path is None else join_name(path)
 
@@ -277,8 +302,10 @@ def _lost_path(old: DataType, new: DataType) -> list[str] | None:
             below = [] if other is None else _lost_path(child.type, other.type)
             if below is not None:
                 return [child.name, *below]
+        return None
     if isinstance(old, List) and isinstance(new, List):
         return _lost_path(old.element.type, new.element.type)
     if isinstance(old, Map) and isinstance(new, Map):
-        return _lost_path(old.key.type, new.key.type) or _lost_path(old.value.type, new.value.type)
-    return None
+        in_keys = _lost_path(old.key.type, new.key.type)
+        return in_keys if in_keys is not None else _lost_path(old.value.type, new.value.type)
+    return None if old == Primitive("void") or loses_nothing(str(old), str(new)) else []

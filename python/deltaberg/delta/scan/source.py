@@ -59,9 +59,14 @@ class DeltaFiles(ABC):
         """Return all files: Delta has no metadata above that of single files that could exclude some."""
         return FileSelection.of_all(self._files)
 
+    @property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The partition columns."""
+        return self.snapshot.partition_fields
+
     def partition_values(self, files: pa.Table) -> pa.StructArray:
         """Return typed partition values for rows of the file table."""
-        fields = list(arrow_schema(Struct(self.snapshot.partition_fields)))
+        fields = list(arrow_schema(Struct(self.partition_fields)))
         if not fields:
             return empty_structs(len(files))
         values = [as_array(files.column(constant_column(child.name))) for child in fields]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import InvalidArgumentError, VersionNotFoundError
+from deltaberg.errors import VersionNotFoundError
 from deltaberg.expressions import Bound
 from deltaberg.files import FileLayout, constant_column
 from deltaberg.iceberg.deletes.key_fields import all_key_fields
@@ -29,7 +29,7 @@ from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Primitive, Struct, as_array, count_up
 from deltaberg.storage import StoreSpec
-from deltaberg.table import FILE_NUMBER, FileSelection
+from deltaberg.table import FILE_NUMBER, FileSelection, require_free_names
 
 __all__ = [
     "CHANGE_COLUMNS",
@@ -106,11 +106,8 @@ class ChangesSource:
     """
 
     def __init__(self, source: IcebergSource, snapshots: Sequence[Snapshot], appends: bool = False) -> None:
-        clash = [child.name for child in CHANGE_COLUMNS if source.schema.get(child.name) is not None]
-        if clash and not appends:
-            raise InvalidArgumentError(
-                f"the table has a column {clash[0]}, a name that describes changes", table=source.table
-            )
+        if not appends:
+            require_free_names(source.schema, CHANGE_COLUMNS, source.table)
         self._source = source
         self._snapshots = snapshots
         self._appends = appends

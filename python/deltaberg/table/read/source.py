@@ -9,13 +9,22 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Bound
 from deltaberg.files import FileLayout
 from deltaberg.pruning import FileStats
 from deltaberg.schema import Field, Struct
 from deltaberg.storage import StoreSpec
 
-__all__ = ["FILE_NUMBER", "DividedSource", "FileSelection", "PruneStep", "ScanSource", "total_size"]
+__all__ = [
+    "FILE_NUMBER",
+    "DividedSource",
+    "FileSelection",
+    "PruneStep",
+    "ScanSource",
+    "require_free_names",
+    "total_size",
+]
 
 #: The column of a file table that holds the number of each file: within its source no other file has it.
 FILE_NUMBER = "file_number"
@@ -24,6 +33,19 @@ FILE_NUMBER = "file_number"
 def total_size(files: pa.Table) -> int:
     """Return the bytes of the files of a file table, as far as they are known."""
     return pc.sum(files.column("size")).as_py() or 0
+
+
+def require_free_names(columns: Struct, added: Sequence[Field], table: str) -> None:
+    """Refuse to read the changes of a table that has a column of a name that a change feed adds, in any case."""
+    names = {child.name for child in added}
+    taken = next((child.name for child in columns if child.name.lower() in names), None)
+    if taken is not None:
+        raise InvalidArgumentError(
+            f"the table has a column {taken}, and its changes a column of this name that describes them",
+            hint=f'rename the column, with alter().rename("{taken}", new_name)',
+            table=table,
+            column=taken,
+        )
 
 
 @dataclass(frozen=True)
