@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from deltaberg.whole_numbers import whole_number
+
 __all__ = ["Number", "has_lone_surrogate", "integer_of", "read_json", "write_json"]
 
-#: Longer ones are in no member that is understood, and Python refuses to convert them.
-_INTEGER = re.compile(r"-?[0-9]{1,400}")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -29,7 +29,7 @@ class Number:
     @property
     def integer(self) -> int | None:
         """The number, if it is spelled as an integer."""
-        return int(self.text) if _INTEGER.fullmatch(self.text) else None
+        return whole_number(self.text)
 
     @property
     def real(self) -> float:
@@ -39,7 +39,8 @@ class Number:
 
 def _integer(text: str) -> int | Number:
     """Return an integer as Python has it, if Python spells it the same."""
-    return int(text) if text != "-0" and _INTEGER.fullmatch(text) else Number(text)
+    number = whole_number(text)
+    return Number(text) if number is None or text == "-0" else number
 
 
 def _float(text: str) -> float | Number:

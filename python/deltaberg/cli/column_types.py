@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["column_type", "columns_of"]
 
-_DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_DECIMAL = re.compile(r"(?:decimal|numeric)\s*\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
 _HINT = (
     "pass boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp or "
     "timestamp_ntz; for other types create the table like a file, by --like"

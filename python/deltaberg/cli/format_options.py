@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deltaberg.whole_numbers import whole_number
+
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable
 
@@ -45,7 +47,8 @@ def commit_options(
 
 def _progress_of(text: str) -> tuple[str, int]:
     """Return the application and the version of an option ``--txn``."""
-    application, _, version = text.rpartition("=")
-    if not application or not version.isdigit():
+    application, _, number = text.rpartition("=")
+    version = whole_number(number, 0)
+    if not application or version is None:
         raise click.BadParameter("it is not of the form APP=VERSION", param_hint="--txn")
-    return application, int(version)
+    return application, version

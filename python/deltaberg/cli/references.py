@@ -11,6 +11,7 @@ from deltaberg.cli.options import write_command
 from deltaberg.cli.output import progress
 from deltaberg.cli.place import TablePlace
 from deltaberg.cli.results import print_result
+from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     pass
@@ -24,16 +25,18 @@ _RETENTION = ("max_ref_age_ms", "min_snapshots_to_keep", "max_snapshot_age_ms")
 
 
 def _number(text: str) -> int:
-    if not text.isdigit():
+    number = whole_number(text, 0)
+    if number is None:
         raise click.UsageError(f"{text!r:.40} is not the number of a snapshot")
-    return int(text)
+    return number
 
 
 def _set_current(to: Any, words: tuple[str, ...], _options: dict[str, Any]) -> object:
     """Take the number of a snapshot, or the name of a reference, which can be made of digits, too."""
     word = words[0]
-    if word.isdigit() and word not in to.metadata.all_refs:
-        return to.set_current_snapshot(int(word))
+    number = whole_number(word, 0)
+    if number is not None and word not in to.metadata.all_refs:
+        return to.set_current_snapshot(number)
     return to.set_current_snapshot(ref=word)
 
 

@@ -13,6 +13,7 @@ import click
 
 from deltaberg.cli.options import scan_options, table_command
 from deltaberg.cli.output import print_facts, print_json, print_table, progress
+from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from deltaberg import DeltaTable, IcebergTable, Scan
@@ -143,13 +144,15 @@ def changes(
 
 
 def _snapshot(text: str | None, option: str) -> int | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
+    number = None if text is None else whole_number(text, 0)
+    if text is None or number is not None:
+        return number
     raise click.BadParameter("it is not the number of a snapshot", param_hint=option)
 
 
 def _moment(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
+    number = whole_number(text, 0)
+    return text if number is None else number
 
 
 @table_command

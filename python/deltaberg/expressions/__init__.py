@@ -36,6 +36,7 @@ from deltaberg.expressions.predicates.tree import (
     all_of,
     any_of,
     col,
+    leaves,
     rebalanced,
 )
 from deltaberg.expressions.predicates.tuples import from_tuples
@@ -78,6 +79,7 @@ __all__ = [
     "format_instant",
     "is_computed",
     "join_bound",
+    "leaves",
     "parse_timestamp",
     "parse_value",
     "split_and",

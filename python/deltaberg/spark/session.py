@@ -18,10 +18,11 @@ from pyspark.sql import SparkSession
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.storage import Location
 from deltaberg.table import processors
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["KnownStores", "SessionFacts"]
 
-_LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?")
+_LOCAL_MASTER = re.compile(r"local(?:\[(\*|[0-9]{1,9})(?:,\s*\d+)?\])?")
 _DEFAULT_PARALLELISM = 8
 _FIRST_WITH_ARROW_TABLES = (4, 0)
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -128,16 +129,16 @@ class SessionFacts:
         """How many tasks the session can run at a time, as far as its settings tell."""
         for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
             text = self.setting(name)
-            if text is not None and text.isdigit() and int(text) > 0:
-                return int(text)
+            tasks = whole_number(text or "", 1)
+            if tasks is not None:
+                return tasks
         local = _LOCAL_MASTER.fullmatch(self.setting("spark.master") or "")
         if local is not None:
             cores = local[1] or "1"
             return processors() if cores == "*" else int(cores)
         executors, cores = self.setting("spark.executor.instances"), self.setting("spark.executor.cores")
-        if executors is not None and executors.isdigit():
-            return int(executors) * (int(cores) if cores is not None and cores.isdigit() else 1)
-        return _DEFAULT_PARALLELISM
+        known = whole_number(executors or "", 0)
+        return _DEFAULT_PARALLELISM if known is None else known * (whole_number(cores or "", 0) or 1)
 
     @cached_property
     def takes_arrow_tables(self) -> bool:

@@ -7,6 +7,7 @@ from deltaberg.delta.maintenance.checkpoints import write_checkpoint
 from deltaberg.delta.maintenance.log_cleanup import clean_up_log
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import SchemaError
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["checkpoint_if_due", "clean_up_if_due", "compact_log_if_due", "is_checkpoint_due"]
 
@@ -25,9 +26,10 @@ def is_checkpoint_due(snapshot: Snapshot) -> bool:
         If the property ``delta.checkpointInterval`` is not a positive number.
     """
     text = snapshot.metadata.configuration.get(_INTERVAL, _DEFAULT_INTERVAL).strip()
-    if not text.isdigit() or not int(text):
-        raise SchemaError(f"the property {_INTERVAL} must be a number of at least 1, not {text!r}")
-    return snapshot.version > 0 and snapshot.version % int(text) == 0
+    interval = whole_number(text, 1)
+    if interval is None:
+        raise SchemaError(f"the property {_INTERVAL} must be a number of at least 1, not {text!r:.40}")
+    return snapshot.version > 0 and snapshot.version % interval == 0
 
 
 def checkpoint_if_due(snapshot: Snapshot) -> None:
@@ -56,8 +58,8 @@ def compact_log_if_due(snapshot: Snapshot) -> None:
     text = snapshot.metadata.configuration.get(_COMPACTION_INTERVAL)
     if text is None:
         return
-    count = int(text) if text.strip().isdigit() else 0
-    if count < 2:
-        raise SchemaError(f"the property {_COMPACTION_INTERVAL} must be a number of at least 2, not {text!r}")
+    count = whole_number(text.strip(), 2)
+    if count is None:
+        raise SchemaError(f"the property {_COMPACTION_INTERVAL} must be a number of at least 2, not {text!r:.40}")
     if (snapshot.version + 1) % count == 0:
         compact_commits(snapshot.log, snapshot.version + 1 - count, snapshot.version)

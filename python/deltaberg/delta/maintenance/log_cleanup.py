@@ -31,6 +31,7 @@ from deltaberg.errors import (
 )
 from deltaberg.storage import PathResolver
 from deltaberg.table.removal import FileKind, delete_files
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["LogCleanup", "clean_up_log"]
 
@@ -176,9 +177,10 @@ def _first_unprotected(snapshot: Snapshot) -> int:
     if not supports(snapshot.protocol, "checkpointProtection"):
         return 0
     text = snapshot.metadata.configuration.get(_PROTECTED_BEFORE, "0").strip()
-    if not text.isdigit():
-        raise CorruptLogError(f"the property {_PROTECTED_BEFORE} is {text!r}, which is not a version")
-    return int(text)
+    version = whole_number(text, 0)
+    if version is None:
+        raise CorruptLogError(f"the property {_PROTECTED_BEFORE} is {text!r:.40}, which is not a version")
+    return version
 
 
 def _expired_entries(listed: Sequence[LogEntry], kept: int) -> list[str]:

@@ -269,7 +269,7 @@ class RuleAlteration:
             metadata.pop(CURRENT_DEFAULT, None)
         else:
             checked_text("a default value", value, "pass SQL text, such as 42 in quotes, or None to take it away")
-            default_value(path[0], value)
+            default_value(self.snapshot.schema, path[0], value)
             self._raise_protocol({"allowColumnDefaults"})
             metadata[CURRENT_DEFAULT] = value
         self._parameters["column"] = recorded_column(document, path)

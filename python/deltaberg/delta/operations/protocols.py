@@ -12,6 +12,7 @@ from deltaberg.delta.features import FEATURES, supported_features
 from deltaberg.delta.schema.writer_rules import features_of_rules
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import DataType, List, Map, Primitive, Struct
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["features_of_properties", "features_of_schema", "lowered_protocol", "raised_protocol"]
 
@@ -85,9 +86,9 @@ def features_of_properties(properties: Mapping[str, str]) -> tuple[set[str], dic
 def _features_of_version(name: str, value: str) -> set[str]:
     """Return the features that a protocol version implies, which a caller asks for by a property."""
     highest = _LISTING_READER if name == _READER_VERSION else _LISTING_WRITER
-    if not value.strip().isdigit() or not 1 <= int(value) <= highest:
-        raise InvalidArgumentError(f"the property {name} must be a version from 1 to {highest}, not {value!r}")
-    version = int(value)
+    version = whole_number(value.strip())
+    if version is None or not 1 <= version <= highest:
+        raise InvalidArgumentError(f"the property {name} must be a version from 1 to {highest}, not {value!r:.40}")
     if version == highest:
         return set()
     if name == _READER_VERSION:

@@ -16,6 +16,7 @@ from deltaberg.files.write import leaf_paths
 from deltaberg.schema import Field, Primitive
 from deltaberg.schema.conform import ConformOptions
 from deltaberg.table.write import RowOptions, WriteSpec, partition_columns
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["RowOptions", "row_spec"]
 
@@ -52,9 +53,10 @@ def _prefix_length(table: Snapshot) -> int:
     if not table.is_enabled(_RANDOM_PREFIXES):
         return 0
     text = table.metadata.configuration.get(_PREFIX_LENGTH, "2").strip()
-    if not text.isdigit() or not int(text):
-        raise SchemaError(f"the property {_PREFIX_LENGTH} must be a number of at least 1, not {text!r}")
-    return int(text)
+    length = whole_number(text, 1)
+    if length is None:
+        raise SchemaError(f"the property {_PREFIX_LENGTH} must be a number of at least 1, not {text!r:.40}")
+    return length
 
 
 def _leaves_with_statistics(table: Snapshot) -> frozenset[int]:

@@ -46,7 +46,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
-from deltaberg.table.rewrite import Condition, condition_text
+from deltaberg.table.rewrite import Condition, condition_text, row_condition
 from deltaberg.table.write import Rows, open_rows
 
 __all__ = ["append_rows", "merge_columns", "overwrite_rows", "write_parameters"]
@@ -122,6 +122,7 @@ def overwrite_rows(
         before, timezone = transaction.snapshot, transaction.timezone
         _check_partitioning(before, partition_by, options)
         _check_replacement(before, options, where=where, dynamic=dynamic)
+        row_condition(before.schema, where, timezone)
         if where is not None and not _is_on_partitions(before, where, timezone):
             rows = open_rows(data, transaction.progress)
             if options.schema_mode == "merge":

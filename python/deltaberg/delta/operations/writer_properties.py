@@ -15,6 +15,7 @@ from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.files.write import ParquetOptions, leaf_columns
 from deltaberg.schema import find_column
 from deltaberg.schema.file_schema import file_schema
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["parquet_options"]
 
@@ -23,7 +24,7 @@ _ROW_GROUP_SIZE = "deltaberg.parquet.rowGroupSize"
 #: Other names of codecs.
 _SPELLINGS = {"uncompressed": "none", "lz4_raw": "lz4"}
 #: A codec with its level, as deltalake writes it.
-_LEVEL = re.compile(r"([a-z0-9_]+)(?:\((\d+)\))?")
+_LEVEL = re.compile(r"([a-z0-9_]+)(?:\(([0-9]{1,9})\))?")
 _HINT = "pass deltaberg.ParquetOptions, or WriterProperties of deltalake"
 
 
@@ -49,10 +50,13 @@ def parquet_options(table: Snapshot, given: Any = None, compression: str | None 
     """
     properties = table.metadata.configuration
     codec = _codec(properties.get(_CODEC, "snappy"))
-    size = properties.get(_ROW_GROUP_SIZE, "").strip()
-    if size and (not size.isdigit() or not int(size)):
-        raise InvalidArgumentError(f"the property {_ROW_GROUP_SIZE} is {size!r}", hint="set it to a number of bytes")
-    own = ParquetOptions(compression=codec, row_group_size=int(size)) if size else ParquetOptions(compression=codec)
+    text = properties.get(_ROW_GROUP_SIZE, "").strip()
+    size = whole_number(text, 1)
+    if text and size is None:
+        raise InvalidArgumentError(
+            f"the property {_ROW_GROUP_SIZE} is {text!r:.40}", hint="set it to a number of bytes"
+        )
+    own = ParquetOptions(compression=codec, row_group_size=size) if size else ParquetOptions(compression=codec)
     if given is None:
         found = own
     elif isinstance(given, ParquetOptions):

@@ -33,7 +33,7 @@ from deltaberg.errors import (
     DeltabergError,
     UnsupportedFeatureError,
 )
-from deltaberg.expressions import BoundValue, bind_condition, bind_value
+from deltaberg.expressions import BoundValue, Relation, Value, bind_condition, bind_value, parse_value
 from deltaberg.schema import Field, Primitive, Struct, count_up
 from deltaberg.table.write import ColumnFill, RowCheck, RowRules, TableRules
 
@@ -197,7 +197,7 @@ def table_rules(
         checks.append(binder.check(f"the CHECK constraint {name}", text))
     made_from = (schema, dict(properties), frozenset(supported), empty_as_null, timezone, now)
     rows = _PortableRules(schema, tuple(fills), tuple(checks), empty_as_null, made_from)
-    defaults = dict(known("allowColumnDefaults", column_defaults(schema)))
+    defaults = {name: binder.tree(text) for name, text in known("allowColumnDefaults", column_defaults(schema)).items()}
     return TableRules(rows, counters, frozenset(generated), refused, defaults)
 
 
@@ -235,8 +235,8 @@ def constraint_check(schema: Struct, name: str, text: str, timezone: str = "UTC"
     return binder.check(f"the CHECK constraint {name}", text)
 
 
-def default_value(column: Field, text: str) -> BoundValue:
-    """Return the new default value of a column, which names no columns.
+def default_value(schema: Struct, column: Field, text: str) -> BoundValue:
+    """Return the new default value of a column of a table, which names no columns.
 
     Raises
     ------
@@ -251,7 +251,8 @@ def default_value(column: Field, text: str) -> BoundValue:
     if column.type == _VARIANT and text.strip().lower() != "null":
         raise UnsupportedFeatureError("the default value of a variant is null", column=column.name, expression=text)
     try:
-        value = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc), are_new=True).value(rule, text, column)
+        binder = _Binder(Struct(), "UTC", dt.datetime.now(dt.timezone.utc), are_new=True)
+        value = binder.value(rule, text, column, beside=schema)
     except ColumnNotFoundError as error:
         raise ColumnNotFoundError(
             f"{rule} names a column: {text}",
@@ -293,18 +294,31 @@ class _Binder:
             )
         return found
 
-    def value(self, rule: str, text: str, column: Field | None) -> BoundValue:
-        """Bind an expression; its results have the type of the column, if there is one."""
+    def tree(self, text: str) -> str | Value:
+        """Return an expression as it is bound. That of a table may be of an engine with other rules for quotes."""
+        return text if self._are_new else parse_value(text, is_stored=True)
+
+    def value(self, rule: str, text: str, column: Field | None, beside: Struct | None = None) -> BoundValue:
+        """Bind an expression; its results have the type of the column, if there is one.
+
+        Parameters
+        ----------
+        beside
+            The columns that the expression must not name.
+        """
         target = None if column is None else column.type
+        others = () if beside is None else (Relation(None, beside),)
         try:
-            return bind_value(text, self._schema, target=target, timezone=self._timezone, now=self._now)
+            return bind_value(
+                self.tree(text), self._schema, target=target, timezone=self._timezone, now=self._now, beside=others
+            )
         except DeltabergError as error:
             raise self._refused(rule, text, error) from error
 
     def check(self, rule: str, text: str) -> RowCheck:
         """Bind a condition."""
         try:
-            bound = bind_condition(text, self._schema, timezone=self._timezone, now=self._now)
+            bound = bind_condition(self.tree(text), self._schema, timezone=self._timezone, now=self._now)
         except DeltabergError as error:
             raise self._refused(rule, text, error) from error
         names = dict.fromkeys(path[0].name for _, path in bound.paths)

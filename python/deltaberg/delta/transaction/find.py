@@ -12,6 +12,7 @@ from deltaberg.delta.snapshot.history import commit_info
 from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import CommitUnknownError, InvalidArgumentError, ObjectNotFoundError
 from deltaberg.table import CommitResult
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["find_commit_of", "new_token", "shows_files"]
 
@@ -37,10 +38,9 @@ def find_commit_of(log: LogDirectory, token: str) -> CommitResult | None:
     CommitUnknownError
         The commit is not among those that the log holds, but some that could be it were cleaned up.
     """
-    number = token.partition("-")[0]
-    if not number.isdigit():
+    first = whole_number(token.partition("-")[0], 0)
+    if first is None:
         raise InvalidArgumentError(f"{token!r:.100} is not a token of a commit")
-    first = int(number)
     listed = list(log.entries(first))
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}
     newest = max((entry.version for entry in listed if entry.file.is_checkpoint), default=first - 1)
@@ -82,7 +82,7 @@ def _result(version: int, token: str, data: bytes) -> CommitResult:
     adds = [members for _, _, members in find_actions(data, "add")]
     removes = [members for _, _, members in find_actions(data, "remove")]
     metrics: dict[str, Any] = info.get("operationMetrics", {})
-    counted = {name: int(text) for name, text in metrics.items() if str(text).isdigit()}
+    counted = {name: count for name, text in metrics.items() if (count := whole_number(str(text), 0)) is not None}
     return CommitResult(
         version,
         token,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.double_quotes import ColumnNames
 from deltaberg.expressions.like import ESCAPE, like_kernel
 from deltaberg.expressions.predicates.literals import Placed, place_literal
 from deltaberg.expressions.predicates.tree import (
@@ -230,6 +231,7 @@ class _Binder:
     def __init__(self, schema: Struct, zone: ZoneInfo) -> None:
         self._schema = schema
         self._zone = zone
+        self._names = ColumnNames([(None, schema)])
 
     def bind(self, expression: Expression | Column, negated: bool) -> Bound:
         if isinstance(expression, Column):
@@ -251,6 +253,8 @@ class _Binder:
     def _predicate(self, operator: str, source: Predicate) -> Bound:
         path = find_path(self._schema, source.column.path)
         column_type = path[-1].type
+        for literal in source.values:
+            self._names.check(literal)
         if operator in ("is null", "is not null"):
             return BoundPredicate(operator, path, source=source)
         if isinstance(column_type, Primitive) and column_type.name in _UNORDERED_TYPES:

@@ -12,8 +12,9 @@ import pyarrow as pa
 from deltaberg.errors import ExpressionError, UnsupportedExpressionError
 from deltaberg.expressions.instants import parse_timestamp
 from deltaberg.expressions.predicates.tree import FALSE, TRUE, And, Column, Expression, Not, Or, Predicate, combined
-from deltaberg.expressions.sql_text import is_nan_word, parse_text
+from deltaberg.expressions.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.kernels.decimals import parse_decimal
+from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -165,12 +166,9 @@ def _column(node: exp.Expr) -> Column:
 
     if isinstance(node, exp.Paren):
         return _column(node.this)
-    if isinstance(node, exp.Column):
-        return Column(tuple(part.name for part in node.parts))
-    if isinstance(node, exp.Dot):
-        parts = [part.name if isinstance(part, exp.Identifier) else None for part in node.parts]
-        if None not in parts:
-            return Column(tuple(part for part in parts if part is not None))
+    path = name_parts(node) if isinstance(node, (exp.Column, exp.Dot)) else None
+    if path is not None:
+        return Column(path)
     raise _unsupported(node)
 
 
@@ -193,15 +191,16 @@ def _literal(node: exp.Expr) -> Any:
     if isinstance(node, exp.HexString):
         return bytes.fromhex(node.name if len(node.name) % 2 == 0 else "0" + node.name)
     if isinstance(node, exp.Literal):
-        return node.name if node.is_string else _number(node.name)
+        return literal_text(node) if node.is_string else _number(node.name)
     if isinstance(node, exp.Cast):
         return _cast(node)
     raise _unsupported(node)
 
 
 def _number(text: str) -> int | float | Decimal:
-    if text.isdigit():
-        return int(text)
+    number = whole_number(text)
+    if number is not None:
+        return number
     return float(text) if "e" in text.lower() else parse_decimal(text)
 
 
@@ -240,18 +239,18 @@ def _typed_number(value: Any, kind: str, node: exp.Cast) -> int | float | Decima
         rounded: float = pa.scalar(float(value), pa.float64()).cast(pa.float32()).as_py()
         return rounded
     if kind in _INTEGER_BITS:
-        number, half = int(value), 1 << _INTEGER_BITS[kind] - 1
-        return number if -half <= number < half else None
+        # What is no number of the type, or none at all, is left to the rules of values.
+        number, half = whole_number(str(value)), 1 << _INTEGER_BITS[kind] - 1
+        return number if number is not None and -half <= number < half else None
     return _decimal(parse_decimal(str(value)), node) if kind == "DECIMAL" else None
 
 
 def _decimal(number: Decimal, node: exp.Cast) -> Decimal | None:
     """Return a decimal if it is one of the type of a cast."""
-    given = node.to.expressions
-    precision, scale = [int(part.this.name) for part in given] + [10, 0][len(given) :]
+    precision, scale = decimal_digits(node.to)
     # The result is NaN, which equals nothing, where the type lacks digits.
-    context = Context(prec=max(precision, 1), traps=[])
-    fits = scale <= precision <= 38 and number.quantize(Decimal((0, (1,), -scale)), context=context) == number
+    context = Context(prec=precision, traps=[])
+    fits = number.quantize(Decimal((0, (1,), -scale)), context=context) == number
     return number if fits else None
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from deltaberg.errors import ExpressionError
+from deltaberg.expressions.double_quotes import DoubleQuoted
 from deltaberg.schema import ColumnName, Struct, split_name
 
 if TYPE_CHECKING:
@@ -35,12 +36,15 @@ __all__ = [
     "col",
     "combined",
     "is_list",
+    "leaves",
     "quoted",
     "rebalanced",
 ]
 
 #: More parts than this are joined in halves.
 _LONG = 64
+#: Numbers of more bits have more digits than Python writes, and than any column has.
+_MOST_BITS = 1280
 _DEEP = "the filter is nested too deeply"
 _Part = TypeVar("_Part")
 
@@ -115,38 +119,124 @@ class Computed(Expression):
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class And(Expression):
+class _Joined(Expression):
+    """A condition on other conditions. People join thousands of them, so nothing here calls itself for each part."""
+
+    #: What stands before, between and behind the parts in SQL.
+    _words: ClassVar[tuple[str, ...]]
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The conditions."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return _text(self, str, lambda joined: joined._words)  # noqa: SLF001 - these are all of this class
+
+    def __repr__(self) -> str:
+        return _text(self, repr, _constructor)
+
+    def __eq__(self, other: object) -> bool:
+        return _postfix(self) == _postfix(other) if isinstance(other, _Joined) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(_postfix(self)))
+
+    def __reduce__(self) -> tuple[Callable[..., Expression], tuple[Any, ...]]:
+        return _rebuilt, (_postfix(self),)
+
+
+def _text(condition: Expression, leaf: Callable[[Expression], str], words: Callable[[_Joined], Sequence[str]]) -> str:
+    """Return the texts of all parts in order, each between the words of the condition that they are parts of."""
+    written: list[str] = []
+    waiting: list[str | Expression] = [condition]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, _Joined):
+            first, *others = words(found)
+            pairs = zip(found.parts, others, strict=True)
+            waiting += [*reversed([one for pair in pairs for one in pair]), first]
+        else:
+            written.append(found if isinstance(found, str) else leaf(found))
+    return "".join(written)
+
+
+def _constructor(joined: _Joined) -> Sequence[str]:
+    first, *others = (child.name for child in fields(joined))  # type: ignore[arg-type]
+    return [f"{type(joined).__name__}({first}=", *(f", {name}=" for name in others), ")"]
+
+
+def _postfix(condition: Expression) -> list[Expression | type[_Joined]]:
+    """Return the parts of a condition without joined ones, and behind the parts of each of these its class."""
+    found: list[Expression | type[_Joined]] = []
+    waiting: list[Expression | type[_Joined]] = [condition]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _Joined):
+            waiting += [type(one), *one.parts]
+        else:
+            found.append(one)
+    return found
+
+
+def _rebuilt(postfix: Sequence[Expression | type[_Joined]]) -> Expression:
+    """Return the condition of which `_postfix` made a list."""
+    done: list[Expression] = []
+    for one in postfix:
+        if isinstance(one, Expression):
+            done.append(one)
+        else:
+            done.append(one(*(done.pop() for _ in fields(one))))  # type: ignore[arg-type]
+    return done.pop()
+
+
+def leaves(condition: Expression) -> list[Expression]:
+    """Return the conditions that a condition joins by AND, OR and NOT."""
+    return [one for one in _postfix(condition) if isinstance(one, Expression)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class And(_Joined):
     """Both conditions hold."""
 
     left: Expression
     right: Expression
+    _words = ("(", " AND ", ")")
 
-    def __str__(self) -> str:
-        return _joined_text(self)
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Both conditions."""
+        return self.left, self.right
 
 
-@dataclass(frozen=True)
-class Or(Expression):
+@dataclass(frozen=True, eq=False, repr=False)
+class Or(_Joined):
     """At least one condition holds."""
 
     left: Expression
     right: Expression
+    _words = ("(", " OR ", ")")
 
-    def __str__(self) -> str:
-        return _joined_text(self)
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Both conditions."""
+        return self.left, self.right
 
 
-def _joined_text(condition: Expression) -> str:
-    """Return the text of conditions that are joined one after the other, however many, without recursion."""
-    joined = []
-    try:
-        while isinstance(condition, (And, Or)):
-            joined.append(f" {'AND' if isinstance(condition, And) else 'OR'} {condition.right})")
-            condition = condition.left
-        return "".join(["(" * len(joined), str(condition), *reversed(joined)])
-    except RecursionError:
-        raise ExpressionError(_DEEP) from None
+@dataclass(frozen=True, eq=False, repr=False)
+class Not(_Joined):
+    """The condition is false. If it is unknown, so is its negation."""
+
+    inner: Expression
+    _words = ("(NOT ", ")")
+
+    def __invert__(self) -> Expression:
+        return self.inner
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The condition that is negated."""
+        return (self.inner,)
 
 
 def combined(parts: Sequence[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part:
@@ -190,17 +280,7 @@ def _rebalanced(condition: Expression) -> Expression:
     return condition if is_same else combined(inside, kind)
 
 
-@dataclass(frozen=True)
-class Not(Expression):
-    """The condition is false. If it is unknown, so is its negation."""
-
-    inner: Expression
-
-    def __str__(self) -> str:
-        return f"(NOT {self.inner})"
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predicate(Expression):
     """A column compared with literals, or with another column.
 
@@ -210,6 +290,29 @@ class Predicate(Expression):
     operator: str
     column: Column
     values: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        waiting = list(self.values)
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, (list, tuple)):
+                waiting += value
+            elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+                raise ExpressionError(
+                    f"a number of {value.bit_length()} bits is greater than any value of a column",
+                    column=str(self.column),
+                )
+
+    def _key(self) -> tuple[Any, ...]:
+        """Return what is compared. Columns themselves would make conditions of it."""
+        values = tuple((Column, one.path) if isinstance(one, Column) else one for one in self.values)
+        return self.operator, self.column.path, values
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Predicate) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __str__(self) -> str:
         operator = self.operator.upper()
@@ -233,8 +336,9 @@ _is_plain = re.compile(r"\w+").fullmatch
 
 
 def quoted(text: str) -> str:
-    """Quote text as a SQL literal that `parse_sql` reads."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    """Quote text as a SQL literal that `parse_sql` reads, in the quotes of its writer."""
+    mark = '"' if isinstance(text, DoubleQuoted) else "'"
+    return mark + text.replace("\\", "\\\\").replace(mark, mark * 2) + mark
 
 
 @dataclass(frozen=True, eq=False)

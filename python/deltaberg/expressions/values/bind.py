@@ -16,6 +16,7 @@ from deltaberg.errors import (
     ExpressionError,
     UnsupportedExpressionError,
 )
+from deltaberg.expressions.double_quotes import ColumnNames
 from deltaberg.expressions.values.casts import forgiving_cast
 from deltaberg.expressions.values.functions import FUNCTIONS, Context
 from deltaberg.expressions.values.kinds import TIME, UUID, nanos_of
@@ -116,6 +117,7 @@ def bind_value(
     timezone: str = "UTC",
     now: dt.datetime | None = None,
     column: str | None = None,
+    beside: Sequence[Relation] = (),
 ) -> BoundValue:
     """Bind a value to the columns of relations.
 
@@ -138,6 +140,8 @@ def bind_value(
         The time that ``current_timestamp()`` returns. By default it is that of the call.
     column
         The column to which the results are assigned, for messages.
+    beside
+        Other relations for whose columns a text in double quotes may be mistaken.
 
     Raises
     ------
@@ -168,7 +172,8 @@ def bind_value(
         raise ExpressionError(str(error)) from None
     context = Context(zone, now or dt.datetime.now(dt.timezone.utc))
     try:
-        binder = _Binder(scope, context, target)
+        names = ColumnNames((one.alias, one.columns) for one in (*scope, *beside))
+        binder = _Binder(scope, context, target, names)
         node = binder.bind(tree)
         if target is not None:
             path = () if column is None else split_name(column)
@@ -189,6 +194,7 @@ def bind_condition(
     *,
     timezone: str = "UTC",
     now: dt.datetime | None = None,
+    beside: Sequence[Relation] = (),
 ) -> BoundValue:
     """Bind a condition: a value of type boolean. A row for which it is null does not match.
 
@@ -197,7 +203,7 @@ def bind_condition(
     ExpressionError
         If the value is not a boolean, and otherwise as `bind_value`.
     """
-    bound = bind_value(value, relations, timezone=timezone, now=now)
+    bound = bind_value(value, relations, timezone=timezone, now=now, beside=beside)
     if bound.type == Primitive("void"):
         return bind_value(value, relations, target=_BOOLEAN, timezone=timezone, now=now)
     if bound.type != _BOOLEAN:
@@ -214,7 +220,10 @@ def _columns(node: Node) -> Iterator[ColumnNode]:
 
 
 class _Binder:
-    def __init__(self, relations: Sequence[Relation], context: Context, target: DataType | None) -> None:
+    def __init__(
+        self, relations: Sequence[Relation], context: Context, target: DataType | None, names: ColumnNames
+    ) -> None:
+        self._names = names
         self._relations = relations
         self._target = target
         self._context = context
@@ -245,6 +254,7 @@ class _Binder:
 
     def _literal(self, value: Literal) -> Node:
         kind, given = value.type, value.value
+        self._names.check(given)
         if isinstance(kind, IntervalType):
             return LiteralNode(kind, pa.scalar(None), given)
         if kind in (TIME, UUID) and not self._has_type(kind):

@@ -24,7 +24,7 @@ _MICROS = {
     "millisecond": 1000,
     "microsecond": 1,
 }
-_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]{1,6}))?")
+_NUMBER = re.compile(r"([+-]?)0*([0-9]{1,19})(?:\.([0-9]{1,6}))?")
 _YEARS = re.compile(r"([+-]?)([0-9]{1,9})-([0-9]{1,2})")
 _DAYS = re.compile(r"([+-]?)([0-9]{1,9}) ([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,6}))?)?)?")
 _SPANS = {"year to month", "day to hour", "day to minute", "day to second"}
@@ -60,7 +60,9 @@ def interval_of(node: exp.Interval) -> Literal:
 
 
 def _unit(node: exp.Interval, found: Interval) -> str:
-    name = getattr(node.args["unit"], "name", "").lower().removesuffix("s")
+    # A span of days to seconds is no number of whole days.
+    unit = node.args["unit"]
+    name = "" if type(unit).__name__ == "IntervalSpan" else unit.name.lower().removesuffix("s")
     if name in _MONTHS or found.months or "MONTH" in node.sql().upper():
         return "month"
     return "day" if name in ("week", "day") else "second"
@@ -97,5 +99,5 @@ def _of_span(text: str, span: str, shown: str) -> Interval:
 
 def _refused(shown: str) -> UnsupportedExpressionError:
     return UnsupportedExpressionError(
-        f"{shown} cannot be evaluated", hint="write one number and one unit, or a span such as DAY TO SECOND"
+        f"{shown:.200} cannot be evaluated", hint="write one number and one unit, or a span such as DAY TO SECOND"
     )

@@ -75,5 +75,5 @@ def _decimal_type(number: PyDecimal) -> Decimal:
     scale = max(-exponent, 0)
     precision = max(len(digits) + max(exponent, 0), scale, 1)
     if precision > 38:
-        raise ExpressionError(f"{number} has more than 38 digits")
+        raise ExpressionError(f"{number!s:.40} has more than 38 digits")
     return Decimal(precision, scale)

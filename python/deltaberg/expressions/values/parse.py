@@ -19,12 +19,13 @@ from deltaberg.expressions.predicates.tree import (
     combined,
     rebalanced,
 )
-from deltaberg.expressions.sql_text import is_nan_word, parse_text
+from deltaberg.expressions.sql_text import decimal_digits, is_nan_word, literal_text, name_parts, parse_text
 from deltaberg.expressions.values.intervals import interval_of
 from deltaberg.expressions.values.literals import decimal_literal, integer_type, literal_of
 from deltaberg.expressions.values.tree import Call, Cast, ColumnValue, GetField, Literal, Value
 from deltaberg.kernels.decimals import parse_decimal
 from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -56,8 +57,14 @@ _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntD
 _BITWISE = {"BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^"}
 
 
-def parse_value(text: str) -> Value:
+def parse_value(text: str, *, is_stored: bool = False) -> Value:
     """Return the value that SQL text in Spark's dialect describes.
+
+    Parameters
+    ----------
+    is_stored
+        Whether a table has the text, which another engine may have written: texts in double quotes are then texts,
+        even if a column has the same name.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def parse_value(text: str) -> Value:
     >>> print(parse_value("if(x > 5, upper(name), 'a')"))
     CASE WHEN (x > 5) THEN upper(name) ELSE 'a' END
     """
-    tree = parse_text(text, "expression")
+    tree = parse_text(text, "expression", is_stored=is_stored)
     try:
         return _value(tree)
     except RecursionError:
@@ -165,7 +172,7 @@ def _handlers() -> dict[str, tuple[tuple[str, ...], Callable[[Any], Value]]]:
         "Null": ((), lambda _: Literal(None, Primitive("void"))),
         "Boolean": (("this",), lambda node: Literal(bool(node.this), Primitive("boolean"))),
         "Literal": (("this", "is_string"), _literal),
-        "RawString": (("this",), lambda node: Literal(node.name, Primitive("string"))),
+        "RawString": (("this",), lambda node: _text(literal_text(node))),
         "HexString": (("this",), _hexadecimal),
         "Concat": (("expressions", "safe", "coalesce"), _adjacent),
         "Column": (("this", "table", "db", "catalog"), _column),
@@ -222,16 +229,17 @@ def _binary(name: str, node: exp.Binary) -> Value:
 
 
 def _literal(node: exp.Literal) -> Value:
-    return _text(node.name) if node.is_string else _number(node.name)
+    return _text(literal_text(node)) if node.is_string else _number(node.name)
 
 
 def _number(text: str) -> Literal:
-    if text.isdigit():
-        return Literal(int(text), integer_type(int(text)))
+    whole = whole_number(text)
+    if whole is not None:
+        return Literal(whole, integer_type(whole))
     if "e" in text.lower():
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise ExpressionError(f"{text} is beyond the greatest double")
+            raise ExpressionError(f"{text:.100} is beyond the greatest double")
         return Literal(number, Primitive("double"))
     return decimal_literal(parse_decimal(text))
 
@@ -250,22 +258,21 @@ def _adjacent(node: exp.Concat) -> Value:
 
 
 def _column(node: exp.Column) -> Value:
-    from sqlglot import exp
-
-    if not all(isinstance(part, exp.Identifier) for part in node.parts):
+    path = name_parts(node)
+    if path is None:
         raise _unsupported(node)
-    return ColumnValue(tuple(part.name for part in node.parts))
+    return ColumnValue(path)
 
 
 def _dot(node: exp.Dot) -> Value:
     from sqlglot import exp
 
+    path = name_parts(node)
+    if path is not None:
+        return ColumnValue(path)
     if not isinstance(node.expression, exp.Identifier):
         raise _unsupported(node)
-    inner = _value(node.this)
-    if isinstance(inner, ColumnValue):
-        return ColumnValue((*inner.path, node.expression.name))
-    return GetField(inner, node.expression.name)
+    return GetField(_value(node.this), node.expression.name)
 
 
 def _bracket(node: exp.Bracket) -> Value:
@@ -364,10 +371,9 @@ def _typed_number(text: str, kind: DataType) -> Value:
     """Return a number of a type, or a cast if the type does not hold the number."""
     if kind in (Primitive("float"), Primitive("double")):
         return Cast(_text(text), kind)
-    if text.lstrip("-").isdigit():
-        bits = {"byte": 7, "short": 15, "integer": 31, "long": 63}.get(str(kind))
-        if bits is not None and -(1 << bits) <= int(text) < 1 << bits:
-            return Literal(int(text), kind)
+    whole, bits = whole_number(text), {"byte": 7, "short": 15, "integer": 31, "long": 63}.get(str(kind))
+    if whole is not None and bits is not None and -(1 << bits) <= whole < 1 << bits:
+        return Literal(whole, kind)
     number = _number(text.lstrip("-"))
     return Cast(Call("negative", (number,)) if text.startswith("-") else number, kind)
 
@@ -379,10 +385,7 @@ def _type(node: exp.DataType) -> DataType:
         return Primitive(_TYPES[name])
     parts = node.expressions
     if name == "DECIMAL":
-        precision, scale = [int(part.this.name) for part in parts] + [10, 0][len(parts) :]
-        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise ExpressionError(f"{_shown(node)} is not a type")
-        return Decimal(precision, scale)
+        return Decimal(*decimal_digits(node))
     if name in ("ARRAY", "LIST") and len(parts) == 1:
         return List(Field("element", _type(parts[0])))
     if name == "MAP" and len(parts) == 2:

@@ -14,6 +14,7 @@ from deltaberg.iceberg.manifests.fields import ADDED, DELETED, EXISTING
 from deltaberg.iceberg.manifests.write import ManifestHeader, encode_manifest
 from deltaberg.pruning import keep_rows
 from deltaberg.schema import as_array
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["MergePolicy", "merge_rows", "merged_entries", "parts_of_size", "plan_merges"]
 
@@ -58,9 +59,10 @@ class MergePolicy:
 
 def _positive(properties: Mapping[str, str], name: str, default: int) -> int:
     text = properties.get(name, str(default)).strip()
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise InvalidArgumentError(f"the property {name} is {text!r}, not a positive number", setting=name)
-    return int(text)
+    number = whole_number(text, 1)
+    if number is None:
+        raise InvalidArgumentError(f"the property {name} is {text!r:.40}, not a positive number", setting=name)
+    return number
 
 
 def plan_merges(rows: Sequence[_Row], policy: MergePolicy) -> list[list[int]]:

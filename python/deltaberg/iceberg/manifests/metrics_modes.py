@@ -9,6 +9,7 @@ from typing import Any
 
 from deltaberg.iceberg.metadata.column_properties import COLUMN_METRICS
 from deltaberg.schema import DataType, Field, List, Map, Struct
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["MetricsMode", "cut_lower", "cut_upper", "metrics_modes"]
 
@@ -72,8 +73,8 @@ def metrics_modes(
     named = dict(_names(schema, ""))
     default = _mode(properties.get(_DEFAULT))
     if default is None:
-        most = properties.get(_MOST_INFERRED, "")
-        inferred = set(list(_by_level(schema))[: int(most) if most.isdigit() else _INFERRED_COLUMNS])
+        most = whole_number(properties.get(_MOST_INFERRED, ""), 0)
+        inferred = set(list(_by_level(schema))[: _INFERRED_COLUMNS if most is None else most])
         modes = {number: _TRUNCATED if number in inferred else _NONE for number in named}
     else:
         modes = dict.fromkeys(named, default)

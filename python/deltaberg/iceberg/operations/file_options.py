@@ -13,6 +13,7 @@ from deltaberg.files.write import FORMS, OrcOptions, ParquetOptions
 from deltaberg.iceberg.metadata.column_properties import FILTER_POSITIVES, FILTERED_COLUMNS
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.table.write import RowOptions
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["FORMAT", "DeleteFileOptions", "delete_file_options", "file_options", "form_of", "number_of"]
 
@@ -216,9 +217,10 @@ def number_of(properties: Mapping[str, str], name: str, default: int) -> int:
         It is not a positive whole number of 63 bits.
     """
     text = properties.get(name, str(default)).strip()
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:40]) <= _MOST):
+    number = whole_number(text, 1)
+    if number is None or number > _MOST:
         raise _wrong(name, text, "a positive whole number")
-    return int(text)
+    return number
 
 
 def _wrong(name: str, text: str, wanted: str) -> InvalidArgumentError:

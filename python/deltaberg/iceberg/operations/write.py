@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
-from deltaberg.expressions import TRUE, Bound, Filter, as_expression, bind
+from deltaberg.expressions import TRUE, Filter, as_expression, bind
 from deltaberg.iceberg.manifests.fields import DATA, ManifestPart
 from deltaberg.iceberg.manifests.reader import Entries
 from deltaberg.iceberg.metadata.specs import PartitionSpec
@@ -103,7 +103,9 @@ def overwrite_rows(
     with transaction.operation("overwrite"):
         is_first = transaction.pending.is_empty
         rows = open_rows(data, transaction.progress)
-        bound = None if where is None else _bound(transaction, where)
+        schema, timezone = transaction.metadata.current_schema.struct, transaction.timezone
+        row_condition(schema, where, timezone)
+        bound = None if where is None else bind(as_expression(where), schema, timezone)
         if not dynamic:
             _remove(transaction, where, options)
             # Rows that others add meanwhile would have to be replaced, too, whatever deletes ask for.
@@ -124,10 +126,6 @@ def overwrite_rows(
         transaction.add_files(files)
         # Rows of divided files are replaced by other rows of other partitions.
         transaction.pending.replaces_partitions = dynamic and is_first and not transaction.claims.moved
-
-
-def _bound(transaction: Transaction, where: Filter) -> Bound:
-    return bind(as_expression(where), transaction.metadata.current_schema.struct, transaction.timezone)
 
 
 def _fit(transaction: Transaction, rows: Rows, options: RowOptions) -> None:

@@ -8,6 +8,7 @@ from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.metadata.write import version_of
 from deltaberg.iceberg.transaction.table_commit import find_commit
 from deltaberg.table import CommitResult
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["find_commit_of"]
 
@@ -32,10 +33,10 @@ def find_commit_of(committer: Committer, token: str) -> CommitResult | None:
     loaded = find_commit(committer, token)
     if loaded is None:
         return None
-    snapshot = loaded.metadata.snapshots.get(int(token)) if token.isdigit() else None
+    snapshot = loaded.metadata.snapshots.get(whole_number(token) or 0)
     summary = {} if snapshot is None else dict(snapshot.summary or {})
     counts: dict[str, Any] = {
-        name: int(summary[key]) for name, key in _COUNTS.items() if summary.get(key, "").isdigit()
+        name: count for name, key in _COUNTS.items() if (count := whole_number(summary.get(key, ""), 0)) is not None
     }
     return CommitResult(
         version_of(loaded.file.path.rpartition("/")[2]) or 0,

@@ -13,6 +13,7 @@ from deltaberg.iceberg.manifests.fields import DATA, EQUALITY_DELETES, POSITION_
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.partition.structs import partition_keys
 from deltaberg.schema import Struct, as_array
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["REPLACES_PARTITIONS", "Tally", "snapshot_summary"]
 
@@ -195,5 +196,4 @@ def snapshot_summary(
 def _known(before: Mapping[str, str] | None, name: str) -> int | None:
     if before is None:
         return 0
-    text = before.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return whole_number(before.get(name, ""), 0)

@@ -22,6 +22,7 @@ from deltaberg.iceberg.metadata.requirements import (
 from deltaberg.iceberg.metadata.updates import Update
 from deltaberg.storage import PutResult
 from deltaberg.table import CommitPolicy, Fate, commit_change
+from deltaberg.whole_numbers import whole_number
 
 __all__ = ["Committed", "Make", "TableChange", "commit_policy", "commit_table", "find_commit"]
 
@@ -253,7 +254,7 @@ class TableChange:
 
 
 #: The name of a metadata file, its time, and in directories the digest of its bytes.
-_FILE_TOKEN = re.compile(r"(.+?)@([0-9]+)(?:@([0-9a-f]+))?")
+_FILE_TOKEN = re.compile(r"(.+?)@([0-9]{1,18})(?:@([0-9a-f]+))?")
 
 
 def _digest_of(loaded: LoadedTable, name: str) -> str | None:
@@ -285,8 +286,8 @@ def find_commit(committer: Committer, token: str) -> LoadedTable | None:
         is_ours = (loaded.file.path.rpartition("/")[2], loaded.metadata.last_updated_ms) == (name, millis)
         if of_file[3] is not None and _digest_of(loaded, name) not in (None, of_file[3]):
             return None
-    elif token.isdigit():
-        trace, is_ours = Trace(int(token), None, None), False
+    elif (snapshot_id := whole_number(token, 0)) is not None:
+        trace, is_ours = Trace(snapshot_id, None, None), False
     else:
         raise InvalidArgumentError(f"{token!r:.80} is not the token of a commit to an Iceberg table")
     return loaded if is_ours or trace.is_in(loaded.metadata) else None

@@ -22,7 +22,7 @@ __all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 
 _Opened = TypeVar("_Opened")
 _GENERATED = "delta.generationExpression"
-_LENGTH = re.compile(r"\s*(var)?char\s*\(\s*(\d+)\s*\)\s*", re.IGNORECASE)
+_LENGTH = re.compile(r"\s*(var)?char\s*\(\s*([0-9]{1,9})\s*\)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

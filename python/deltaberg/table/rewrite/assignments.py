@@ -77,6 +77,7 @@ def bind_assignments(
     completes: bool = False,
     timezone: str = "UTC",
     now: dt.datetime | None = None,
+    beside: Sequence[Relation] = (),
 ) -> Assignments:
     """Bind new values of columns. Fields of structs are matched by name at any depth, as in rows that are appended.
 
@@ -94,6 +95,8 @@ def bind_assignments(
         The zone of dates and of timestamps without one.
     now
         The time that ``current_timestamp()`` returns.
+    beside
+        As for `bind_value`.
 
     Raises
     ------
@@ -120,6 +123,7 @@ def bind_assignments(
             timezone=timezone,
             now=now,
             column=join_name(path),
+            beside=beside,
         )
     return Assignments(schema, bound)
 

@@ -56,7 +56,7 @@ class MergeScope:
     def condition(self, value: Any, relations: Sequence[Relation] | None = None) -> BoundValue:
         """Bind a condition on rows of some relations, by default of both."""
         both = (self.target, self.source)
-        return bind_condition(value, relations or both, timezone=self.timezone, now=self.now)
+        return bind_condition(value, relations or both, timezone=self.timezone, now=self.now, beside=both)
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,13 @@ def bind_clause(
     if values is None:
         return BoundClause(clause, condition)
     assignments = bind_assignments(
-        scope.target.columns, values, relations, completes=completes, timezone=scope.timezone, now=scope.now
+        scope.target.columns,
+        values,
+        relations,
+        completes=completes,
+        timezone=scope.timezone,
+        now=scope.now,
+        beside=(scope.target, scope.source),
     )
     return BoundClause(clause, condition, assignments)
 

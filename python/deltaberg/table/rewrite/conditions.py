@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,8 @@ import pyarrow.compute as pc
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions import (
     TRUE,
+    BoundValue,
+    Constant,
     Expression,
     Filter,
     Value,
@@ -19,13 +22,15 @@ from deltaberg.expressions import (
     as_value,
     bind,
     bind_condition,
+    leaves,
     value_filter,
 )
+from deltaberg.expressions.values.tree import Literal
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.match import MatchedRows, RowSearch, RowTest, find_rows
 
-__all__ = ["Condition", "RowCondition", "condition_text", "row_condition"]
+__all__ = ["Condition", "RowCondition", "condition_text", "refuse_constant", "row_condition"]
 
 #: How callers write a condition: as a filter, or as any other value that is a boolean.
 Condition = Filter | Value
@@ -79,7 +84,7 @@ def row_condition(
     Raises
     ------
     ExpressionError, ColumnNotFoundError
-        The condition is not valid, or cannot be evaluated exactly.
+        The condition is not valid, cannot be evaluated exactly, or names no column.
     """
     if where is None:
         return RowCondition(None, None)
@@ -91,9 +96,12 @@ def row_condition(
             if not isinstance(where, str):
                 raise
         else:
+            if not isinstance(found, Constant) and all(isinstance(leaf, Constant) for leaf in leaves(found)):
+                raise _names_nothing(str(found))
             return RowCondition(str(found), found)
     value = as_value(where)
     whole = bind_condition(value, schema, timezone=timezone, now=now)
+    refuse_constant(value, whole)
     names = {path[0].name for _, path in whole.paths}
     needed = Struct(tuple(field for field in schema if field.name in names))
     bound = bind_condition(value, needed, timezone=timezone, now=now)
@@ -103,6 +111,36 @@ def row_condition(
 
     pruning = value_filter(whole)
     return RowCondition(whole.sql, None if pruning == TRUE else pruning, test, [(field.name,) for field in needed])
+
+
+def refuse_constant(given: Any, bound: BoundValue) -> None:
+    """Refuse a condition that names no column, unless it is ``true`` or ``false``.
+
+    It is the same for every row, which nobody means who writes more than this word.
+
+    Parameters
+    ----------
+    given
+        The condition as it was given.
+    bound
+        The condition, bound to columns.
+
+    Raises
+    ------
+    ExpressionError
+        It names none.
+    """
+    if not bound.paths:
+        value = as_value(given)
+        if not (isinstance(value, Literal) and isinstance(value.value, bool)):
+            raise _names_nothing(bound.sql)
+
+
+def _names_nothing(text: str) -> ExpressionError:
+    return ExpressionError(
+        f"the condition {text} names no column, so that it is the same for every row",
+        hint="write true for all rows; names of columns stand in backticks or in no quotes, and texts in single quotes",
+    )
 
 
 def condition_text(where: Condition) -> str:

@@ -22,6 +22,7 @@ from deltaberg.table.join import JoinMemory, StoredRows
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import MergeScope, completed_value
 from deltaberg.table.rewrite.clauses import MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE, MergeClause
+from deltaberg.table.rewrite.conditions import refuse_constant
 from deltaberg.table.rewrite.key_test import key_test
 from deltaberg.table.rewrite.match import RowSearch
 from deltaberg.table.rewrite.merge import MergeCounts, MergePlan, RowMerge
@@ -257,6 +258,7 @@ def _run(
             "a merge needs a condition", hint='say which rows match, such as "target.id = source.id"'
         )
     condition = scope.condition(on)
+    refuse_constant(on, condition)
     # Rows that only go need no rules, so that rules that cannot be evaluated do not matter.
     has_rows = any(clause.action != "delete" for clause in clauses)
     rules = target.rules(scope.timezone, now) if has_rows else TableRules(RowRules(target.schema))
