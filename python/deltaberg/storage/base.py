@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from deltaberg.errors import StorageError
+from deltaberg.errors import DeltabergError
 
 __all__ = ["Counters", "ObjectMeta", "OutputFile", "PutOutcome", "PutResult", "Storage"]
 
@@ -38,10 +38,10 @@ class PutOutcome(Enum):
 
 
 class PutResult(NamedTuple):
-    """The outcome of a put and, where it is unknown, the error that hides it."""
+    """The outcome of a put and, where it was refused or is unknown, the error that says why, if there is one."""
 
     outcome: PutOutcome
-    cause: StorageError | None = None
+    cause: DeltabergError | None = None
 
 
 class Counters:

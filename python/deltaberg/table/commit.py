@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Protocol
 
-from deltaberg.errors import CommitConflictError, CommitUnknownError, StorageError
+from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergError, StorageError
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.table.arguments import checked_kind
 
@@ -70,7 +70,7 @@ class CommitPolicy:
     Parameters
     ----------
     retries
-        How often a change that was lost to another one is prepared and sent again.
+        How often a change that was lost to another one, or surely refused, is prepared and sent again.
     sends
         How often the same bytes are sent while it is unknown whether they arrived.
     pause, longest_pause
@@ -204,54 +204,72 @@ def commit_change(change: Change, policy: CommitPolicy) -> int:
     Raises
     ------
     CommitConflictError
-        What landed meanwhile does not allow the change, or other writers were faster every time.
+        What landed meanwhile does not allow the change, or it was refused every time.
     CommitUnknownError
         It cannot be settled whether the change landed. ``context["token"]`` finds the commit later.
     StorageError
         The store failed, and the change surely did not land.
     """
     started, retry = time.monotonic(), 0
+    refusal: DeltabergError | None = None
     for retry in range(policy.retries + 1):
-        if not change.prepare() or _lands(change, policy):
+        if not change.prepare():
+            return retry
+        fate, refusal = _settled(change, policy)
+        if fate is Fate.OURS:
             return retry
         if policy.timeout is not None and time.monotonic() - started >= policy.timeout:
             break
         policy.back_off(retry)
+    often = f" {retry + 1} times in a row" if retry else ""
     raise CommitConflictError(
-        f"other writers committed first{f' {retry + 1} times in a row' if retry else ''}",
+        f"other writers committed first{often}"
+        if refusal is None
+        else f"the commit was refused{often}: {refusal.message}",
         hint="try again when fewer writers are busy",
-    )
+    ) from refusal
 
 
-def _lands(change: Change, policy: CommitPolicy) -> bool:
-    """Send a prepared change until it is known what became of it; return False where it was lost."""
-    cause: StorageError | None = None
+def _settled(change: Change, policy: CommitPolicy) -> tuple[Fate, DeltabergError | None]:
+    """Send a prepared change until it is known to be ours or lost; return that, and the reason of a refusal."""
+    cause: DeltabergError | None = None
     result: PutResult | None = None
     for attempt in range(policy.sends):
         if attempt:
             policy.back_off(attempt)
+        # It is sent again only once it is known to be absent.
+        result = result or _sent(change, may_arrive=cause is not None)
+        cause = result.cause or cause or StorageError("the store does not show what it says it has")
         try:
-            # It is sent again only once it is known to be absent.
-            result = result or change.send()
-            cause = result.cause or cause or StorageError("the store does not show what it says it has")
             fate = change.confirm() if result.outcome is PutOutcome.WRITTEN else change.look()
-        except StorageError as error:
-            if cause is None:
-                raise
-            # This request failed, but an earlier one may still arrive.
+        except (CommitConflictError, CommitUnknownError):
+            raise
+        except DeltabergError as error:
+            # Whatever keeps us from looking, the change was sent, and may be there.
             cause = error
             continue
         if fate is Fate.HIDDEN:
-            raise _unknown(change, "the log was cleaned up before that could be seen") from cause
+            raise _unknown(change, "the table shows neither it nor what took its place") from cause
         if fate is not Fate.ABSENT:
-            return fate is Fate.OURS
+            return fate, result.cause if result.outcome is PutOutcome.EXISTS else None
         result = None
-    raise _unknown(change, "the store does not answer") from cause
+    raise _unknown(change, "the store does not answer" if cause is None else cause.message) from cause
+
+
+def _sent(change: Change, *, may_arrive: bool) -> PutResult:
+    """Send a change. A refusal is final only if no request before it may still arrive."""
+    try:
+        return change.send()
+    except DeltabergError as error:
+        if not may_arrive:
+            raise
+        return PutResult(PutOutcome.UNKNOWN, error)
 
 
 def _unknown(change: Change, reason: str) -> CommitUnknownError:
+    found = "ask deltaberg.find_commit with the token later" if change.token else "look at the table later"
     return CommitUnknownError(
         f"the commit was sent, but it is not known whether it took effect: {reason}",
-        hint="ask deltaberg.find_commit with the token later; delete no file of this operation until then",
-        token=change.token,
+        hint=f"{found}; delete no file of this operation until then",
+        token=change.token or None,
     )

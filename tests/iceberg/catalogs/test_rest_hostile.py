@@ -28,7 +28,7 @@ def _load(server: RestServer) -> Any:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"7", b"[]", b"null", b'"x"', b"\xff\xfe", _DEEP, b"9" * 5000, b'{"a": 1', b"{}x"]
+    "body", [b"", b"<html>", b"7", b"[]", b"null", b'"x"', b"\xff\xfe", _DEEP, b"9" * 5000, b"{}x"]
 )
 @pytest.mark.parametrize("path", ["/v1/config", "/v1/namespaces", _TABLE])
 def test_answers_that_are_no_json_objects(path: str, body: bytes, server: RestServer, orders: Any) -> None:

@@ -25,7 +25,8 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter, UnsettledError
+from deltaberg.iceberg.catalogs.outcome import UnsettledError
+from deltaberg.iceberg.catalogs.swap_commit import SwapCommitter
 from deltaberg.iceberg.metadata import updates as changes
 from deltaberg.iceberg.metadata.new_table import new_metadata
 from deltaberg.iceberg.metadata.schema import Schema

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError, UnsupportedFeatureError
+from deltaberg.errors import (
+    DeltabergError,
+    InvalidArgumentError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from deltaberg.iceberg.catalogs.given import given_order, given_schema, given_spec
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.catalogs.places import full_location, loaded_table, place_of
@@ -306,7 +312,18 @@ class NamedCatalog(ABC):
                 staged.commit()
             except DeltabergError as error:
                 raise error.with_context(table=".".join(levels), catalog=self.name) from None
-        return self.load_table(levels)
+        return self._opened(levels, "the table was created")
+
+    def _opened(self, levels: Levels, done: str) -> IcebergTable:
+        """Open a table after a change of the catalog, of which a failure must not be taken for one of the change."""
+        try:
+            return self.load_table(levels)
+        except DeltabergError as error:
+            raise StorageError(
+                f"{done}, but cannot be opened: {error.message}",
+                hint="open it again later; do not repeat the operation",
+                **error.context,
+            ) from error
 
     def create_table_transaction(
         self,

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, partial
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    ConstraintViolationError,
     CorruptMetadataError,
+    DeltabergError,
     InvalidArgumentError,
     NamespaceNotFoundError,
     StorageError,
@@ -19,30 +25,40 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.catalogs.base import NamedCatalog, checked_changes
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
+from deltaberg.iceberg.catalogs.outcome import carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
-from deltaberg.iceberg.catalogs.rest_commit import RestCommitter
+from deltaberg.iceberg.catalogs.rest_commit import RestCommitter, table_document
 from deltaberg.iceberg.catalogs.rest_transaction import CatalogTransaction
-from deltaberg.iceberg.catalogs.session import RestSession, json_object, read_settings, session_of
+from deltaberg.iceberg.catalogs.session import (
+    Meanings,
+    RestSession,
+    json_object,
+    read_settings,
+    session_of,
+)
 from deltaberg.iceberg.catalogs.transport import Answer, same_origin
 from deltaberg.iceberg.catalogs.vended import RestVendor, read_vended, server_config
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
-from deltaberg.iceberg.metadata.json_members import members, objects, optional, required, strings, text
+from deltaberg.iceberg.metadata.json_members import objects, optional, required, strings, text
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.table import IcebergTable
-from deltaberg.lossless_json import read_json
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
 from deltaberg.table import CommitPolicy, checked_text
 
 __all__ = ["RestCatalog"]
 
-#: The largest number of pages in one listing. A catalog with more is taken to be broken.
-_MOST_PAGES = 10_000
+#: The largest number of pages in one listing, how many of them in a row may bring no new name, how many bytes they may
+#: have, and how many timeouts they may take. A catalog with more is taken to be broken.
+_MOST_PAGES, _MOST_IDLE, _MOST_BYTES, _MOST_TIMEOUTS = 10_000, 1000, 1 << 28, 60
 _CREDENTIALS = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
 _EXISTS = "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"
 _SEVERAL = "POST /v1/{prefix}/transactions/commit"
 _WHAT = "the catalog's answer"
+
+# Tests put their own in place of it.
+_monotonic = time.monotonic
 
 
 class _Config(NamedTuple):
@@ -85,36 +101,42 @@ class RestCatalog(NamedCatalog):
         """List the namespaces directly below one."""
         levels = namespace_levels(namespace)
         query = {"parent": self._joined(levels)} if levels else {}
-        found: list[Levels] = []
-        for page in self._pages("namespaces", query):
-            found += [_levels(entry) for entry in required(page, "namespaces", list, _WHAT)]
-        return sorted(found)
+
+        def names(page: Mapping[str, Any]) -> Iterable[Levels]:
+            return map(_levels, required(page, "namespaces", list, _WHAT))
+
+        return self._listed("namespaces", query, names)
 
     def list_tables(self, namespace: Identifier) -> list[Levels]:
         """List the tables of a namespace."""
         levels = namespace_levels(namespace)
-        found: list[Levels] = []
-        for page in self._pages(f"namespaces/{self._encoded(levels)}/tables", {}):
+
+        def names(page: Mapping[str, Any]) -> Iterable[Levels]:
+            required(page, "identifiers", list, _WHAT)
             entries = objects(page, "identifiers", _WHAT)
-            found += [(*_levels(entry.get("namespace")), text(entry, "name", "a table")) for entry in entries]
-        return sorted(found)
+            return ((*_levels(entry.get("namespace")), text(entry, "name", "a table")) for entry in entries)
+
+        return self._listed(f"namespaces/{self._encoded(levels)}/tables", {}, names)
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the catalog has the table."""
-        path = self.table_path(identifier_levels(identifier))
+        levels = identifier_levels(identifier)
+        if _EXISTS in self._config.endpoints:
+            try:
+                if self.session.get(self.table_path(levels), method="HEAD").status == 204:
+                    return True
+            except StorageError as error:
+                if error.context.get("status") != 404:
+                    raise
+            # An answer without a body may be a gateway's, which knows nothing of tables.
+        return self._found(levels) is not None
+
+    def _found(self, levels: Levels) -> Mapping[str, Any] | None:
+        """Return the answer that holds a table; None if the catalog does not have the table."""
         try:
-            if _EXISTS in self._config.endpoints:
-                self.session.get(path, method="HEAD")
-            else:
-                self.session.get(path, {"snapshots": "refs"})
-        except (TableNotFoundError, NamespaceNotFoundError):
-            return False
-        except StorageError as error:
-            # The answer to HEAD has no body, which would say what is missing.
-            if _EXISTS in self._config.endpoints and error.context.get("status") == 404:
-                return False
-            raise
-        return True
+            return table_document(self.ask_for_table(levels, None, {"snapshots": "refs"}))
+        except TableNotFoundError:
+            return None
 
     def default_location(self, identifier: Identifier) -> str:
         """Return an empty text: the server chooses where a table goes."""
@@ -123,30 +145,70 @@ class RestCatalog(NamedCatalog):
 
     def drop_table(self, identifier: Identifier) -> None:
         """Remove a table from the catalog. Its files stay."""
-        path = self.table_path(identifier_levels(identifier))
-        self.session.change(path, method="DELETE", query={"purgeRequested": "false"})
+        levels = identifier_levels(identifier)
+        self._change(
+            "DELETE",
+            self.table_path(levels),
+            query={"purgeRequested": "false"},
+            meanings={404: TableNotFoundError},
+            is_done=lambda: self._found(levels) is None,
+        )
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
         """Rename a table, and return it opened."""
         old, new = identifier_levels(from_identifier), identifier_levels(to_identifier)
         names = [{"namespace": list(levels[:-1]), "name": levels[-1]} for levels in (old, new)]
-        self.session.change(f"{self._config.root}tables/rename", {"source": names[0], "destination": names[1]})
-        return self.load_table(new)
+        # By this alone, the table is told from another one that has the new name.
+        known = self._found(old)
+
+        def is_done() -> bool:
+            found = self._found(new)
+            return found is not None and known is not None and _is_same(found, known) and self._found(old) is None
+
+        self._change(
+            "POST",
+            f"{self._config.root}tables/rename",
+            {"source": names[0], "destination": names[1]},
+            meanings={404: TableNotFoundError, 409: TableExistsError},
+            is_done=is_done,
+            # Where a gateway sends the request twice, the second one runs into the first.
+            doubts=(CommitUnknownError, CommitConflictError, TableExistsError, TableNotFoundError),
+        )
+        return self._opened(new, "the table was renamed")
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
         """Enter a table that exists into the catalog, and open it."""
         checked_text("metadata_location", metadata_location, "pass the location of a metadata file")
         levels = identifier_levels(identifier)
-        body = {"name": levels[-1], "metadata-location": metadata_location}
-        self.session.change(f"{self._namespace_path(levels[:-1])}/register", body)
-        return self.load_table(levels)
+        place = place_of(metadata_location, None)
+
+        def shows(found: Mapping[str, Any] | None) -> bool:
+            recorded = None if found is None else optional(found, "metadata-location", str, _WHAT)
+            return recorded is not None and place_of(recorded, None) == place
+
+        self._change(
+            "POST",
+            f"{self._namespace_path(levels[:-1])}/register",
+            {"name": levels[-1], "metadata-location": metadata_location},
+            meanings={404: NamespaceNotFoundError, 409: TableExistsError},
+            is_answer=lambda answer: shows(table_document(answer)),
+            is_done=lambda: shows(self._found(levels)),
+        )
+        return self._opened(levels, "the table was registered")
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace."""
         levels = namespace_levels(namespace)
         _, given = checked_changes((), properties)
         try:
-            self.session.change(f"{self._config.root}namespaces", {"namespace": list(levels), "properties": given})
+            self._change(
+                "POST",
+                f"{self._config.root}namespaces",
+                {"namespace": list(levels), "properties": given},
+                meanings={404: NamespaceNotFoundError, 409: TableExistsError},
+                is_answer=lambda answer: json_object(answer, _WHAT).get("namespace") == list(levels),
+                is_done=lambda: given.items() <= self.load_namespace_properties(levels).items(),
+            )
         except TableExistsError as error:
             raise InvalidArgumentError(
                 "there is a namespace of this name already", namespace=".".join(levels), catalog=self.name
@@ -154,20 +216,86 @@ class RestCatalog(NamedCatalog):
 
     def drop_namespace(self, namespace: Identifier) -> None:
         """Remove a namespace that holds nothing."""
-        self.session.change(self._namespace_path(namespace_levels(namespace)), method="DELETE")
+        levels = namespace_levels(namespace)
+
+        def is_done() -> bool:
+            try:
+                self.load_namespace_properties(levels)
+            except NamespaceNotFoundError:
+                return True
+            return False
+
+        self._change(
+            "DELETE",
+            self._namespace_path(levels),
+            meanings={404: NamespaceNotFoundError, 409: ConstraintViolationError},
+            is_done=is_done,
+        )
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Return the properties of a namespace."""
-        found = json_object(self.session.get(self._namespace_path(namespace_levels(namespace))), _WHAT)
+        path = self._namespace_path(namespace_levels(namespace))
+        found = json_object(self.session.get(path, missing=NamespaceNotFoundError), _WHAT)
+        # Without its name, the answer is not about a namespace.
+        _levels(found.get("namespace"))
         return strings(found, "properties", _WHAT)
 
     def update_namespace_properties(
         self, namespace: Identifier, removals: Iterable[str] | None = None, updates: Mapping[str, str] | None = None
     ) -> None:
         """Remove properties of a namespace, and set others."""
+        levels = namespace_levels(namespace)
         gone, new = checked_changes(removals, updates)
-        path = f"{self._namespace_path(namespace_levels(namespace))}/properties"
-        self.session.change(path, {"removals": sorted(gone), "updates": new})
+
+        def is_answer(answer: Answer) -> bool:
+            found = json_object(answer, _WHAT)
+            return all(isinstance(found.get(name), list) for name in ("updated", "removed"))
+
+        def is_done() -> bool:
+            found = self.load_namespace_properties(levels)
+            return new.items() <= found.items() and not gone & found.keys()
+
+        self._change(
+            "POST",
+            f"{self._namespace_path(levels)}/properties",
+            {"removals": sorted(gone), "updates": new},
+            meanings={404: NamespaceNotFoundError},
+            is_answer=is_answer,
+            is_done=is_done,
+        )
+
+    def _change(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        meanings: Meanings,
+        is_done: Callable[[], bool],
+        is_answer: Callable[[Answer], bool] = lambda answer: answer.status == 204,
+        query: Mapping[str, str] | None = None,
+        doubts: tuple[type[DeltabergError], ...] = (CommitUnknownError, CommitConflictError),
+    ) -> None:
+        """Send a change, and look at the catalog if the answer does not tell whether it was carried out.
+
+        Parameters
+        ----------
+        is_answer
+            Tells whether a success is the one that the protocol has for this change; by default, an empty one.
+        is_done
+            Looks whether the catalog is as it has to be after the change.
+        doubts
+            What is raised, though the change may have been carried out.
+        """
+
+        def send() -> None:
+            answer = self.session.change(path, body, method=method, query=query, meanings=meanings)
+            with suppress(StorageError, CorruptMetadataError):
+                if is_answer(answer):
+                    return
+            raise unsettled("its answer is not one of the protocol", path=path, status=answer.status)
+
+        carried_out(send, is_done, doubts)
 
     def transaction(self, *, policy: CommitPolicy | None = None) -> CatalogTransaction:
         """Begin a transaction of several tables. See `Catalog.transaction`."""
@@ -240,27 +368,45 @@ class RestCatalog(NamedCatalog):
         """Return the path of a table."""
         return f"{self._namespace_path(levels[:-1])}/tables/{quote(levels[-1], safe='')}"
 
-    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    def _listed(
+        self, path: str, query: Mapping[str, str], names: Callable[[Mapping[str, Any]], Iterable[Levels]]
+    ) -> list[Levels]:
+        """Return the names on all pages of a listing, sorted."""
         config = self._config
         asked = {**query, "pageToken": "", **({"pageSize": config.page_size} if config.page_size else {})}
+        until = _monotonic() + _MOST_TIMEOUTS * self._settings.transport.timeout
+        found: set[Levels] = set()
+        tokens, idle, size = {""}, 0, 0
         for _ in range(_MOST_PAGES):
-            page = json_object(self.session.get(f"{config.root}{path}", asked), _WHAT)
-            yield page
+            missing = None if path == "namespaces" and not query else NamespaceNotFoundError
+            answer = self.session.get(f"{config.root}{path}", asked, missing=missing)
+            page = json_object(answer, _WHAT)
+            known = len(found)
+            found.update(names(page))
             token = optional(page, "next-page-token", str, _WHAT)
             if not token:
-                return
-            if token == asked["pageToken"]:
+                return sorted(found)
+            idle = 0 if len(found) > known else idle + 1
+            size += len(answer.body)
+            if token in tokens or idle > _MOST_IDLE or size > _MOST_BYTES or _monotonic() > until:
                 break
+            tokens.add(token)
             asked["pageToken"] = token
-        raise StorageError("the catalog's listing does not end", catalog=self.name, path=path)
+        raise StorageError(
+            "the catalog's listing does not end",
+            hint="set rest-page-size to let each page hold more names",
+            catalog=self.name,
+            path=path,
+        )
 
     def _pointer(self, levels: Levels, location_map: LocationMap | str | None) -> TablePointer:
         return RestPointer(self, levels, location_map)
 
-    def ask_for_table(self, levels: Levels, tag: str | None) -> Answer:
+    def ask_for_table(self, levels: Levels, tag: str | None, query: Mapping[str, str] | None = None) -> Answer:
         """Request a table. With an entity tag, the answer may be that the table has not changed."""
+        headers = {"If-None-Match": tag} if tag else None
         try:
-            return self.session.get(self.table_path(levels), headers={"If-None-Match": tag} if tag else None)
+            return self.session.get(self.table_path(levels), query, headers, missing=TableNotFoundError)
         except NamespaceNotFoundError as error:
             raise TableNotFoundError(error.message, **error.context) from None
 
@@ -297,13 +443,12 @@ class RestPointer:
                 raise StorageError("the catalog answers 304 (not modified) to a request without an entity tag")
             return known
         # The metadata inside keeps the spelling of its numbers.
-        found = json_object(answer, "the answer to a request for a table", partial(read_json, plain=True))
+        found = table_document(answer)
         recorded = optional(found, "metadata-location", str, _WHAT)
         if recorded and known is not None and known.file == place_of(recorded, self._map):
             self._last = (known, answer.headers.get("ETag"))
             return known
-        raw = members(found.get("metadata"), "the metadata in the catalog's answer")
-        metadata = metadata_of_json(raw)
+        metadata = metadata_of_json(found["metadata"])
         file = place_of(recorded or metadata.location, self._map)
         loaded = loaded_table(metadata, file, self._catalog.store_of(self._levels, found), self._map)
         self._last = (loaded, answer.headers.get("ETag"))
@@ -323,6 +468,13 @@ class RestPointer:
                 hint="load the table without location_map",
             )
         return RestCommitter(self._catalog, self._levels)
+
+
+def _is_same(found: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    """Return whether two answers hold the same table: by its UUID, or its location where it has none."""
+    one, other = found["metadata"], known["metadata"]
+    told = next((name for name in ("table-uuid", "location") if one.get(name) or other.get(name)), None)
+    return told is not None and bool(one.get(told) == other.get(told))
 
 
 def _without_nulls(values: Any) -> Any:

@@ -1,28 +1,37 @@
 """Commits to tables of a REST catalog, which makes the changes itself (Iceberg REST Open API specification).
 
-It is sent what changes and what must still hold. Of an answer that tells nothing, and of a refusal that may follow from
-a request of ours that was carried out before, the table itself tells what became of it.
+It is sent what changes and what must still hold. A success counts if its answer shows the change: a gateway can answer
+200 too. Of any other answer, and of a refusal that may follow from a request of ours that was carried out before, the
+table itself tells what became of it.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from deltaberg.errors import CommitUnknownError, DeltabergError, StorageError, TableNotFoundError
+from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    DeltabergError,
+    NamespaceNotFoundError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from deltaberg.iceberg.catalogs.names import Levels
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
-from deltaberg.iceberg.catalogs.session import RestSession, json_object, may_have_effect
+from deltaberg.iceberg.catalogs.session import RestSession, json_object
 from deltaberg.iceberg.catalogs.transport import Answer
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots, is_applied
 from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.metadata.draft import Draft
-from deltaberg.iceberg.metadata.json_members import members, optional
+from deltaberg.iceberg.metadata.json_members import optional
 from deltaberg.iceberg.metadata.layout_updates import by_known_ids
 from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
@@ -35,7 +44,7 @@ from deltaberg.lossless_json import read_json
 from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
 
-__all__ = ["RestAttempt", "RestCommitter", "RestDoor", "key_of_request", "send_changes"]
+__all__ = ["RestAttempt", "RestCommitter", "RestDoor", "key_of_request", "send_changes", "table_document"]
 
 _IDEMPOTENCY_KEY = "Idempotency-Key"
 _FORMAT_VERSION = "format-version"
@@ -67,9 +76,21 @@ class RestDoor(Protocol):
         ...
 
 
-def _document(answer: Answer) -> Mapping[str, Any]:
-    """Return the JSON object in an answer, with the spelling of its numbers."""
-    return json_object(answer, "the answer of the catalog", partial(read_json, plain=True))
+def table_document(answer: Answer) -> Mapping[str, Any]:
+    """Return the JSON object of an answer that holds a table, with the spelling of its numbers.
+
+    Raises
+    ------
+    StorageError
+        If the answer is something else.
+    """
+    found = json_object(answer, "the answer of the catalog", partial(read_json, plain=True))
+    if not isinstance(found.get("metadata"), dict):
+        raise StorageError(
+            "the answer of the catalog holds no table: it has no metadata",
+            hint="check that uri is the address of a REST catalog",
+        )
+    return found
 
 
 @dataclass
@@ -90,7 +111,7 @@ class RestCommitter:
     def load(self, known: LoadedTable | None = None) -> LoadedTable | None:
         """Ask the catalog for the table; None if it has no such table. Metadata of a known file is not read again."""
         try:
-            found = _document(self.door.ask_for_table(self.levels, None))
+            found = table_document(self.door.ask_for_table(self.levels, None))
         except TableNotFoundError:
             return None
         return self.loaded(found, self.door.store_of(self.levels, found), known)
@@ -100,7 +121,7 @@ class RestCommitter:
         recorded = optional(found, "metadata-location", str, "the catalog's answer")
         if known is not None and recorded is not None and known.file == place_of(recorded, None):
             return replace(known, store=store)
-        metadata = metadata_of_json(members(found.get("metadata"), "the metadata in the catalog's answer"))
+        metadata = metadata_of_json(found["metadata"])
         return loaded_table(metadata, place_of(recorded or metadata.location, None), store, None)
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
@@ -122,7 +143,8 @@ class RestCommitter:
             "properties": {**metadata.properties, _FORMAT_VERSION: str(metadata.format_version)},
         }
         path = self.door.table_path(self.levels).rpartition("/")[0]
-        found = _document(self.door.session.change(path, body))
+        taken = {404: NamespaceNotFoundError, 409: TableExistsError}
+        found = table_document(self.door.session.change(path, body, meanings=taken))
         return self.loaded(found, self.door.store_of(self.levels, found))
 
     def attempt(self, proposal: Proposal) -> RestAttempt:
@@ -146,21 +168,25 @@ def key_of_request(door: RestDoor) -> dict[str, str]:
 
 
 def send_changes(
-    door: RestDoor, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
-) -> tuple[PutResult, Answer | None]:
-    """Send changes of tables, and return the outcome, with the answer that confirms them."""
+    door: RestDoor, path: str, body: Mapping[str, Any], headers: Mapping[str, str], shows: Callable[[Answer], bool]
+) -> PutResult:
+    """Send changes of tables, and return the outcome.
+
+    Parameters
+    ----------
+    shows
+        Tells whether an answer shows that the changes were carried out.
+    """
     try:
-        answer = door.session.change(
-            path, body, headers=headers, returned=lambda status: status == 409 or may_have_effect(status)
-        )
+        answer = door.session.change(path, body, headers=headers, meanings={404: TableNotFoundError})
+    except (CommitConflictError, TableExistsError) as error:
+        return PutResult(PutOutcome.EXISTS, error)
     except CommitUnknownError as error:
-        return PutResult(PutOutcome.UNKNOWN, StorageError(error.message, **error.context)), None
-    if answer.status == 409:
-        return PutResult(PutOutcome.EXISTS), None
-    if may_have_effect(answer.status):
-        cause = StorageError(f"the catalog failed with the status {answer.status}", path=path)
-        return PutResult(PutOutcome.UNKNOWN, cause), None
-    return PutResult(PutOutcome.WRITTEN), answer
+        return PutResult(PutOutcome.UNKNOWN, error)
+    if shows(answer):
+        return PutResult(PutOutcome.WRITTEN)
+    cause = StorageError("the catalog's answer does not show the change", path=path, status=answer.status)
+    return PutResult(PutOutcome.UNKNOWN, cause)
 
 
 def _new_key() -> UUID:
@@ -178,9 +204,20 @@ class RestAttempt:
     proposal: Proposal
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    #: Whether the request was sent, and it is not known whether it still is on its way.
-    may_arrive: bool = field(default=False, init=False)
-    _answer: Answer | None = field(default=None, init=False)
+    _may_arrive: bool = field(default=False, init=False)
+    _is_refused: bool = field(default=False, init=False)
+    #: The table as it was found with the change.
+    _after: LoadedTable | None = field(default=None, init=False)
+
+    @property
+    def may_arrive(self) -> bool:
+        """Whether a request was sent of which nobody knows whether it still is on its way."""
+        return self._may_arrive
+
+    def note(self, outcome: PutOutcome) -> None:
+        """Note the outcome of a request that holds the change."""
+        self._may_arrive |= outcome is PutOutcome.UNKNOWN
+        self._is_refused = outcome is PutOutcome.EXISTS
 
     @property
     def trace(self) -> Trace:
@@ -190,29 +227,69 @@ class RestAttempt:
     def send(self) -> PutResult:
         """Send the request."""
         door = self.committer.door
-        result, answer = send_changes(door, door.table_path(self.committer.levels), self.body, self.headers)
-        self._answer = answer or self._answer
-        self.may_arrive |= result.outcome is PutOutcome.UNKNOWN
+        result = send_changes(door, door.table_path(self.committer.levels), self.body, self.headers, self._is_shown_by)
+        self.note(result.outcome)
         return result
 
+    def _is_shown_by(self, answer: Answer) -> bool:
+        try:
+            found = self.committer.loaded(table_document(answer), self.proposal.base.store)
+        except DeltabergError:
+            return False
+        base = self.proposal.base.metadata
+        metadata = found.metadata
+        # Servers may store a property in other words, and order what they are told.
+        is_later = metadata.last_updated_ms >= base.last_updated_ms and metadata.raw != base.raw
+        if not self._is_shown_in(metadata) and not (self._is_same_table(metadata) and self._is_free and is_later):
+            return False
+        self._after = found
+        return True
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing tells the change from those of others: it adds neither a snapshot nor a table."""
+        return self.proposal.snapshot_id is None and not self.proposal.is_new
+
+    def _is_same_table(self, metadata: TableMetadata) -> bool:
+        known, found = self.proposal.base.metadata.table_uuid, metadata.table_uuid
+        return known is None or found is None or known.lower() == found.lower()
+
+    def _is_shown_in(self, metadata: TableMetadata) -> bool:
+        """Return whether metadata proves the change."""
+        if self.proposal.snapshot_id is not None:
+            return self.trace.is_in(metadata)
+        if not self._is_same_table(metadata):
+            return False
+        return self.proposal.is_new or is_applied(self.proposal.updates, metadata)
+
     def confirm(self) -> Fate:
-        """Return that the change is part of the table: what the catalog confirms is final."""
+        """Return that the change is part of the table: the answer has shown it."""
         return Fate.OURS
 
     def look(self) -> Fate:
-        """Return what became of the change, by loading the table."""
+        """Return what became of the change, by loading the table.
+
+        A refusal is final unless a request before it may still arrive.
+        """
         newest, base = self.committer.load(), self.proposal.base
+        is_final = self._is_refused and not self._may_arrive
+        if newest is not None and self._is_shown_in(newest.metadata):
+            self._after = newest
+            return Fate.OURS
+        if is_final:
+            return Fate.LOST
         if newest is None:
             return Fate.ABSENT if self.proposal.is_new else Fate.HIDDEN
         metadata = newest.metadata
         if self.proposal.is_new:
-            return Fate.OURS if metadata.table_uuid == base.metadata.table_uuid else Fate.LOST
-        if self.proposal.snapshot_id is not None:
-            if self.trace.is_in(metadata):
-                return Fate.OURS
-        elif is_applied(self.proposal.updates, metadata):
-            return Fate.OURS
-        if metadata.raw == base.metadata.raw or (self.may_arrive and self._is_welcome(metadata)):
+            # A server that has made the table of its own accord has made it without the rows.
+            return Fate.HIDDEN if self._is_same_table(metadata) else Fate.LOST
+        if not self._is_same_table(metadata):
+            raise StorageError(
+                f"the catalog shows another table under the name: its table-uuid is {metadata.table_uuid}",
+                table=".".join(self.committer.levels),
+            )
+        if metadata.raw == base.metadata.raw or (self._may_arrive and self._is_welcome(metadata)):
             return Fate.ABSENT
         if self.proposal.snapshot_id is not None:
             return fate_by_snapshots(self.proposal, metadata)
@@ -234,20 +311,17 @@ class RestAttempt:
         """Do nothing: the server keeps its own files."""
 
     def finish(self) -> tuple[LoadedTable, list[str]]:
-        """Return the table after the commit. If neither the answer nor the catalog shows it, return it as it was."""
+        """Return the table after the commit. If the catalog does not show it any more, return it as it was."""
+        if self._after is not None:
+            return self._after, []
         failure = "it was dropped"
-        for show in (self._answered, self.committer.load):
-            try:
-                found = show()
-            except DeltabergError as error:
-                failure = error.message
-            else:
-                if found is not None:
-                    return found, []
+        try:
+            found = self.committer.load()
+        except DeltabergError as error:
+            failure = error.message
+        else:
+            if found is not None and self._is_same_table(found.metadata):
+                return found, []
+            if found is not None:
+                failure = "the catalog shows another table under the name"
         return self.proposal.base, [f"the table could not be loaded after the commit: {failure}"]
-
-    def _answered(self) -> LoadedTable | None:
-        if self._answer is None:
-            return None
-        found = _document(self._answer)
-        return self.committer.loaded(found, self.proposal.base.store) if "metadata" in found else None

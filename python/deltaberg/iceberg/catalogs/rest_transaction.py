@@ -1,7 +1,7 @@
 """Commits to several tables of a REST catalog at once (Iceberg REST Open API specification, "commitTransaction").
 
-The server carries out all changes or none. What became of a request whose answer was lost is found as for one table:
-the snapshots that it was to add are in their tables, or they are not.
+The server carries out all changes or none. What became of a request is found as for one table: the snapshots that it
+was to add are in their tables, or they are not. The answer itself does not tell, since it is empty.
 """
 
 from __future__ import annotations
@@ -56,45 +56,80 @@ class _Changes:
                     self._sent.append(part)
             except DeltabergError as error:
                 raise error.with_context(table=".".join(levels)) from None
-        self._check_whole()
-        if any(part.is_committed for part in self._witnesses):
+        try:
+            is_there = self._is_there()
+        except CommitUnknownError:
+            raise
+        except DeltabergError as error:
+            raise CommitUnknownError(
+                f"one of the tables shows the commit, and another one cannot be loaded: {error.message}",
+                hint="look at the tables; delete no file of this operation",
+                token=self.token,
+            ) from error
+        if is_there:
             self._settle(Fate.OURS)
             return False
         self.token = next((part.token for part in self._witnesses), "")
         self._headers = key_of_request(self.door)
         return bool(self._sent)
 
-    def _check_whole(self) -> None:
-        """Refuse what no server should do: to carry out a part of the changes."""
-        landed = [part.is_committed for part in self._witnesses]
-        if any(landed) and not all(landed):
+    def _is_there(self) -> bool:
+        """Return whether the tables show the commit.
+
+        The server carries out all changes or none. Tables that do not show it were loaded before it landed, or were
+        dropped or rolled back since, or the server does what the protocol forbids.
+
+        Raises
+        ------
+        CommitUnknownError
+            If some of the tables show it, and others as they were before.
+        """
+        if not any(part.is_committed for part in self._witnesses):
+            return False
+        absent = [part for part in self._witnesses if not part.is_committed and part.is_missing()]
+        if absent:
             there = [".".join(levels) for levels, part in self.parts.items() if part.is_committed]
             raise CommitUnknownError(
                 f"the catalog shows the commit in {', '.join(there)}, but not in the other tables",
                 hint="look at the tables; delete no file of this operation",
                 token=self.token,
             )
+        return True
 
     def send(self) -> PutResult:
         """Send what was prepared."""
         body = {"table-changes": [attempt.body for attempt in self._attempts]}
-        result, _ = send_changes(self.door, self.path, body, self._headers)
+        # The protocol has no other success: it is an empty answer that tells nothing of the tables.
+        result = send_changes(self.door, self.path, body, self._headers, lambda answer: answer.status == 204)
         for attempt in self._attempts:
-            attempt.may_arrive |= result.outcome is PutOutcome.UNKNOWN
+            attempt.note(result.outcome)
         return result
 
     def confirm(self) -> Fate:
-        """Return that the changes are part of the tables: what the catalog confirms is final."""
-        return self._settle(Fate.OURS)
+        """Return whether the tables show what the answer confirms, which does not hold them.
+
+        Where they cannot be loaded, or have no snapshot that would tell, the answer counts.
+        """
+        if not self._witnesses:
+            return self._settle(Fate.OURS)
+        for attempt in self._attempts:
+            attempt.note(PutOutcome.UNKNOWN)
+        try:
+            return self.look()
+        except CommitUnknownError:
+            raise
+        except DeltabergError:
+            return self._settle(Fate.OURS)
 
     def look(self) -> Fate:
         """Return what became of the changes, by loading the tables."""
         fates = [part.look() for part in self._sent]
-        self._check_whole()
-        # Changes without a snapshot may be there because others made the same ones.
-        telling = [fate for part, fate in zip(self._sent, fates, strict=True) if part.snapshot_id is not None] or fates
+        if self._is_there():
+            return self._settle(Fate.OURS)
         if Fate.HIDDEN in fates:
             return Fate.HIDDEN
+        # Changes without a snapshot may be there because others made the same ones.
+        telling = [fate for part, fate in zip(self._sent, fates, strict=True) if part.snapshot_id is not None] or fates
         if set(telling) == {Fate.OURS}:
             return self._settle(Fate.OURS)
         may_arrive = any(attempt.may_arrive for attempt in self._attempts)

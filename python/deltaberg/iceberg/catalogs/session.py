@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlencode, urljoin
 
 from deltaberg._version import __version__
 from deltaberg.errors import (
     AuthenticationError,
     CommitConflictError,
-    CommitUnknownError,
     ConstraintViolationError,
     DeltabergError,
     InvalidArgumentError,
@@ -25,18 +24,37 @@ from deltaberg.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from deltaberg.iceberg.catalogs.outcome import unsettled
 from deltaberg.iceberg.catalogs.transport import Answer, Transport, checked_header, checked_url, same_origin
 from deltaberg.lossless_json import write_json
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 
-__all__ = ["RestSession", "SessionSettings", "json_object", "may_have_effect", "read_settings", "session_of"]
+__all__ = [
+    "Meanings",
+    "RestSession",
+    "SessionSettings",
+    "json_object",
+    "may_have_effect",
+    "read_settings",
+    "session_of",
+]
+
+#: What refusals of a request mean, by status. Where the server names a kind that is known, that counts.
+Meanings: TypeAlias = Mapping[int, type[DeltabergError]]
 
 _DELEGATION = "X-Iceberg-Access-Delegation"
 #: How many seconds before its expiry a token is renewed; a short-lived one after three quarters of its life.
 _MARGIN = 60.0
-_NOT_FOUND = {"NoSuchTableException": TableNotFoundError, "NoSuchNamespaceException": NamespaceNotFoundError}
-#: What a status of 409 means; by default, that another commit came first.
-_CONFLICTS = {"AlreadyExistsException": TableExistsError, "NamespaceNotEmptyException": ConstraintViolationError}
+_KINDS: dict[int, dict[str, type[DeltabergError]]] = {
+    404: {"NoSuchTableException": TableNotFoundError, "NoSuchNamespaceException": NamespaceNotFoundError},
+    409: {
+        "AlreadyExistsException": TableExistsError,
+        "NamespaceNotEmptyException": ConstraintViolationError,
+        "CommitFailedException": CommitConflictError,
+    },
+}
+#: What kinds of errors are called that are about the address, and not about what is requested.
+_ELSEWHERE = re.compile("warehouse|catalog|endpoint|route", re.IGNORECASE)
 #: Values of other headers than those for credentials are masked from so many characters on.
 _SHORTEST_SECRET = 6
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
@@ -145,8 +163,14 @@ class RestSession:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         method: str = "GET",
+        missing: type[DeltabergError] | None = None,
     ) -> Answer:
         """Request a path, and return the answer, which is a success, or 304 where a header allows it.
+
+        Parameters
+        ----------
+        missing
+            What is raised where the catalog says that what is requested is not there.
 
         Raises
         ------
@@ -164,7 +188,7 @@ class RestSession:
             answer = self._send(method, url, headers, self._new_token(instead_of=token))
         if answer.status in (200, 204, 304):
             return answer
-        raise self._failure(answer, path)
+        raise self.failure(answer, path, {} if missing is None else {404: missing})
 
     def change(
         self,
@@ -174,16 +198,18 @@ class RestSession:
         method: str = "POST",
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        returned: Callable[[int], bool] = lambda _: False,
+        meanings: Meanings | None = None,
     ) -> Answer:
         """Send a request that changes something, once, and return the answer.
+
+        Its status says that the request was carried out. Whether it is the catalog that says so, its body has to tell.
 
         Parameters
         ----------
         body
             What is sent as JSON.
-        returned
-            Which statuses beside those of success are returned, and not raised.
+        meanings
+            What refusals mean; by default, 409 means that another commit came first.
 
         Raises
         ------
@@ -201,16 +227,10 @@ class RestSession:
         answer = self._send(method, url, sent, token, data)
         if answer.status in (401, 419) and self._settings.credential is not None:
             answer = self._send(method, url, sent, self._new_token(instead_of=token), data)
-        if answer.status in (200, 201, 204) or returned(answer.status):
+        if 200 <= answer.status < 300:
             return answer
-        error = self._failure(answer, path)
-        if may_have_effect(answer.status):
-            raise CommitUnknownError(
-                f"the catalog does not say whether it carried out a request: {error.message}",
-                hint="look at the catalog before you repeat the operation, and delete nothing until then",
-                **error.context,
-            )
-        raise error
+        error = self.failure(answer, path, {409: CommitConflictError, **(meanings or {})})
+        raise unsettled(error.message, **error.context) if may_have_effect(answer.status) else error
 
     def _send(
         self, method: str, url: str, headers: Mapping[str, str] | None, token: str | None, body: bytes | None = None
@@ -250,7 +270,7 @@ class RestSession:
         # To be granted two tokens is harmless.
         answer = settings.transport.send("POST", url, headers, urlencode(form).encode(), repeatable=True)
         if answer.status != 200:
-            error = self._failure(answer, "the token")
+            error = self.failure(answer, "the token")
             if 400 <= answer.status < 404:
                 error = AuthenticationError(error.message, hint="check credential and scope", **error.context)
             raise error
@@ -262,16 +282,18 @@ class RestSession:
         holds = isinstance(lifetime, (int, float)) and 0 < lifetime < 1e9
         return checked_header("Authorization", token, "the token of the server"), float(lifetime) if holds else None
 
-    def _failure(self, answer: Answer, path: str) -> DeltabergError:
+    def failure(self, answer: Answer, path: str, meanings: Meanings | None = None) -> DeltabergError:
         """Return the exception for an answer. The message of the server is shown without secrets."""
         kind, said = _said(answer)
         status = answer.status
         context: dict[str, Any] = {"catalog": self._settings.uri, "path": path, "status": status}
         message = self._without_secrets(said) or "the server gives no reason"
-        if status == 404 and kind in _NOT_FOUND:
-            return _NOT_FOUND[kind](message, **context)
-        if status == 409:
-            return _CONFLICTS.get(kind, CommitConflictError)(message, **context)
+        meant = (meanings or {}).get(status)
+        if meant is not None and kind is not None and not _ELSEWHERE.search(kind):
+            return _KINDS.get(status, {}).get(kind, meant)(message, **context)
+        if meant is not None and status == 409:
+            # A gateway says that something is in the way, in other words than a catalog does.
+            return CommitConflictError(message, **context)
         if status in (401, 403, 419):
             advice = (
                 "the caller lacks the permission"
@@ -329,16 +351,26 @@ def json_object(answer: Answer, what: str, decode: Callable[[bytes], Any] = json
     return found
 
 
-def _said(answer: Answer) -> tuple[str, str]:
-    """Return the type and the message of an error, in the form of the catalog or of OAuth."""
+def _said(answer: Answer) -> tuple[str | None, str]:
+    """Return the type and the message of an error.
+
+    The type is None where the answer does not have the form of an error of a catalog, or of OAuth. Then its message is
+    looked for where servers of other protocols put it.
+    """
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
-        return "", ""
-    error = found.get("error") if isinstance(found, dict) else None
+        found = None
+    if not isinstance(found, dict):
+        is_plain = answer.headers.get("Content-Type", "").lower().startswith("text/plain")
+        return None, _clean(answer.body.decode("utf-8", "replace")) if is_plain else ""
+    error = found.get("error")
     if isinstance(error, dict):
-        kind, message = error.get("type"), error.get("message")
-    else:
-        kind, message = error, found.get("error_description", error) if isinstance(found, dict) else None
-    clean = _CONTROL.sub(" ", message)[:500] if isinstance(message, str) else ""
-    return (kind if isinstance(kind, str) else ""), clean
+        kind = error.get("type")
+        return kind if isinstance(kind, str) else "", _clean(error.get("message")) or _clean(kind)
+    told = (found.get(name) for name in ("error_description", "message", "detail", "error"))
+    return None, next(filter(None, map(_clean, told)), "")
+
+
+def _clean(message: Any) -> str:
+    return _CONTROL.sub(" ", message)[:500] if isinstance(message, str) else ""

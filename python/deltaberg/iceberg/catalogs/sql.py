@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ from deltaberg.errors import (
 )
 from deltaberg.iceberg.catalogs.base import LocatedPointer, NamedCatalog, checked_changes
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
+from deltaberg.iceberg.catalogs.outcome import UnsettledError, carried_out, unsettled
 from deltaberg.iceberg.catalogs.places import full_location, place_of
 from deltaberg.iceberg.catalogs.sql_engine import is_missing, open_engine, without_secrets
 from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layout, namespace_properties
-from deltaberg.iceberg.catalogs.swap_commit import UnsettledError
 from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.table import IcebergTable
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 __all__ = ["SqlCatalog"]
+
+
+class _RolledBackError(UnsettledError):
+    """A statement failed, so that its transaction changed nothing. A swap is sent again all the same."""
 
 
 class SqlCatalog(NamedCatalog):
@@ -115,7 +119,7 @@ class SqlCatalog(NamedCatalog):
 
         levels = identifier_levels(identifier)
         tables, condition = self._row(levels)
-        if not self._change(sa.delete(tables).where(condition)):
+        if not self._settled(lambda: not self._rows(levels), sa.delete(tables).where(condition)):
             raise self._no_table(levels)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> IcebergTable:
@@ -126,21 +130,26 @@ class SqlCatalog(NamedCatalog):
         self._namespaces_below(new[:-1])
         tables, condition = self._row(old)
         names = {"table_namespace": ".".join(new[:-1]), "table_name": new[-1]}
-        changed = self._change(sa.update(tables).where(condition).values(**names))
+        known = self._rows(old)
+        changed = self._settled(
+            lambda: bool(known) and self._rows(new) == known and not self._rows(old),
+            sa.update(tables).where(condition).values(**names),
+        )
         if changed is None:
             raise self._is_taken(new)
         if not changed:
             raise self._no_table(old)
-        return self.load_table(new)
+        return self._opened(new, "the table was renamed")
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> IcebergTable:
         """Enter a table that exists into the catalog, and open it."""
         checked_text("metadata_location", metadata_location, "pass the location of a metadata file")
         levels = identifier_levels(identifier)
         load_file(place_of(metadata_location, None), self._store)
-        if not self._swap(levels, None, metadata_location):
+        entered = self._entry(levels, metadata_location)
+        if not self._settled(lambda: self._rows(levels) == [metadata_location], entered):
             raise self._is_taken(levels)
-        return self.load_table(levels)
+        return self._opened(levels, "the table was registered")
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace, and the layout of the database where there is none."""
@@ -154,10 +163,13 @@ class SqlCatalog(NamedCatalog):
         if not levels or self._has_namespace(levels):
             raise taken
         # A namespace without properties would have no row.
-        if (
-            self._change(sa.insert(namespace_properties()), self._properties_rows(levels, given or {"exists": "true"}))
-            is None
-        ):
+        kept = given or {"exists": "true"}
+        created = self._settled(
+            lambda: kept.items() <= self.load_namespace_properties(levels).items(),
+            sa.insert(namespace_properties()),
+            self._properties_rows(levels, kept),
+        )
+        if created is None:
             raise taken
 
     def drop_namespace(self, namespace: Identifier) -> None:
@@ -168,7 +180,8 @@ class SqlCatalog(NamedCatalog):
         if set(self._namespaces_below(levels)) - {levels} or self.list_tables(levels):
             raise ConstraintViolationError("the namespace is not empty", namespace=".".join(levels), catalog=self.name)
         owned = namespace_properties()
-        self._change(sa.delete(owned).where(self._of_namespace(owned, levels)))
+        gone = sa.delete(owned).where(self._of_namespace(owned, levels))
+        self._settled(lambda: not self._has_namespace(levels), gone)
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Return the properties of a namespace."""
@@ -208,7 +221,12 @@ class SqlCatalog(NamedCatalog):
         (kept,) = self._properties_rows(levels, {"exists": "true"})
         lasting = sa.select(*(sa.literal(value) for value in kept.values())).where(~sa.exists().where(own))
         statements.append(sa.insert(owned).from_select(list(kept), lasting))
-        if self._change(*statements) is None:
+
+        def is_done() -> bool:
+            found = self.load_namespace_properties(levels)
+            return new.items() <= found.items() and not gone & found.keys()
+
+        if self._settled(is_done, *statements) is None:
             raise CommitConflictError(
                 "others set a property of the namespace at the same time",
                 hint="repeat the change",
@@ -248,30 +266,59 @@ class SqlCatalog(NamedCatalog):
         """Replace the location of a table's metadata, or enter the first one; return whether that happened."""
         import sqlalchemy as sa
 
+        if old is None:
+            return bool(self._change(self._entry(levels, new)))
         tables, condition = self._row(levels)
-        if old is not None:
-            condition &= tables.c.metadata_location == old
-            values = {"metadata_location": new, "previous_metadata_location": old}
-            return bool(self._change(sa.update(tables).where(condition).values(**values)))
+        condition &= tables.c.metadata_location == old
+        values = {"metadata_location": new, "previous_metadata_location": old}
+        return bool(self._change(sa.update(tables).where(condition).values(**values)))
+
+    def _entry(self, levels: Levels, location: str) -> Any:
+        """Return the statement that enters a table."""
+        import sqlalchemy as sa
+
+        tables, _ = self._row(levels)
         self._namespaces_below(levels[:-1])
         row = {
             "catalog_name": self.name,
             "table_namespace": ".".join(levels[:-1]),
             "table_name": levels[-1],
-            "metadata_location": new,
+            "metadata_location": location,
         }
         if "iceberg_type" in tables.c:
             row["iceberg_type"] = "TABLE"
-        return bool(self._change(sa.insert(tables).values(**row)))
+        return sa.insert(tables).values(**row)
+
+    def _settled(self, is_done: Callable[[], bool], *statements: Any) -> int | None:
+        """Carry out statements as `_change` does, and look at the rows if it is not known whether that happened."""
+        changed: int | None = 1
+
+        def change() -> None:
+            nonlocal changed
+            try:
+                changed = self._change(*statements)
+            except _RolledBackError:
+                raise
+            except UnsettledError as error:
+                raise unsettled(error.message, catalog=self.name) from error
+
+        carried_out(change, is_done)
+        return changed
 
     def _change(self, *statements: Any) -> int | None:
         """Carry out statements in one transaction, and return how many rows the last one changed.
 
         A list of rows belongs to the statement before it. None means that a row of the same key is there.
+
+        Raises
+        ------
+        UnsettledError
+            If it is not known whether the transaction was carried out, or how many rows it changed.
         """
         import sqlalchemy as sa
 
         changed = 0
+        failed: type[UnsettledError] = _RolledBackError
         with self._connection() as connection:
             try:
                 for number, statement in enumerate(statements):
@@ -279,11 +326,14 @@ class SqlCatalog(NamedCatalog):
                         rows = statements[number + 1 : number + 2]
                         given = rows if rows and isinstance(rows[0], list) else ()
                         changed = connection.execute(statement, *given).rowcount
+                failed = UnsettledError
                 connection.commit()
             except sa.exc.IntegrityError:
                 return None
             except sa.exc.SQLAlchemyError as error:
-                raise UnsettledError(f"the database failed: {self._said(error)}", catalog=self.name) from None
+                raise failed(f"the database failed: {self._said(error)}", catalog=self.name) from None
+        if changed < 0 and len(statements) == 1:
+            raise UnsettledError("the driver of the database does not say how many rows it changed", catalog=self.name)
         return changed
 
     def _said(self, error: Exception) -> str:

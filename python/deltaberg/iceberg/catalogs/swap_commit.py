@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltaberg.errors import StorageError
+from deltaberg.iceberg.catalogs.outcome import UnsettledError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots
 from deltaberg.iceberg.location.find_metadata import METADATA_FILE
@@ -31,11 +32,7 @@ from deltaberg.storage import PutOutcome, PutResult, StoreSpec
 from deltaberg.table import Fate
 from deltaberg.table.removal import discard_locations
 
-__all__ = ["SwapCommitter", "UnsettledError", "metadata_file"]
-
-
-class UnsettledError(StorageError):
-    """A request was sent to the database, and it is not known whether it was carried out."""
+__all__ = ["SwapCommitter", "metadata_file"]
 
 
 def metadata_file(metadata: TableMetadata, version: int) -> str:
@@ -118,6 +115,7 @@ class SwapAttempt:
     metadata: TableMetadata
     data: bytes
     _is_written: bool = field(default=False, init=False)
+    _may_arrive: bool = field(default=False, init=False)
 
     @property
     def trace(self) -> Trace:
@@ -134,6 +132,7 @@ class SwapAttempt:
         try:
             return PutResult(PutOutcome.WRITTEN if self._swap() else PutOutcome.EXISTS)
         except UnsettledError as error:
+            self._may_arrive = True
             return PutResult(PutOutcome.UNKNOWN, error)
 
     def _swap(self) -> bool:
@@ -149,7 +148,8 @@ class SwapAttempt:
         if found == self.new:
             return Fate.OURS
         if found == self.old:
-            return Fate.ABSENT
+            # That the row was not changed is final, unless a request before may still arrive.
+            return Fate.ABSENT if self._may_arrive else Fate.LOST
         newest = self.committer.load()
         if found is None or newest is None:
             # The table was dropped or renamed, maybe after the swap.

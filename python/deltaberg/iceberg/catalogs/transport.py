@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 import re
+import socket
 import ssl
 import time
 import urllib.error
@@ -18,7 +21,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from deltaberg.errors import CommitUnknownError, InvalidArgumentError, StorageError
+from deltaberg.errors import CommitUnknownError, DeltabergError, InvalidArgumentError, StorageError
 
 __all__ = ["Answer", "Transport", "checked_header", "checked_url", "same_origin"]
 
@@ -30,10 +33,15 @@ _CHUNK = 1 << 20
 _BUSY = frozenset({429, 503})
 #: How long the waits between the attempts of one request may take in all, in seconds.
 _MOST_WAITING = 60.0
-#: How long a response that trickles in may take, in timeouts.
+#: How long a response that trickles in may take, with its head, in timeouts.
 _MOST_TIMEOUTS = 10
 #: Methods that change nothing.
 _IDEMPOTENT = frozenset({"GET", "HEAD"})
+#: What errors of the system mean that have no text.
+_WORDS: dict[type[object], str] = {
+    TimeoutError: "the server does not answer in time",
+    BrokenPipeError: "the connection broke",
+}
 _HEADER = re.compile(r"[\x20-\x7e\t]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -172,13 +180,15 @@ class Transport:
         raise AssertionError("the last attempt ends the loop")
 
     def _once(self, opener: urllib.request.OpenerDirector, request: urllib.request.Request) -> Answer:
-        until = _monotonic() + self.timeout * _MOST_TIMEOUTS
         try:
             with opener.open(request, timeout=self.timeout) as response:
-                return Answer(response.status, response.headers, _body(response, _MOST_BYTES, until))
+                answer = Answer(response.status, response.headers, _body(response, _MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, until, cut=True))
+                return Answer(error.code, error.headers, _body(error, _MOST_ERROR_BYTES, cut=True))
+        if _is_cut(answer):
+            raise _IncompleteError("the catalog's answer is incomplete")
+        return answer
 
 
 def _is_broken(error: Exception) -> bool:
@@ -193,7 +203,7 @@ def _is_broken(error: Exception) -> bool:
 def _failure(error: Exception, request: urllib.request.Request, repeatable: bool) -> Exception:
     """Return what is raised if there is no complete answer."""
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    said = reason.message if isinstance(reason, StorageError) else str(reason) or type(reason).__name__
+    said = _reason(reason)
     if isinstance(reason, HTTPException) and not _is_broken(error):
         said = f"what answers is not an HTTP server, or is a broken one: {said.strip()}"
     server = "{}://{}:{}".format(*_origin(request.full_url))
@@ -212,8 +222,22 @@ def _failure(error: Exception, request: urllib.request.Request, repeatable: bool
     )
 
 
+def _reason(error: BaseException | str) -> str:
+    """Return what an error says, in words for people."""
+    if isinstance(error, DeltabergError):
+        return error.message
+    if isinstance(error, IncompleteRead):
+        return "the connection broke before the end of the answer"
+    text = str(error).strip()
+    return text or _WORDS.get(type(error), "the connection failed")
+
+
 class _IncompleteError(StorageError):
     """The connection broke before the end of the answer."""
+
+
+class _TooSlowError(StorageError):
+    """The answer comes in parts that are too small, or too late."""
 
 
 class _NotConnectedError(OSError):
@@ -228,16 +252,56 @@ def _connecting() -> Iterator[None]:
     try:
         yield
     except (OSError, HTTPException) as error:
-        raise _NotConnectedError(str(error) or type(error).__name__) from error
+        raise _NotConnectedError(_reason(error)) from error
+
+
+class _BoundedReader(io.RawIOBase):
+    """What a server sends, until it has taken too long.
+
+    The timeout of a socket only bounds the time between two parts, of which each can be one byte.
+    """
+
+    def __init__(self, source: io.BufferedReader, seconds: float) -> None:
+        self._source = source
+        self._until = _monotonic() + seconds
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there, at most as much as fits."""
+        if _monotonic() > self._until:
+            raise _TooSlowError("the catalog answers too slowly")
+        return self._source.raw.readinto(buffer) or 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._source.close()
+        super().close()
+
+
+class _Response(HTTPResponse):
+    """An answer whose head and body together have a limit of time."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **named: Any) -> None:
+        super().__init__(sock, *args, **named)
+        seconds = sock.gettimeout()
+        if seconds is not None:
+            self.fp = io.BufferedReader(_BoundedReader(self.fp, seconds * _MOST_TIMEOUTS))
 
 
 class _Connection(HTTPConnection):
+    response_class = _Response
+
     def connect(self) -> None:
         with _connecting():
             super().connect()
 
 
 class _TLSConnection(HTTPSConnection):
+    response_class = _Response
+
     def connect(self) -> None:
         with _connecting():
             super().connect()
@@ -278,7 +342,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _body(response: Any, most: int, until: float, cut: bool = False) -> bytes:
+def _body(response: Any, most: int, cut: bool = False) -> bytes:
     parts: list[bytes] = []
     size = 0
     while part := response.read(_CHUNK if most > _CHUNK else most + 1):
@@ -287,13 +351,29 @@ def _body(response: Any, most: int, until: float, cut: bool = False) -> bytes:
             if cut:
                 break
             raise StorageError(f"the catalog answered with more than {most >> 20} MiB")
-        if _monotonic() > until:
-            raise StorageError("the catalog answers too slowly")
         parts.append(part)
     if not cut and getattr(response, "length", None):
         # Reading in parts, Python's client takes a connection that breaks for the end of the body.
         raise _IncompleteError("the catalog's answer is incomplete")
     return b"".join(parts)
+
+
+def _is_cut(answer: Answer) -> bool:
+    """Return whether an answer is the beginning of a JSON object.
+
+    Where an answer ends with the connection, or a gateway counts what it has got of it, nothing else tells.
+    """
+    body = answer.body.strip()
+    is_counted = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
+    if not body.startswith(b"{") or (is_counted and body.endswith(b"}")):
+        return False
+    try:
+        json.loads(body)
+    except json.JSONDecodeError as error:
+        return error.msg != "Extra data"
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _delay(said: str | None, attempt: int) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 from deltaberg.errors import (
     AuthenticationError,
+    DeltabergError,
     InvalidArgumentError,
     StorageError,
     UnsafePathError,
@@ -58,6 +59,12 @@ class Vended:
     by_prefix: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = field(default=(), repr=False)
     expires_at: float | None = None
     renew_at: float | None = None
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether there are credentials among the options."""
+        names = (name for _, options in self.by_prefix for name, _ in options)
+        return any(name in _CREDENTIALS or name.startswith(f"{_SAS_TOKEN}.") for name in names)
 
     def prefix_of(self, place: str) -> str:
         """Return the longest prefix that matches a location, or "" where none does."""
@@ -181,7 +188,9 @@ class RestVendor:
         try:
             answer = session_of(self.settings).get(self.path, dict(self.query))
             found = read_vended(json_object(answer, "the answer to a request for credentials"), dict(self.shared))
-        except StorageError:
+            if known.has_credentials and not found.has_credentials:
+                raise StorageError("the catalog's answer holds no credentials any more", path=self.path)
+        except DeltabergError:
             if _now() >= expires_at:
                 raise
             return replace(known, renew_at=min(_now() + _PAUSE, expires_at))

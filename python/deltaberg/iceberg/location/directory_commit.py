@@ -222,16 +222,22 @@ class DirectoryAttempt:
                 table=str(self.committer.root),
             )
         newest = max(versions, default=0)
-        if newest <= self.version:
+        if newest < self.version:
+            # Something that is no store has answered, such as a gateway.
+            return Fate.OURS if self._read_back() == self.data else Fate.ABSENT
+        if newest == self.version:
             return Fate.OURS
         return self._fate_in(self.committer.loaded(versions[newest][0]).metadata)
 
+    def _read_back(self) -> bytes | None:
+        try:
+            return self.committer.storage.get(self.file.path)
+        except ObjectNotFoundError:
+            return None
+
     def look(self) -> Fate:
         """Return what became of the file, by reading it back."""
-        try:
-            found: bytes | None = self.committer.storage.get(self.file.path)
-        except ObjectNotFoundError:
-            found = None
+        found = self._read_back()
         if found == self.data:
             return self.confirm()
         if found is not None:

@@ -208,6 +208,12 @@ class TableChange:
             return self.staged
         elif not self._traces or found.metadata.table_uuid != self.staged.metadata.table_uuid:
             raise TableExistsError("there is a table already", table=str(found.root))
+        elif self.snapshot_id is not None and not any(trace.is_in(found.metadata) for trace in self._traces):
+            raise TableExistsError(
+                "the catalog has made the table without its rows, though it was asked to prepare it only",
+                hint="drop it, or append the rows to it",
+                table=str(found.root),
+            )
         else:
             # Nobody else creates a table with this id.
             self.is_committed = True
@@ -238,6 +244,16 @@ class TableChange:
     def look(self) -> Fate:
         """Return what became of a change for which there was another answer, or none."""
         return self.settle(self.attempt.look())
+
+    def is_missing(self) -> bool:
+        """Return whether the newest metadata is such that what was prepared could still become part of it.
+
+        Raises
+        ------
+        DeltabergError
+            If the table cannot be loaded.
+        """
+        return self.look() in (Fate.ABSENT, Fate.LOST)
 
     def settle(self, fate: Fate) -> Fate:
         """Note what became of what was sent."""

@@ -16,6 +16,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     StorageError,
     TableExistsError,
+    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from deltaberg.iceberg.location.committer import Committer
@@ -46,7 +47,7 @@ __all__ = ["Transaction"]
 
 _Own = TypeVar("_Own", bound="Transaction")
 #: Errors of a commit after which it surely is not part of the table, though it may have been sent.
-_NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
+_NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError, TableNotFoundError)
 
 
 class _ColumnsChanged(NamedTuple):

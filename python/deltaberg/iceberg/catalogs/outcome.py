@@ -1,0 +1,49 @@
+"""Changes of a catalog of which nobody says whether they were carried out: the catalog itself tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergError, StorageError
+
+__all__ = ["UnsettledError", "carried_out", "unsettled"]
+
+
+class UnsettledError(StorageError):
+    """A request was sent to the database, and it is not known whether it was carried out."""
+
+
+def unsettled(reason: str, **context: Any) -> CommitUnknownError:
+    """Return the error of a request that may have been carried out."""
+    return CommitUnknownError(
+        f"the catalog does not say whether it carried out a request: {reason}",
+        hint="look at the catalog before you repeat the operation, and delete nothing until then",
+        **context,
+    )
+
+
+def carried_out(
+    change: Callable[[], None],
+    is_done: Callable[[], bool],
+    doubts: tuple[type[DeltabergError], ...] = (CommitUnknownError, CommitConflictError),
+) -> None:
+    """Send a change, and look at the catalog if it is not known whether it was carried out.
+
+    Parameters
+    ----------
+    change
+        Sends the change, once.
+    is_done
+        Looks whether the catalog is as it has to be after the change.
+    doubts
+        What is raised though the change may have been carried out.
+    """
+    try:
+        change()
+    except doubts:
+        with suppress(DeltabergError):
+            if is_done():
+                return
+        raise
