@@ -19,6 +19,7 @@ _JUDGED = [pytest.mark.slow, pytest.mark.spark, pytest.mark.one_backend, pytest.
 judged = pytest.mark.parametrize("engine", [pytest.param("delta-spark", marks=_JUDGED)])
 
 _LONG = Primitive("long")
+_MAP = pa.map_(pa.string(), pa.string())
 #: A table with every rule, as delta-spark makes it.
 _MADE = """
 from delta.tables import DeltaTable, IdentityGenerator
@@ -100,6 +101,35 @@ def test_a_table_of_ours(tmp_path: Path, judge: Judge, engine: str) -> None:
     assert (rows[8]["c"], rows[12]["c"], rows[14]["c"]) == ("none", None, "none")
     judge.sql(f"ALTER TABLE delta.`{path}` DROP CONSTRAINT even")
     table.refresh().append(pa.table({"x": [5]}))
+
+
+@judged
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_texts_with_lengths(tmp_path: Path, judge: Judge, engine: str, mode: str) -> None:
+    path = tmp_path / "t"
+    columns = "id BIGINT, c CHAR(5), v VARCHAR(4), d CHAR(4) DEFAULT 'x', p CHAR(2), "
+    columns += "s STRUCT<a: CHAR(3), l: ARRAY<VARCHAR(2)>, m: MAP<CHAR(2), VARCHAR(2)>>"
+    properties = f"'delta.columnMapping.mode' = '{mode}', 'delta.feature.allowColumnDefaults' = 'supported'"
+    judge.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta PARTITIONED BY (p) TBLPROPERTIES ({properties})")
+    judge.sql(f"INSERT INTO delta.`{path}` (id, c, v, p) VALUES (1, 'ab', 'ab', 'x'), (2, 'ab   ', 'ü', 'x ')")
+    table = DeltaTable(path)
+    inner = pa.array([("x", ["y"], [("k", "v")])], pa.struct({"a": "string", "l": pa.list_(pa.string()), "m": _MAP}))
+    table.append(pa.table({"id": [3], "c": ["ab       "], "v": ["äöüß  "], "s": inner, "p": ["x"]}))
+    with pytest.raises(ConstraintViolationError, match="too long"):
+        table.append(pa.table({"id": [4], "v": ["abcde"]}))
+    table.update({"v": "'u'"}, "id = 2")
+
+    def compared(where: str = "true") -> None:
+        same(table.refresh().scan(filter=where).to_arrow(), judge.sql(f"SELECT * FROM delta.`{path}` WHERE {where}"))
+
+    for where in ("true", "c = 'ab'", "p = 'x'", "d = 'x  '", "c <> 'ab' OR s.a = 'x'", "s.a = 'x  '"):
+        compared(where)
+    judge.sql(f"UPDATE delta.`{path}` SET v = 'w' WHERE c = 'ab' AND id < 3")
+    judge.sql(f"OPTIMIZE delta.`{path}`")
+    compared()
+    assert ids_of(table, filter="v = 'w' AND c = 'ab'") == [1, 2]
+    with pytest.raises(JudgeError, match="LIMIT"):
+        judge.sql(f"INSERT INTO delta.`{path}` (id, v) VALUES (5, 'abcde')")
 
 
 def test_constraints_in_deltalake(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from tests.interop.judged_rows import write_rows
 __all__ = ["read", "write"]
 
 _TABLES = {**OF_ROWS, **OF_LOGS}
-#: Rows of type char are compared as they were written, not padded by the reader.
-_PADDING = ("spark.sql.readSideCharPadding", "false")
 
 
 def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
     """
     table, session = _TABLES[name], spark.newSession()
     place = Path(folder) / (table.folder or name)
-    for key, value in (_PADDING, *table.settings):
+    for key, value in table.settings:
         session.conf.set(key, value)
     path = f"delta.`{place}`"
     if table.columns and table.statements[0] != "!parquet":
@@ -58,8 +56,7 @@ def write(spark: Any, folder: str, name: str, every: bool) -> dict[str, Any]:
 def read(spark: Any, place: str, zone: str = "UTC") -> Any:
     """Return the rows of the newest version of a table, as a session in a time zone reads them."""
     session = spark.newSession()
-    for key, value in (_PADDING, ("spark.sql.session.timeZone", zone)):
-        session.conf.set(key, value)
+    session.conf.set("spark.sql.session.timeZone", zone)
     return session.sql(f"SELECT * FROM delta.`{place}`")
 
 

@@ -211,16 +211,8 @@ def test_builders_lose_nothing_that_they_are_told(spark: Any) -> None:
     for ddl in ("int NOT NULL", "int COMMENT 'its number'", "int, other int"):
         with pytest.raises(InvalidArgumentError, match="says more than the type"):
             builder.addColumn("n", ddl)
-    inner = st.StructField("s", st.StructType([st.StructField("a", st.ArrayType(st.VarcharType(3)))]))
-    other: dict[str, Callable[[], object]] = {
-        r"char\(3\)": lambda: builder.addColumn("c", "Char (3)"),
-        r"varchar\(3\)": lambda: builder.addColumn("c", st.VarcharType(3)),
-        r"struct<a:array<varchar\(3\)>>": lambda: builder.addColumns([inner]),
-        "interval day": lambda: builder.addColumn("c", "interval day"),
-    }
-    for kind, call in other.items():
-        with pytest.raises(UnsupportedFeatureError, match=f"type {kind} cannot be created"):
-            call()
+    with pytest.raises(UnsupportedFeatureError, match="type interval day cannot be created"):
+        builder.addColumn("c", "interval day")
     wrong: dict[str, Callable[[], object]] = {
         "the name of a column must be of the type str, not int": lambda: builder.addColumn(1, "int"),
         "the type of the column n must be of the type str or DataType, not int": lambda: builder.addColumn("n", 1),

@@ -210,7 +210,7 @@ _TABLES: dict[str, tuple[Any, dict[str, Any], dict[str, Any], str]] = {
         Struct((_LONG, Field("c", Primitive("string"), metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}))),
         {},
         {},
-        "column c: its texts have a collation or a length",
+        "rules for its rows",
     ),
     "dots": (pa.schema([("x", pa.int64()), ("a.b", pa.float64())]), {}, {}, "dot in its name"),
     "prefixes": (_ID, {"properties": {"delta.randomizeFilePrefixes": "true"}}, {}, "the places of its files"),

@@ -26,7 +26,7 @@ from deltaberg.expressions import (
     evaluate,
 )
 from deltaberg.pruning.stats import ColumnStats, FileStats, stats_key
-from deltaberg.schema import Field
+from deltaberg.schema import Field, pad_texts
 
 __all__ = ["keep_rows", "may_match", "must_match"]
 
@@ -105,6 +105,11 @@ def _bounds(bound: BoundPredicate, stats: FileStats) -> tuple[pa.Array | None, p
     """
     column = stats.columns.get(stats_key(bound.path), ColumnStats())
     lower, upper = column.lower, column.upper
+    length = bound.path[-1].length
+    if upper is not None and length is not None and length.is_padded:
+        # The bounds are those of texts as they are stored. Characters below a space sort before the padding.
+        padded = pad_texts(pc.replace_substring_regex(upper, "[\\x00-\\x1f](?s:.)*", ""), length)
+        upper = pc.max_element_wise(upper, padded)
     if bound.is_floating:
         lower = None if lower is None else lower.cast(pa.float64())
         upper = None if upper is None else upper.cast(pa.float64())

@@ -36,6 +36,7 @@ from deltaberg.schema.name_mapping import (
     mapping_of,
     with_mapped_ids,
 )
+from deltaberg.schema.text_lengths import fit_texts, has_padded_texts, pad_texts, padded_literal
 from deltaberg.schema.types import (
     DataType,
     Decimal,
@@ -45,6 +46,7 @@ from deltaberg.schema.types import (
     Map,
     Primitive,
     Struct,
+    TextLength,
     inner_types,
     nested_fields,
 )
@@ -64,6 +66,7 @@ __all__ = [
     "NameMapping",
     "Primitive",
     "Struct",
+    "TextLength",
     "arrow_field",
     "arrow_schema",
     "arrow_type",
@@ -78,13 +81,17 @@ __all__ = [
     "fields_given",
     "find_column",
     "find_path",
+    "fit_texts",
     "has_field_ids",
+    "has_padded_texts",
     "inner_types",
     "is_variant_field",
     "join_name",
     "mapping_of",
     "match_fields",
     "nested_fields",
+    "pad_texts",
+    "padded_literal",
     "paired_fields",
     "select_columns",
     "split_name",

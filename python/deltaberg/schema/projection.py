@@ -21,6 +21,7 @@ from deltaberg.schema.arrow import arrow_field, arrow_type
 from deltaberg.schema.convert import convert_leaf, is_promotable, list_with_values, struct_of
 from deltaberg.schema.name_mapping import field_id
 from deltaberg.schema.shredding import VariantLayout, unshred
+from deltaberg.schema.text_lengths import pad_texts
 from deltaberg.schema.types import DataType, Field, List, Map, Primitive, Struct
 
 __all__ = [
@@ -98,7 +99,7 @@ def plan_projection(wanted: Sequence[Field], file_schema: pa.Schema, by_id: bool
             continue
         child = found.fields[index]
         try:
-            convert = planner.plan(want.type, child.type, offsets[index])
+            convert = planner.field(want, child.type, offsets[index])
         except SchemaError as error:
             raise error.with_context(column=want.name) from None
         sources.append((child.name, convert))
@@ -233,6 +234,13 @@ class _Planner:
         self._by_id = by_id
         self.leaves: list[int] = []
 
+    def field(self, want: Field, found: pa.DataType, first: int) -> _Convert:
+        """Plan how values of a field are converted; ``first`` is the number of the first leaf."""
+        convert, length = self.plan(want.type, found, first), want.length
+        if length is None or not length.is_padded:
+            return convert
+        return lambda array: pad_texts(convert(array), length)
+
     def plan(self, want: DataType, found: pa.DataType, first: int) -> _Convert:
         """Plan how values of a type are converted; ``first`` is the number of the first leaf."""
         if isinstance(found, pa.BaseExtensionType):
@@ -266,7 +274,7 @@ class _Planner:
                 sources.append(None)
             else:
                 inner = children.fields[index]
-                sources.append((inner.name, self.plan(child.type, inner.type, offsets[index])))
+                sources.append((inner.name, self.field(child, inner.type, offsets[index])))
         if not any(sources):
             # Any leaf of the struct tells whether the struct itself is null.
             self.leaves.append(first)
@@ -284,7 +292,7 @@ class _Planner:
     def _list(self, want: List, found: pa.DataType, first: int) -> _Convert:
         if not (pt.is_list(found) or pt.is_large_list(found) or pt.is_fixed_size_list(found)):
             raise SchemaError(f"the file stores {found}, but the column has the type {want}")
-        inner = self.plan(want.element.type, found.value_type, first)
+        inner = self.field(want.element, found.value_type, first)
         target = arrow_type(want)
 
         def convert(array: pa.Array) -> pa.Array:
@@ -298,8 +306,8 @@ class _Planner:
     def _map(self, want: Map, found: pa.DataType, first: int) -> _Convert:
         if not pt.is_map(found):
             raise SchemaError(f"the file stores {found}, but the column has the type {want}")
-        keys = self.plan(want.key.type, found.key_type, first)
-        values = self.plan(want.value.type, found.item_type, first + leaf_count(found.key_type))
+        keys = self.field(want.key, found.key_type, first)
+        values = self.field(want.value, found.item_type, first + leaf_count(found.key_type))
         target = arrow_type(want)
         fields = [target.key_field, target.item_field]
 

@@ -19,6 +19,7 @@ __all__ = [
     "Map",
     "Primitive",
     "Struct",
+    "TextLength",
     "inner_types",
     "nested_fields",
 ]
@@ -65,12 +66,24 @@ class Fixed(DataType):
 
 
 @dataclass(frozen=True)
+class TextLength:
+    """The most characters of a column's texts: CHAR(n), whose shorter texts end with spaces, or VARCHAR(n)."""
+
+    characters: int
+    is_padded: bool
+
+    def __str__(self) -> str:
+        return f"{'CHAR' if self.is_padded else 'VARCHAR'}({self.characters})"
+
+
+@dataclass(frozen=True)
 class Field:
     """A named part of a struct, the element of a list, or the key or value of a map.
 
     ``physical_name`` is the name in data files, partition values and statistics; ``id`` is the field id in files, if
     they have ids. ``default`` is the value, in a form that Arrow can convert, of rows in files that were written before
-    the field was added. ``metadata`` holds whatever else the format stores about the field.
+    the field was added. ``metadata`` holds whatever else the format stores about the field. ``length`` is that of its
+    texts, if they have one.
     """
 
     name: str
@@ -80,6 +93,7 @@ class Field:
     id: int | None = None
     physical_name: str = ""
     default: Any = field(default=None, hash=False)
+    length: TextLength | None = None
 
     def __post_init__(self) -> None:
         if not self.physical_name:

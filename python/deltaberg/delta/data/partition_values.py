@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from deltaberg import kernels
 from deltaberg.delta.schema.schema import partition_type_name
 from deltaberg.errors import InvalidPartitionValueError
-from deltaberg.schema import Field, Primitive, arrow_type, as_array
+from deltaberg.schema import Field, Primitive, arrow_type, as_array, pad_texts
 
 __all__ = ["partition_value_texts", "read_partition_values"]
 
@@ -49,7 +49,7 @@ def read_partition_values(files: pa.Table, columns: Sequence[Field], timezone: s
 
 def _typed(values: pa.Array, field: Field, timezone: str) -> pa.Array:
     if field.type != Primitive("timestamp"):
-        return values
+        return pad_texts(values, field.length)
     utc = arrow_type(field.type)
     instants = pc.struct_field(values, "value")
     if timezone.upper() == "UTC":

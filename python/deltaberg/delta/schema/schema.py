@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltaberg.delta.schema.column_mapping import check_mapping, read_mapping, with_inner_ids
+from deltaberg.delta.schema.text_types import TEXT_TYPE, text_length, with_text_types
 from deltaberg.delta.schema.type_changes import check_type_changes
 from deltaberg.errors import CorruptLogError, SchemaError, UnsupportedFeatureError
-from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct
+from deltaberg.schema import DataType, Decimal, Field, List, Map, Primitive, Struct, TextLength
 
 __all__ = ["parse_schema", "partition_type_name", "primitive_name"]
 
@@ -34,7 +35,6 @@ _PRIMITIVES = frozenset(
 )
 _ALIASES = {"null": "void", "int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\)")
-_TEXT = re.compile(r"(?:var)?char\(\s*[0-9]+\s*\)")
 _MAX_DEPTH = 100
 _MAX_PRECISION = 38
 
@@ -88,7 +88,10 @@ def _field(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> Field:
     field_id, physical_name = read_mapping(metadata, here) if mapped else (None, name)
     if mapped:
         field_type = with_inner_ids(field_type, metadata, (physical_name, name))
-    return Field(name, field_type, tree.get("nullable", True) is not False, metadata, field_id, physical_name)
+    nullable = tree.get("nullable", True) is not False
+    made = Field(name, field_type, nullable, metadata, field_id, physical_name, length=_length(tree.get("type")))
+    recorded = metadata.get(TEXT_TYPE)
+    return made if recorded is None else with_text_types(made, recorded)
 
 
 def _type(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> DataType:
@@ -101,16 +104,24 @@ def _type(tree: Any, mapped: bool, path: tuple[str, ...], depth: int) -> DataTyp
         return _struct(tree, mapped, path, depth)
     if kind == "array":
         element = _type(tree.get("elementType"), mapped, (*path, "element"), depth + 1)
-        return List(Field("element", element, tree.get("containsNull", True) is not False))
+        length = _length(tree.get("elementType"))
+        return List(Field("element", element, tree.get("containsNull", True) is not False, length=length))
     if kind == "map":
         key = _type(tree.get("keyType"), mapped, (*path, "key"), depth + 1)
         value = _type(tree.get("valueType"), mapped, (*path, "value"), depth + 1)
         nullable = tree.get("valueContainsNull", True) is not False
-        return Map(Field("key", key, nullable=False), Field("value", value, nullable))
+        lengths = _length(tree.get("keyType")), _length(tree.get("valueType"))
+        return Map(
+            Field("key", key, nullable=False, length=lengths[0]), Field("value", value, nullable, length=lengths[1])
+        )
     if kind == "udt":
         # A user-defined type is stored as the SQL type behind it.
         return _type(tree.get("sqlType"), mapped, path, depth + 1)
     raise _unsupported(kind if isinstance(kind, str) else json.dumps(tree)[:80], path)
+
+
+def _length(tree: Any) -> TextLength | None:
+    return text_length(tree) if isinstance(tree, str) else None
 
 
 def _primitive(name: str, path: tuple[str, ...]) -> DataType:
@@ -127,7 +138,7 @@ def _primitive(name: str, path: tuple[str, ...]) -> DataType:
                 f"{name} is not a decimal type: the precision is at most {_MAX_PRECISION}", column=".".join(path)
             )
         return Decimal(precision, scale)
-    if _TEXT.fullmatch(name):
+    if text_length(name) is not None:
         return Primitive("string")
     raise _unsupported(name, path)
 

@@ -34,7 +34,7 @@ from deltaberg.expressions.predicates.tree import (
     Predicate,
     quoted,
 )
-from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_path
+from deltaberg.schema import DataType, Decimal, Field, Primitive, Struct, find_path, padded_literal
 
 __all__ = [
     "Bound",
@@ -276,6 +276,10 @@ class _Binder:
         return _compare(operator, path, placed, source)
 
     def _place(self, literal: object, path: tuple[Field, ...], source: Predicate) -> Placed:
+        # Spark pads the texts that are compared with columns, and not those that are compared with fields of structs.
+        length = path[-1].length if len(path) == 1 else None
+        if isinstance(literal, str) and length is not None and length.is_padded:
+            literal = padded_literal(literal, length)
         try:
             return place_literal(literal, path[-1].type, self._zone)
         except ExpressionError as error:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.expressions.like import ESCAPE, like_kernel
 from deltaberg.expressions.predicates.bind import Bound, BoundAnd, BoundComputed, BoundPredicate
 from deltaberg.expressions.predicates.tree import Constant
-from deltaberg.schema import Field
+from deltaberg.schema import Field, pad_texts
 
 __all__ = ["ColumnReader", "compare_values", "evaluate"]
 
@@ -64,7 +64,7 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
         nan = pc.is_nan(values).fill_null(False)
         return nan if operator == "is nan" else pc.invert(nan)
     if bound.other is not None:
-        return _columns(bound, values, column(bound.other))
+        return _columns(bound, bound.other, values, column(bound.other))
     if operator in ("in", "not in"):
         return _membership(bound, values)
     literal = bound.values[0]
@@ -80,7 +80,11 @@ def _predicate(bound: BoundPredicate, column: ColumnReader) -> pa.BooleanArray:
     return compare_values(operator, values, literal, bound.is_floating)
 
 
-def _columns(bound: BoundPredicate, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
+def _columns(bound: BoundPredicate, other: tuple[Field, ...], left: pa.Array, right: pa.Array) -> pa.BooleanArray:
+    lengths = [path[0].length for path in (bound.path, other) if len(path) == 1]
+    if len(lengths) == 2 and all(length is not None and length.is_padded for length in lengths):
+        # The shorter ones are padded like the others.
+        left, right = pad_texts(left, lengths[1]), pad_texts(right, lengths[0])
     if bound.is_floating:
         right = right.cast(pa.float64())
     if bound.operator in ("<=>", "is distinct from"):

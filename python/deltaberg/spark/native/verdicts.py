@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import DeltabergError
 from deltaberg.expressions import bound_paths
 from deltaberg.files import DELETED, ROW_IDS, ROW_VERSIONS, constant_column
-from deltaberg.schema import Field, arrow_type
+from deltaberg.schema import Field, arrow_type, has_padded_texts
 from deltaberg.schema.projection import leaf_count
 from deltaberg.spark.native.computed import computed_parts, stored_fields
 from deltaberg.spark.native.to_spark_filters import why_not_in_spark
@@ -89,9 +89,13 @@ def why_not_the_scan(scan: BoundScan, facts: SessionFacts) -> str | None:
         child = known.get(path[0].name)
         if len(path) > 1 and child is not None and child != scan.source.schema.get(child.name):
             return f"the filter may need more fields of the column {child.name} than the output has"
-    why = why_not_by_name(fields_to_read(scan))
+    fields = fields_to_read(scan)
+    why = why_not_by_name(fields)
     if why is not None:
         return why
+    padded = next((field.name for field in fields if has_padded_texts(field)), None)
+    if padded is not None:
+        return f"Spark would not pad the texts of CHAR in the column {padded}"
     try:
         spark_schema(scan.read_spec.constants)
     except DeltabergError as error:

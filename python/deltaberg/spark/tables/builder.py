@@ -8,10 +8,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
 
-from pyspark.sql.types import CharType, DataType, LongType, StructField, StructType, VarcharType
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
 
 from deltaberg.api import create_table
 from deltaberg.delta.schema.schema import parse_schema
+from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.spark.session import SessionFacts
@@ -120,7 +131,7 @@ class DeltaTableBuilder(Generic[_Opened]):
         InvalidArgumentError
             The column is generated in two ways, or in none that there is, or an argument is of another type.
         UnsupportedFeatureError
-            Tables have no such type, or it has a length, as ``varchar(5)``, which this library would not check.
+            Tables have no such type.
         """
         _check(colName, str, "the name of a column")
         _check(dataType, (str, DataType), f"the type of the column {colName}")
@@ -143,7 +154,7 @@ class DeltaTableBuilder(Generic[_Opened]):
         InvalidArgumentError
             They are neither a StructType nor StructFields.
         UnsupportedFeatureError
-            Tables have no such type, or it has a length, as ``varchar(5)``, which this library would not check.
+            Tables have no such type.
         """
         _check(cols, (StructType, list, tuple), "the columns")
         for field in cols:
@@ -210,17 +221,34 @@ class DeltaTableBuilder(Generic[_Opened]):
         return parsed[0].dataType
 
     def _add(self, field: StructField, metadata: dict[str, Any]) -> DeltaTableBuilder[_Opened]:
-        if table_type(field.dataType) is None:
+        stored = _without_lengths(field.dataType)
+        if table_type(stored) is None:
             raise UnsupportedFeatureError(
-                f"a column of Spark's type {field.dataType.simpleString()} cannot be created",
-                hint="make a text a string; a constraint such as length(name) <= 5 checks how long it is",
-                column=field.name,
+                f"a column of Spark's type {field.dataType.simpleString()} cannot be created", column=field.name
             )
         # Delta's schemas have the form of Spark's.
-        document = json.loads(field.json())
+        document = json.loads(StructField(field.name, stored, field.nullable, field.metadata).json())
         document["metadata"] |= metadata
+        if stored != field.dataType:
+            document["metadata"][TEXT_TYPE] = field.dataType.simpleString()
         self._fields.append(document)
         return self
+
+
+def _without_lengths(kind: DataType) -> DataType:
+    """Return a type in which all texts are strings."""
+    if isinstance(kind, (CharType, VarcharType)):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_without_lengths(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        key, value = _without_lengths(kind.keyType), _without_lengths(kind.valueType)
+        return MapType(key, value, kind.valueContainsNull)
+    if isinstance(kind, StructType):
+        return StructType(
+            [StructField(one.name, _without_lengths(one.dataType), one.nullable, one.metadata) for one in kind]
+        )
+    return kind
 
 
 def _identity(given: object, name: str, kind: DataType, *, may_insert: bool) -> dict[str, Any]:

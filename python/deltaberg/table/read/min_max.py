@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from deltaberg.errors import InvalidArgumentError, TooLargeError
 from deltaberg.files import constant_column
 from deltaberg.pruning import ColumnStats, stats_key
-from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array, join_name
+from deltaberg.schema import DataType, Decimal, Field, Primitive, as_array, has_padded_texts, join_name
 from deltaberg.table.read.plan import Plan, file_numbers
 
 __all__ = ["MinMax", "has_order"]
@@ -96,7 +96,8 @@ class MinMax:
         # Without files, nothing is recorded.
         column = stats.columns.get(stats_key(self._path), ColumnStats())
         bound = column.upper if self._largest else column.lower
-        if bound is None or column.exact is None:
+        # The rows have texts as they are padded, and bounds as they are stored.
+        if bound is None or column.exact is None or has_padded_texts(self._path[-1]):
             return pa.nulls(stats.files), stats.all(False)
         return bound, pc.and_(column.exact, bound.is_valid())
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import TRUE, Expression, all_of
-from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, join_name
+from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, fit_texts, join_name
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.storage import Location, StoreSpec
@@ -131,6 +131,10 @@ class MergeSource:
         for number, child in enumerate(rows.schema):
             if child.name in self._empty_as_null:
                 rows = rows.set_column(number, child, empty_to_null(rows.column(number)))
+        for number, field in enumerate(self.columns):
+            fitted = fit_texts(field)
+            if fitted is not None:
+                rows = rows.set_column(number, rows.schema.field(number), fitted(rows.column(number)))
         _check_keys(rows, keys)
         arrays = [
             rows.column(number) if child.name in columns else pa.nulls(rows.num_rows)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.errors import ConstraintViolationError
-from deltaberg.schema import Struct
+from deltaberg.schema import Struct, fit_texts
 
 __all__ = ["ColumnFill", "RowCheck", "RowRules", "empty_to_null"]
 
@@ -106,6 +107,8 @@ class RowRules:
     empty_as_null
         The names of top-level columns of texts or bytes that cannot tell an empty value from null. Their empty values
         become null before anything else sees them.
+
+    Texts of columns with a length are made as long as the column wants them, before anything is computed from them.
     """
 
     schema: Struct
@@ -114,7 +117,13 @@ class RowRules:
     empty_as_null: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.fills or self.checks or self.empty_as_null)
+        return bool(self.fills or self.checks or self.empty_as_null or self._fitted)
+
+    @cached_property
+    def _fitted(self) -> dict[str, Callable[[pa.Array], pa.Array]]:
+        """What fits the texts of columns, by the names of those columns that need it."""
+        found = ((child.name, fit_texts(child)) for child in self.schema)
+        return {name: convert for name, convert in found if convert is not None}
 
     @property
     def filled(self) -> frozenset[str]:
@@ -135,10 +144,10 @@ class RowRules:
         Raises
         ------
         ConstraintViolationError
-            A row violates a condition, or a column that must not be null is filled with nulls, or has empty values that
-            become null.
+            A row violates a condition, a text is too long for its column, or a column that must not be null is filled
+            with nulls, or has empty values that become null.
         """
-        for name in sorted(self.empty_as_null & given):
+        for name in sorted(given & (self.empty_as_null | self._fitted.keys())):
             batch = self._with(batch, name, batch.column(name), "has {} nulls or empty values, which become null")
         for fill in self.fills:
             if fill.column not in given:
@@ -152,6 +161,8 @@ class RowRules:
         """Return a batch with other values of a column; ``nulls`` says what is wrong if they must not be null."""
         if name in self.empty_as_null:
             values = empty_to_null(values)
+        if name in self._fitted:
+            values = self._fitted[name](values)
         child = self.schema.get(name)
         if child is not None and not child.nullable and values.null_count:
             raise ConstraintViolationError(

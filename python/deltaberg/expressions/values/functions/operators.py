@@ -38,6 +38,7 @@ from deltaberg.expressions.values.logic import (
 )
 from deltaberg.expressions.values.moves import days_later, refuse_moments, shifted
 from deltaberg.expressions.values.nodes import CallNode, LazyNode, LiteralNode, Node, null_where_failed
+from deltaberg.expressions.values.paddings import padded_alike
 from deltaberg.expressions.values.tree import IntervalType
 from deltaberg.schema import DataType, Decimal, List, Map, Primitive, Struct
 
@@ -155,7 +156,7 @@ def comparable(name: str, nodes: Sequence[Node]) -> DataType:
 
 def _comparison(name: str, summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        pair = same_type(context, nodes, name)
+        pair = same_type(context, padded_alike(nodes), name)
         kind = comparable(name, pair)
         if kind == VOID:
             pair = tuple(context.cast(node, BOOLEAN) for node in pair)
@@ -234,7 +235,7 @@ def _nullif(context: Context, nodes: Sequence[Node]) -> Node:
 
 
 def _in(context: Context, nodes: Sequence[Node]) -> Node:
-    values = same_type(context, nodes, "in")
+    values = same_type(context, padded_alike(nodes), "in")
     kind = comparable("in", values)
     return LazyNode(BOOLEAN, "in", values, lambda outcomes, rows: decide_in(outcomes, rows, kind))
 
