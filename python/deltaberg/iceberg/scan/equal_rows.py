@@ -8,22 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
-from deltaberg import kernels
 from deltaberg.schema import as_array, count_up
-from deltaberg.schema.convert import list_with_values, struct_of
 
-__all__ = ["equal_rows", "not_carried_over", "not_undone", "numbers_in_runs"]
-
-
-def equal_rows(columns: pa.Table) -> pa.Int64Array:
-    """Return a number for each row, which rows share if all of their values are stored alike. Null equals null."""
-    arrays = [_without_maps(as_array(column)) for column in columns.columns]
-    if not arrays or not len(columns):
-        return pa.repeat(pa.scalar(0, pa.int64()), len(columns))
-    batch = pa.RecordBatch.from_arrays(arrays, [str(number) for number in range(len(arrays))])
-    return kernels.find_keys(kernels.index_keys(batch), batch)
+__all__ = ["not_carried_over", "not_undone", "numbers_in_runs"]
 
 
 def not_carried_over(changes: pa.Table) -> pa.BooleanArray:
@@ -74,23 +62,3 @@ def _counts(row: pa.Int64Array, chosen: pa.BooleanArray) -> pa.Int64Array:
     counted = row.filter(chosen).value_counts()
     place = pc.index_in(row, value_set=counted.field("values"))
     return counted.field("counts").take(place).fill_null(0)
-
-
-def _without_maps(array: pa.Array) -> pa.Array:
-    """Return an array with lists of entries in place of maps, which cannot be compared as keys."""
-    kind = array.type
-    if isinstance(array, pa.ExtensionArray):
-        return _without_maps(array.storage)
-    if pt.is_struct(kind):
-        children = [_without_maps(child) for child in array.flatten()]
-        fields = [pa.field(child.name, part.type) for child, part in zip(kind, children, strict=True)]
-        return struct_of(array, children, fields)
-    if pt.is_map(kind) or pt.is_list(kind):
-        values = array.values
-        if pt.is_map(kind):
-            parts = [_without_maps(array.keys), _without_maps(array.items)]
-            values = pa.StructArray.from_arrays(parts, names=["key", "value"])
-        else:
-            values = _without_maps(values)
-        return list_with_values(array, values, pa.list_(values.type), 0)
-    return array

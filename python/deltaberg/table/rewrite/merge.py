@@ -19,6 +19,7 @@ from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import BoundValue, Relation
 from deltaberg.expressions.values.joins import JoinCondition, split_join
 from deltaberg.schema import arrow_schema
+from deltaberg.schema.equal_rows import changed_rows
 from deltaberg.table.join import FileRows, Joined, JoinKeys, JoinMemory, RowJoin, StoredRows
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.bound_clauses import BoundClause, choose_clauses
@@ -99,6 +100,8 @@ class MergePlan:
     @cached_property
     def target_columns(self) -> list[str]:
         """The columns of the table that say what happens to its rows."""
+        if any(clause.clause.skips_unchanged for clause in self.clauses):
+            return list(self.target.columns.names)
         used = {path[0].name for number, path in self.condition.paths if number == 0}
         for clause in self.clauses:
             if clause.condition is not None and clause.clause.when != NOT_MATCHED:
@@ -246,9 +249,11 @@ class RowMerge:
     def _matched(self, joined: Joined, clauses: Sequence[BoundClause]) -> pa.Array:
         """Take note of the clauses that apply to pairs, and return the rows of these pairs."""
         applied: list[pa.Array] = [_NO_ROWS]
-        for number, chosen in choose_clauses(clauses, joined.pairs):
+        for number, met in choose_clauses(clauses, joined.pairs):
+            applied.append(joined.numbers.take(met))
+            skips = clauses[number].clause.skips_unchanged
+            chosen = self._changed(clauses[number], joined.pairs, met) if skips else met
             rows = joined.numbers.take(chosen)
-            applied.append(rows)
             self._note(self._rows, joined, rows)
             if clauses[number].clause.action == "delete":
                 self.counts.matched_deleted += len(rows)
@@ -257,6 +262,12 @@ class RowMerge:
             others = joined.pairs.select(range(self._width, joined.pairs.num_columns)).take(chosen)
             self._record(joined, rows, number, others)
         return pa.concat_arrays(applied)
+
+    def _changed(self, clause: BoundClause, pairs: pa.RecordBatch, chosen: pa.Array) -> pa.Array:
+        """Return those of some pairs whose row a clause changes."""
+        taken = pairs.take(chosen)
+        old = pa.RecordBatch.from_arrays(taken.columns[: self._width], schema=arrow_schema(self._plan.target.columns))
+        return chosen.filter(changed_rows(old, clause.rows(old, taken)))
 
     def _unmatched(self, joined: Joined, alone: pa.Array, clauses: Sequence[BoundClause]) -> None:
         """Take note of what happens to rows of the table that match nothing."""

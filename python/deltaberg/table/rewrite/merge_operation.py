@@ -134,7 +134,7 @@ def upsert_into(
 ) -> MergeOutcome:
     """Update the rows of a table that have the keys of new rows, and insert the others.
 
-    The parameters are checked by `check_upsert`.
+    Rows that would stay as they are are left alone. The parameters are checked by `check_upsert`.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def upsert_into(
         # Integers that match are equal, so that these keys need not be set, which the table may refuse.
         kept = target.fixed.intersection(path[0] for path in found if len(path) == 1)
         new = {name: value for name, value in values(options.target_alias).items() if name[0] not in kept}
-        clauses.append(MergeClause(MATCHED, "update", None, new))
+        clauses.append(MergeClause(MATCHED, "update", None, new, skips_unchanged=True))
     if when_not_matched == "insert":
         clauses.append(MergeClause(NOT_MATCHED, "insert", None, values()))
     return _run(target, source, on, clauses, options, begun, found)
