@@ -16,8 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.chance import SEED, NewSeeds, fix_examples, is_random, seed_of
 from tests.support.compared_reads import ComparedReads, mark_first_proofs
 from tests.support.delta_builder import DeltaBuilder
+from tests.support.examples import Examples
 from tests.support.iceberg_builder import IcebergBuilder
 from tests.support.proofs import Proofs
 from tests.support.recorder import Recorder
@@ -36,15 +38,21 @@ prefer_memory()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--requirements", metavar="FILE", help="write what the marked tests proved to a JSON file")
-    parser.addoption(
-        "--random-seed", type=int, metavar="N", help="the seed of random tests; chosen and printed by default"
-    )
+    parser.addoption("--random-seed", metavar="N", help="another seed of random tests, or `new` for any; it is printed")
+    parser.addoption("--explore", action="store_true", help="run only the tests with random examples")
+    parser.addoption("--record-examples", metavar="FILE", help="write a digest of the examples of each random test")
     parser.addoption("--judges", action="store_true", help="run also the tests marked judges")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    seed = config.getoption("--random-seed")
-    config.stash[_SEED] = random.SystemRandom().randrange(1 << 32) if seed is None else seed
+    given = config.getoption("--random-seed")
+    config.stash[SEED] = seed_of(given)
+    fix_examples(given, config.stash[SEED])
+    if given is not None:
+        config.pluginmanager.register(NewSeeds(config.stash[SEED]))
+    recorded = config.getoption("--record-examples")
+    if recorded:
+        config.pluginmanager.register(Examples(Path(recorded)))
     target = config.getoption("--requirements")
     config.pluginmanager.register(Proofs(load_requirements(), Path(target) if target else None))
     config.stash[UNTRIED] = Untried()
@@ -52,14 +60,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watchdog())
 
 
-_SEED = pytest.StashKey[int]()
 #: Folders of tests that run both backends themselves (``kernels``), or do not depend on which of them runs.
 _ONE_BACKEND = {"kernels", "storage"}
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what runs once, before tests are chosen by their marks."""
+    if config.getoption("--explore"):
+        config.hook.pytest_deselected(items=[item for item in items if not is_random(item)])
+        items[:] = filter(is_random, items)
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] in _ONE_BACKEND:
@@ -71,18 +81,18 @@ def pytest_report_header(config: pytest.Config) -> str:
     from deltaberg import kernels
 
     backend = kernels.report()
-    return f"deltaberg kernels: {backend.backend} ({backend.reason}); --random-seed {config.stash[_SEED]}"
+    return f"deltaberg kernels: {backend.backend} ({backend.reason}); --random-seed {config.stash[SEED]}"
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """The seed of this run's random tests; print it, or let the header do so."""
-    return request.config.stash[_SEED]
+    """The seed of random tests."""
+    return request.config.stash[SEED]
 
 
 @pytest.fixture
 def rng(seed: int) -> random.Random:
-    """A random generator whose seed is printed."""
+    """A random generator, which each test has anew."""
     return random.Random(seed)
 
 

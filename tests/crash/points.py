@@ -20,15 +20,13 @@ from tests.crash.servers import serving
 from tests.crash.starts import restore
 from tests.crash.states import Verdict
 from tests.crash.targets import Target
-from tests.support.tally import Budget, Tally
+from tests.support.tally import Tally, sample
 
 __all__ = ["Nursery", "kill_everywhere"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Points around these calls are tried first: they change what others see.
 _DECISIVE = ("put", "link_if_absent", "publish", "delete_many", "statement", "request")
-#: So many are tried in any case.
-_LEAST = 4
 
 
 class Nursery:
@@ -66,7 +64,7 @@ class Nursery:
 
 
 def kill_everywhere(
-    operation: Operation, nursery: Nursery, folder: Path, seconds: float | None, generator: random.Random
+    operation: Operation, nursery: Nursery, folder: Path, most: int | None, generator: random.Random
 ) -> Tally:
     """Kill an operation before and after every call of its store, and say what was found.
 
@@ -74,21 +72,23 @@ def kill_everywhere(
     ----------
     folder
         A folder for the tables. Those that operations start from are kept in it.
-    seconds
-        How long points are tried; None tries all. The points that are left out are others each time.
+    most
+        How many points are tried; None tries all.
     generator
-        Chooses the order of the points.
+        Chooses the points.
     """
     root = folder / "table"
     with serving(operation.kind, str(root)) as uri:
         at = Target(str(root), kind=operation.kind, uri=uri)
-        return _kill_everywhere(operation, nursery, at, seconds, generator)
+        tally = Tally(operation.name, "crash points")
+        with tally.timed():
+            _kill_everywhere(tally, operation, nursery, at, most, generator)
+        return tally
 
 
 def _kill_everywhere(
-    operation: Operation, nursery: Nursery, at: Target, seconds: float | None, generator: random.Random
-) -> Tally:
-    tally = Tally(operation.name, "crash points")
+    tally: Tally, operation: Operation, nursery: Nursery, at: Target, most: int | None, generator: random.Random
+) -> None:
     root = Path(at.location)
     original = restore(operation.start, at)
     counted, acknowledged = root.parent / "counted", root.parent / "acknowledged"
@@ -102,14 +102,9 @@ def _kill_everywhere(
     names = json.loads(counted.read_text())
     assert set(names) & set(_DECISIVE), operation.name
     points = [(number, when) for number in range(len(names)) for when in ("before", "after")]
-    generator.shuffle(points)
-    points.sort(key=lambda point: names[point[0]] not in _DECISIVE)
     tally.planned = len(points)
     as_before = 0
-    budget = Budget(seconds)
-    for number, when in points:
-        if budget.is_spent and tally.tried >= _LEAST:
-            break
+    for number, when in sample(points, most, generator, lambda point: names[point[0]] in _DECISIVE):
         acknowledged.unlink(missing_ok=True)
         restore(operation.start, at)
         where = f"killed {when} call {number}, {names[number]}"
@@ -124,8 +119,6 @@ def _kill_everywhere(
         state = look_after(tally, verdict, where, at, partial(local_files, root), acknowledged=done)
         as_before += state == verdict.before
     tally.note = f"{as_before} left the table as it was"
-    tally.seconds = budget.passed
-    return tally
 
 
 def _leftovers(at: Target, root: Path, original: Path, left: set[str]) -> list[str]:

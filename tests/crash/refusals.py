@@ -22,11 +22,10 @@ from tests.crash.operations import Operation
 from tests.crash.starts import restore
 from tests.crash.states import Verdict
 from tests.crash.targets import Target
-from tests.support.tally import Budget, Tally
+from tests.support.tally import Tally, sample
 
 __all__ = ["refuse_everywhere"]
 
-_LEAST = 3
 #: What the system says, and whether it goes on saying so: a disk that is full stays full.
 _REFUSALS = {errno.ENOSPC: True, errno.EACCES: True, errno.EIO: False}
 #: The calls that make or fill files, besides opening and writing them. Removing files is always possible.
@@ -77,7 +76,7 @@ class _Disk:
             yield self
 
 
-def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None, generator: random.Random) -> Tally:
+def refuse_everywhere(operation: Operation, folder: Path, most: int | None, generator: random.Random) -> Tally:
     """Refuse each call of an operation that makes or fills files, and say what was found.
 
     The operation must raise an error of the store, leave the table as it was, and leave no data files behind, unless
@@ -87,12 +86,20 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
     ----------
     folder
         A folder for the tables. Those that operations start from are kept in it.
-    seconds
-        How long; None tries everything.
+    most
+        How many of them; None tries everything.
     generator
-        Chooses the order.
+        Chooses them.
     """
     tally = Tally(operation.name, "refusals")
+    with tally.timed():
+        _refuse_everywhere(tally, operation, folder, most, generator)
+    return tally
+
+
+def _refuse_everywhere(
+    tally: Tally, operation: Operation, folder: Path, most: int | None, generator: random.Random
+) -> None:
     root = folder / "table"
     original = restore(operation.start, Target(str(root), kind=operation.kind))
     disk = _Disk()
@@ -104,13 +111,9 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
     verdict = Verdict.of(operation, Target(str(root), kind=operation.kind), run)
     before = _data_files(operation, original)
     trials = [(number, reason) for number in range(len(disk.names)) for reason in _REFUSALS]
-    generator.shuffle(trials)
     tally.planned = len(trials)
     failed = 0
-    budget = Budget(seconds)
-    for number, reason in trials:
-        if budget.is_spent and tally.tried >= _LEAST:
-            break
+    for number, reason in sample(trials, most, generator):
         at = Target(str(root), kind=operation.kind)
         restore(operation.start, at)
         where = f"{errno.errorcode[reason]} at call {number}, {disk.names[number]}"
@@ -129,8 +132,6 @@ def refuse_everywhere(operation: Operation, folder: Path, seconds: float | None,
         if state == verdict.before and left and not isinstance(error, CommitUnknownError):
             tally.wrong.append(f"{where}: files are left behind: {sorted(left)}")
     tally.note = f"{failed} ended with an error"
-    tally.seconds = budget.passed
-    return tally
 
 
 def _data_files(operation: Operation, root: Path) -> set[str]:

@@ -24,11 +24,10 @@ from tests.crash.places import Place, Trouble
 from tests.crash.states import Verdict
 from tests.crash.targets import Target
 from tests.support.faulty_proxy import Fault, Seen
-from tests.support.tally import Budget, Tally
+from tests.support.tally import Tally, sample
 
 __all__ = ["disturb_everywhere"]
 
-_LEAST = 4
 #: What an operation may raise.
 _RAISED = (StorageError, CommitUnknownError)
 #: What it may raise, too, if it drops or names a table: a request that is carried out twice finds that it was.
@@ -51,19 +50,27 @@ class _Requests:
         return replace(self._trouble.fault) if hit and self._trouble.fits(seen) else None
 
 
-def disturb_everywhere(operation: Operation, place: Place, seconds: float | None, generator: random.Random) -> Tally:
+def disturb_everywhere(operation: Operation, place: Place, most: int | None, generator: random.Random) -> Tally:
     """Disturb an operation at each of its requests in each way, and say what was found.
 
     Parameters
     ----------
     place
         Where the table is.
-    seconds
-        How long; None tries everything.
+    most
+        How many of them; None tries everything.
     generator
-        Chooses the order.
+        Chooses them.
     """
     tally = Tally(operation.name, "faults")
+    with tally.timed():
+        _disturb_everywhere(tally, operation, place, most, generator)
+    return tally
+
+
+def _disturb_everywhere(
+    tally: Tally, operation: Operation, place: Place, most: int | None, generator: random.Random
+) -> None:
     requests = _Requests()
     whole = place.copy()
 
@@ -79,14 +86,9 @@ def disturb_everywhere(operation: Operation, place: Place, seconds: float | None
         for name, trouble in place.troubles.items()
         if trouble.fits(seen)
     ]
-    generator.shuffle(trials)
-    trials.sort(key=lambda trial: not place.decides(requests.seen[trial[0]]))
     tally.planned = len(trials)
     failed = 0
-    budget = Budget(seconds)
-    for number, name in trials:
-        if budget.is_spent and tally.tried >= _LEAST:
-            break
+    for number, name in sample(trials, most, generator, lambda trial: place.decides(requests.seen[trial[0]])):
         seen = requests.seen[number]
         where = f"{name} at request {number}, {seen.method} {seen.target.partition('?')[0].rpartition('/')[2]}"
         try:
@@ -97,8 +99,6 @@ def disturb_everywhere(operation: Operation, place: Place, seconds: float | None
             place.proxy.trouble = None
         tally.tried += 1
     tally.note = f"{failed} ended with an error"
-    tally.seconds = budget.passed
-    return tally
 
 
 def _try_one(tally: Tally, verdict: Verdict, place: Place, number: int, name: str, where: str) -> bool:

@@ -18,15 +18,15 @@ from tests.crash.places import InBucket, InCatalog, catalog_behind_gateway
 from tests.crash.requests import disturb_everywhere
 from tests.storage.conftest import s3_endpoint, s3_gateway, s3_proxy
 from tests.support.faulty_proxy import FaultyProxy
-from tests.support.tally import Budget
+from tests.support.tally import Tally, sample
 from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = ["s3_endpoint", "s3_gateway", "s3_proxy"]
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.slow]
 
-#: For all operations on S3 together, and for those in a REST catalog. SQL catalogs are not reached by HTTP.
-_SECONDS, _SECONDS_BY_REST = 16, 4
+#: How many operations are tried on S3 and in a REST catalog, and with how many faults. SQL catalogs have no HTTP.
+_ON_S3, _BY_REST, _FAULTS = 6, 2, 4
 
 
 @pytest.fixture
@@ -39,30 +39,23 @@ def versioned(s3_endpoint: str) -> Iterator[VersionedBucket]:
 
 @pytest.mark.req("DL-LOG-05", half="writer")
 def test_requests_to_s3(tmp_path: Path, versioned: VersionedBucket, s3_proxy: FaultyProxy, rng: random.Random) -> None:
-    budget = Budget(_SECONDS)
     names = [name for name, one in OPERATIONS.items() if one.kind in ("delta", "iceberg")]
-    rng.shuffle(names)
-    for name in names:
-        folder = tmp_path / str(names.index(name))
+    for number, name in enumerate(sample(names, _ON_S3, rng)):
+        folder = tmp_path / str(number)
         folder.mkdir()
         place = InBucket(OPERATIONS[name], s3_proxy, versioned, folder / "original")
-        tally = disturb_everywhere(OPERATIONS[name], place, 0, rng)
-        print(tally)
-        assert tally.faults == []
-        assert tally.tried >= 4
-        if budget.is_spent:
-            break
+        _check(disturb_everywhere(OPERATIONS[name], place, _FAULTS, rng))
 
 
 def test_requests_to_a_rest_catalog(tmp_path: Path, rng: random.Random) -> None:
-    budget = Budget(_SECONDS_BY_REST)
     names = [name for name, one in OPERATIONS.items() if one.kind == "rest"]
     root = tmp_path / "table"
     with catalog_behind_gateway(root) as proxy:
-        for name in rng.sample(names, len(names)):
-            tally = disturb_everywhere(OPERATIONS[name], InCatalog(OPERATIONS[name], proxy, root), 0, rng)
-            print(tally)
-            assert tally.faults == []
-            assert tally.tried >= 4
-            if budget.is_spent:
-                break
+        for name in sample(names, _BY_REST, rng):
+            _check(disturb_everywhere(OPERATIONS[name], InCatalog(OPERATIONS[name], proxy, root), _FAULTS, rng))
+
+
+def _check(tally: Tally) -> None:
+    print(tally)
+    assert tally.faults == []
+    assert tally.tried == min(_FAULTS, tally.planned)

@@ -40,13 +40,12 @@ def _rows(found: Expression, columns: Struct, batch: pa.RecordBatch) -> list[boo
 
 
 @pytest.mark.parametrize(("kind", "values", "literals"), _COLUMNS, ids=[str(kind) for kind, _, _ in _COLUMNS])
-def test_numbers_are_compared_as_doubles(kind: DataType, values: list[Any], literals: list[float]) -> None:
+def test_numbers_are_compared_as_doubles(
+    kind: DataType, values: list[Any], literals: list[float], rng: random.Random
+) -> None:
     """The same comparison with a cast is computed by the evaluator of values, which tests compare with Spark."""
     columns = Struct((Field("x", kind),))
     batch = pa.record_batch({"x": pa.array([*values, None], arrow_type(kind))})
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    dice = random.Random(seed)
     texts = [f"{literal:.17e}" for literal in literals]
     for operator in ("=", "!=", "<", "<=", ">", ">=", "<=>"):
         for text in texts:
@@ -55,7 +54,7 @@ def test_numbers_are_compared_as_doubles(kind: DataType, values: list[Any], lite
             one, other = (f"NOT ({one})", f"NOT ({other})")
             assert _rows(as_filter(one), columns, batch) == _rows(as_filter(other), columns, batch), one
     for operator in ("IN", "NOT IN"):
-        some = ", ".join(dice.sample(texts, min(3, len(texts))))
+        some = ", ".join(rng.sample(texts, min(3, len(texts))))
         one, other = (f"{side} {operator} ({some})" for side in ("x", "CAST(x AS DOUBLE)"))
         assert _rows(as_filter(one), columns, batch) == _rows(as_filter(other), columns, batch), one
 

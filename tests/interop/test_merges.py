@@ -72,10 +72,10 @@ def _made(path: Path, files: list[list[Row]], properties: dict[str, str]) -> Del
 @pytest.mark.one_backend
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("properties", few({"rewritten": {}, "vectors": {**_VECTORS, **_FEED, **_TRACKED}}))
-def test_random_merges_as_delta_spark_does_them(tmp_path: Path, judge: Judge, properties: dict[str, str]) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    draw = random.Random(seed)
+def test_random_merges_as_delta_spark_does_them(
+    tmp_path: Path, judge: Judge, properties: dict[str, str], seed: int
+) -> None:
+    draw = random.Random(f"{seed} {sorted(properties)}")
     for number in range(4):
         files = [drawn_rows(draw, draw.randint(1, 8), unique=False) for _ in range(2)]
         source = drawn_rows(draw, draw.randint(0, 8), unique=draw.random() < 0.8)

@@ -22,7 +22,7 @@ from tests.support.delta_builder import DeltaBuilder
 from tests.support.faulty_proxy import Fault, FaultyProxy, Seen, conditional_put, running
 from tests.support.serial_log import read_folder
 from tests.support.snapshot_log import newest_metadata
-from tests.support.tally import Budget, Tally
+from tests.support.tally import Tally
 from tests.support.versioned_bucket import VersionedBucket
 
 __all__ = ["PATIENT", "Race", "bad_network", "race_in_bucket", "race_in_database", "race_on_disk", "race_through_rest"]
@@ -106,13 +106,13 @@ def race_on_disk(folder: Path, race: Race, name: str = "race on this machine") -
     if race.kind == "delta":
         archive.mkdir()
         _create(root)
-        tally, notes, budget = _run(name, at, race, folder, archive)
+        tally, notes = _run(name, at, race, folder, archive)
         commits = {**read_folder(archive, ""), **read_folder(root)}
         check_race(tally, commits, notes, lambda path: (root / path).read_bytes())
-        return _summed(tally, notes, len(commits) - 1, budget)
+        return _summed(tally, notes, len(commits) - 1)
     _create_iceberg(at)
-    tally, notes, budget = _run(name, at, race, folder, None)
-    return _check_snapshots(at, local_files(root), tally, notes, budget)
+    tally, notes = _run(name, at, race, folder, None)
+    return _check_snapshots(at, local_files(root), tally, notes)
 
 
 def race_in_database(folder: Path, race: Race, name: str = "race in PostgreSQL") -> Tally:
@@ -130,9 +130,9 @@ def race_through_rest(folder: Path, race: Race, name: str = "race through REST")
         bad_network(gateway, race.seed, is_commit=lambda seen: seen.method == "POST", failures=_OF_GATEWAYS)
         timeout = {"rest.client.socket-timeout-ms": str(_TIMEOUT * 1000)}
         at = Target(str(root), timeout, "rest", gateway.endpoint)
-        tally, notes, budget = _run(name, at, race, folder, None)
+        tally, notes = _run(name, at, race, folder, None)
         gateway.settle()
-        _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes, budget)
+        _check_snapshots(Target(str(root), kind="rest", uri=uri), local_files(root), tally, notes)
     # The server is pyiceberg: it takes the time of a snapshot for that of the metadata, though a property that another
     # client set between making and sending the snapshot is younger.
     tally.wrong[:] = [fault for fault in tally.wrong if fault != "the times of the metadata-log are not in order"]
@@ -162,15 +162,15 @@ def race_in_bucket(
     if race.kind == "iceberg":
         direct = Target(at.location, bucket.options, race.kind)
         _create_iceberg(direct)
-        tally, notes, budget = _run(name, at, race, folder, None)
+        tally, notes = _run(name, at, race, folder, None)
         gateway.settle()
         for key, count in bucket.times_written("t/metadata/v").items():
             if count > 1 and key.endswith(".metadata.json"):
                 tally.doubled.append(f"{key} was written {count} times")
-        return _check_snapshots(direct, bucket.files("t"), tally, notes, budget)
+        return _check_snapshots(direct, bucket.files("t"), tally, notes)
     _create(folder / "table")
     bucket.upload(folder / "table", "t")
-    tally, notes, budget = _run(name, at, race, folder, None)
+    tally, notes = _run(name, at, race, folder, None)
     gateway.settle()
     commits = {}
     for version, found in bucket.log_entries("t").items():
@@ -178,16 +178,16 @@ def race_in_bucket(
         if len(found) > 1:
             tally.doubled.append(f"version {version} was written {len(found)} times")
     check_race(tally, commits, notes, lambda path: bucket.get(f"t/{path}"))
-    return _summed(tally, notes, len(commits) - 1, budget)
+    return _summed(tally, notes, len(commits) - 1)
 
 
 def _check_snapshots(
-    at: Target, files: Mapping[str, Callable[[], bytes]], tally: Tally, notes: list[dict[str, Any]], budget: Budget
+    at: Target, files: Mapping[str, Callable[[], bytes]], tally: Tally, notes: list[dict[str, Any]]
 ) -> Tally:
     metadata = newest_metadata(files, at.open().metadata_location.rpartition("/")[2])
     check_snapshot_race(tally, metadata, notes, files)
     own = sum(name.startswith("racer-") for name in metadata["properties"])
-    return _summed(tally, notes, len(metadata["snapshots"]) + own, budget)
+    return _summed(tally, notes, len(metadata["snapshots"]) + own)
 
 
 def bad_network(
@@ -234,9 +234,7 @@ _TIMEOUT = 3
 PATIENT = {"s3.request-timeout": str(_TIMEOUT), "max_retries": "10"}
 
 
-def _run(
-    name: str, at: Target, race: Race, folder: Path, archive: Path | None
-) -> tuple[Tally, list[dict[str, Any]], Budget]:
+def _run(name: str, at: Target, race: Race, folder: Path, archive: Path | None) -> tuple[Tally, list[dict[str, Any]]]:
     notes = folder / "notes"
     notes.mkdir()
     told = {
@@ -255,23 +253,24 @@ def _run(
         "stop": str(folder / "stop"),
         "archive": "" if archive is None else str(archive),
     }
-    tally, budget = Tally(name, "commits"), Budget(None)
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.races.pack"],
-        cwd=_ROOT,
-        input=json.dumps(told),
-        capture_output=True,
-        text=True,
-        timeout=race.patience,
-        check=False,
-    )
+    tally = Tally(name, "commits")
+    with tally.timed():
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.races.pack"],
+            cwd=_ROOT,
+            input=json.dumps(told),
+            capture_output=True,
+            text=True,
+            timeout=race.patience,
+            check=False,
+        )
     if ended.returncode:
         tally.wrong.append(f"a process ended badly: {ended.stderr[-2000:]}")
     lines = [json.loads(line) for path in sorted(notes.iterdir()) for line in path.read_text().splitlines()]
-    return tally, lines, budget
+    return tally, lines
 
 
-def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int, budget: Budget) -> Tally:
+def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int) -> Tally:
     tally.tried = tally.planned = commits
     count = Counter[str]()
     for note in notes:
@@ -281,5 +280,4 @@ def _summed(tally: Tally, notes: list[dict[str, Any]], commits: int, budget: Bud
         count["unknown"] += "unknown" in note
         count["late reads"] += "late" in note
     tally.note = ", ".join(f"{number} {what}" for what, number in count.items() if number)
-    tally.seconds = budget.passed
     return tally

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 __all__ = ["VARIABLE", "examples", "tries", "unhurried"]
 
@@ -23,7 +23,7 @@ def tries(count: int) -> int:
 
 
 def examples(count: int) -> Callable[[_Test], _Test]:
-    """Decorate a test of hypothesis: a number of examples, without a limit on time."""
+    """Decorate a test of hypothesis: a number of examples."""
     chosen = unhurried(tries(count))
 
     def decorate(test: _Test) -> _Test:
@@ -34,9 +34,5 @@ def examples(count: int) -> Callable[[_Test], _Test]:
 
 
 def unhurried(count: int = 100) -> settings:
-    """Return what decorates a test of hypothesis that tries as many examples in each run, without a limit on time.
-
-    A machine that runs other tests may stall for seconds in any of them.
-    """
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow, print_blob=True)
+    """Return what decorates a test of hypothesis that tries as many examples in each run."""
+    return settings(max_examples=count)

@@ -21,7 +21,6 @@ ZONE = "America/New_York"
 #: Spark evaluates what it is told to, in the order in which it is written, and compiles nothing.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
-    "spark.sql.session.timeZone": ZONE,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
@@ -49,9 +48,10 @@ class Compared:
 
 
 @contextmanager
-def _settings(spark: Any) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
+def _settings(spark: Any, zone: str) -> Iterator[None]:
+    settings = {**_SETTINGS, "spark.sql.session.timeZone": zone}
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -72,11 +72,13 @@ def shown(values: pa.Array | pa.ChunkedArray) -> list[str]:
     return [repr(value) for value in values.to_pylist()]
 
 
-def compare_with_spark(spark: Any, rows: pa.RecordBatch, schema: Struct, texts: Sequence[str]) -> Compared:
-    """Evaluate expressions here and in Spark. Where one raises for a row, the other must, too."""
+def compare_with_spark(
+    spark: Any, rows: pa.RecordBatch, schema: Struct, texts: Sequence[str], zone: str = ZONE
+) -> Compared:
+    """Evaluate expressions here and in Spark, both in a zone. Where one raises for a row, the other must, too."""
     found = Compared([])
     numbered = pa.Table.from_batches([rows]).append_column("row", pa.array(range(rows.num_rows), pa.int32()))
-    with _settings(spark), warnings.catch_warnings():
+    with _settings(spark, zone), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
         frame = spark.createDataFrame(numbered)
@@ -84,7 +86,7 @@ def compare_with_spark(spark: Any, rows: pa.RecordBatch, schema: Struct, texts: 
         ready: list[_Own] = []
         for text in texts:
             try:
-                bound = bind_value(text, schema, timezone=ZONE)
+                bound = bind_value(text, schema, timezone=zone)
             except UnsupportedExpressionError:
                 found.unsupported += 1
             except ExpressionError as error:

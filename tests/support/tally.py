@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-__all__ = ["Budget", "Tally", "table_of"]
+from tests.support.examples import note
+
+__all__ = ["Tally", "sample", "table_of"]
+
+_Trial = TypeVar("_Trial")
 
 
 @dataclass
@@ -44,6 +51,13 @@ class Tally:
         """All sentences."""
         return [*self.lost, *self.doubled, *self.wrong]
 
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measure how long something takes."""
+        begun = time.monotonic()
+        yield
+        self.seconds += time.monotonic() - begun
+
     def __str__(self) -> str:
         of = f" of {self.planned}" if self.planned > self.tried else ""
         note = f", {self.note}" if self.note else ""
@@ -53,28 +67,27 @@ class Tally:
         )
 
 
-class Budget:
-    """Seconds that may pass; without a number, there is no end.
+def sample(
+    trials: Sequence[_Trial],
+    most: int | None,
+    generator: random.Random,
+    is_decisive: Callable[[_Trial], bool] = lambda _: True,
+) -> list[_Trial]:
+    """Return so many trials, or all of them if no number is given. Those that decide come first.
+
+    How many there are never depends on how fast the machine is, so that a generator of the same seed repeats them.
 
     Examples
     --------
-    >>> Budget(None).is_spent, Budget(0).is_spent
-    (False, True)
+    >>> sample([1, 2, 3, 4], 2, random.Random(0), lambda number: number % 2 == 0)
+    [2, 4]
     """
-
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
-        self._begun = time.monotonic()
-
-    @property
-    def passed(self) -> float:
-        """The seconds that have passed."""
-        return time.monotonic() - self._begun
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether nothing more is to be begun."""
-        return self.seconds is not None and self.passed >= self.seconds
+    chosen = list(trials)
+    generator.shuffle(chosen)
+    chosen.sort(key=lambda trial: not is_decisive(trial))
+    del chosen[len(chosen) if most is None else most :]
+    note(chosen)
+    return chosen
 
 
 def table_of(tallies: Iterable[Tally]) -> str:

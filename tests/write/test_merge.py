@@ -71,10 +71,10 @@ def _outcome(change: Any) -> Any:
 @pytest.mark.req("DL-CDF-01", "DL-CDF-04", half="writer")
 @pytest.mark.parametrize("memory", [None, 2_000])
 @pytest.mark.parametrize("properties", [{}, {**_VECTORS, **_FEED}, {**_FEED, **_TRACKED}])
-def test_random_merges_do_what_the_model_does(tmp_path: Path, properties: dict[str, str], memory: int | None) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    draw = random.Random(seed)
+def test_random_merges_do_what_the_model_does(
+    tmp_path: Path, properties: dict[str, str], memory: int | None, seed: int
+) -> None:
+    draw = random.Random(f"{seed} {sorted(properties)} {memory}")
     for number in range(12):
         files = [drawn_rows(draw, draw.randint(0, 9), unique=False) for _ in range(draw.randint(1, 3))]
         source = drawn_rows(draw, draw.randint(0, 10), unique=draw.random() < 0.8)

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.values.by_row import each_distinct
-from deltaberg.expressions.values.date_parts import day_of, floor_divide
 from deltaberg.expressions.values.kinds import DATE, MICROS_OF, NTZ, TIMESTAMP
 from deltaberg.expressions.values.moments import parse_moment, parse_nanos
 from deltaberg.expressions.values.nodes import Kernel, Outcome, failed_where, then
-from deltaberg.expressions.values.zones import to_instant, to_local
+from deltaberg.expressions.values.zones import to_clock, to_instant, to_local
 from deltaberg.schema import DataType, arrow_type
+from deltaberg.schema.convert import floor_divide
 
 __all__ = ["midnight", "moment_cast", "moment_of_text"]
 
@@ -84,9 +84,8 @@ def _micros_cast(given: DataType, to: DataType, zone: dt.tzinfo) -> Kernel:
     if given == DATE:
         return lambda values: midnight(values, None if to == NTZ else zone)
     if to == DATE:
-        if given == NTZ:
-            return day_of
-        return lambda values: then(to_local(values, zone), day_of)
+        own = zone if given == TIMESTAMP else None
+        return lambda values: to_clock(values, own).dates
     if to == NTZ:
         return lambda values: to_local(values, zone)
     return lambda values: to_instant(values, zone)

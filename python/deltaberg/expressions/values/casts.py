@@ -13,7 +13,6 @@ from deltaberg.errors import ExpressionError, SchemaError, UnsupportedExpression
 from deltaberg.expressions.values.cast_moments import moment_cast, moment_of_text
 from deltaberg.expressions.values.cast_numbers import number_cast
 from deltaberg.expressions.values.cast_text import of_text, to_text
-from deltaberg.expressions.values.date_parts import floor_divide
 from deltaberg.expressions.values.kinds import (
     BINARY,
     BOOLEAN,
@@ -40,12 +39,11 @@ from deltaberg.expressions.values.nodes import (
     Outcome,
     failed_where,
     null_where_failed,
-    then,
 )
 from deltaberg.expressions.values.tree import IntervalType, type_text
-from deltaberg.expressions.values.zones import to_local
+from deltaberg.expressions.values.zones import to_clock
 from deltaberg.schema import DataType, List, Map, Primitive, Struct, arrow_type, count_up, join_name, match_fields
-from deltaberg.schema.convert import struct_of
+from deltaberg.schema.convert import floor_divide, struct_of
 
 __all__ = ["cast_node", "forgiving_cast"]
 
@@ -327,8 +325,7 @@ def _to_text(given: DataType, zone: dt.tzinfo) -> Kernel | None:
             f"a {given} cannot be cast to a string: how many digits Spark writes depends on the version of Java",
             hint="cast it to a decimal first",
         )
-    if given == NTZ:
-        return moments_as_text
-    if given == TIMESTAMP:
-        return lambda values: then(to_local(values, zone), moments_as_text)
+    if given in (NTZ, TIMESTAMP):
+        own = zone if given == TIMESTAMP else None
+        return lambda values: moments_as_text(to_clock(values, own))
     return to_text(given)

@@ -9,32 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.values.by_row import each_distinct
-from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.moments import days_of, year_month_day
+from deltaberg.expressions.values.nodes import Outcome
+from deltaberg.schema.convert import floor_divide
 
-__all__ = ["DATE_PARTS", "TIME_PARTS", "UNITS", "cut_days", "day_of", "floor_divide", "time_of_day"]
+__all__ = ["DATE_PARTS", "TIME_PARTS", "UNITS", "cut_days", "last_days", "month_length", "wrapped_days"]
 
 #: Days of years that Arrow's calendar knows, which counts years in 16 bits.
 _FIRST, _LAST = -11_000_000, 11_000_000
 
 
-def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
-    """Divide 64-bit numbers, and round down."""
-    by = pa.scalar(divisor, pa.int64())
-    quotient = pc.divide(values, by)
-    rest = pc.subtract(values, pc.multiply(quotient, by))
-    return pc.subtract(quotient, pc.if_else(pc.less(rest, 0), pa.scalar(1), pa.scalar(0)))
-
-
-def day_of(readings: pa.Array) -> pa.Array:
-    """Return the dates of readings of a clock."""
-    return floor_divide(readings.cast(pa.int64()), DAY_MICROS).cast(pa.int32()).cast(pa.date32())
-
-
-def time_of_day(readings: pa.Array) -> pa.Array:
-    """Return the microseconds since midnight of readings of a clock."""
-    micros = readings.cast(pa.int64())
-    return pc.subtract(micros, pc.multiply(floor_divide(micros, DAY_MICROS), pa.scalar(DAY_MICROS)))
+def wrapped_days(days: pa.Array) -> pa.Array:
+    """Return numbers of days as dates. Beyond the last date they begin with the first one again, as in Spark."""
+    return days.cast(pa.int32(), safe=False).cast(pa.date32())
 
 
 def _by_calendar(compute: Callable[[pa.Array], pa.Array], find: Callable[[int], int]) -> Callable[[pa.Array], pa.Array]:
@@ -108,16 +95,39 @@ UNITS = {
 }
 
 
-def cut_days(days: pa.Array, unit: str) -> pa.Array:
+def cut_days(days: pa.Array, unit: str) -> Outcome:
     """Return the first day of the year, quarter, month or week of dates."""
+    counted = days.cast(pa.int32()).cast(pa.int64())
+    if unit == "quarter":
+        found = each_distinct(_first_of_quarter, pa.int32(), "a quarter begins before the dates", counted)
+        return Outcome(found.values.cast(pa.date32()), found.failures)
     if unit == "week":
-        return pc.subtract(days.cast(pa.int32()), DATE_PARTS["weekday"](days)).cast(pa.date32())
-    return each_distinct(lambda day: _first_day(day, unit), pa.int32(), "", days.cast(pa.int32())).values.cast(
-        pa.date32()
-    )
+        # Spark counts from the week before, so that the wrap changes which day of the first days is a Monday.
+        before = wrapped_days(pc.subtract(counted, pa.scalar(7))).cast(pa.int32()).cast(pa.int64())
+        rest = pc.subtract(pa.scalar(3), before).cast(pa.int32(), safe=False).cast(pa.int64())
+        days_left = pc.subtract(rest, pc.multiply(floor_divide(rest, 7), pa.scalar(7)))
+        return Outcome(wrapped_days(pc.add(pc.add(before, pa.scalar(1)), days_left)))
+    since = DATE_PARTS["day" if unit == "month" else "dayofyear"](days)
+    return Outcome(wrapped_days(pc.add(pc.subtract(counted, since), pa.scalar(1))))
 
 
-def _first_day(days: int, unit: str) -> int:
+def _first_of_quarter(days: int) -> int:
     year, month, _ = year_month_day(days)
-    first = {"year": 1, "quarter": (month - 1) // 3 * 3 + 1}.get(unit, month)
-    return days_of(year, first, 1)
+    return days_of(year, (month - 1) // 3 * 3 + 1, 1)
+
+
+def last_days(days: pa.Array) -> pa.Array:
+    """Return the last day of the month of dates."""
+    found = each_distinct(_last_of_month, pa.int64(), "", days.cast(pa.int32()))
+    return wrapped_days(found.values)
+
+
+def _last_of_month(days: int) -> int:
+    year, month, _ = year_month_day(days)
+    return days_of(year, month, month_length(year, month))
+
+
+def month_length(year: int, month: int) -> int:
+    """Return the number of days of a month."""
+    following = (year + month // 12, month % 12 + 1)
+    return days_of(*following, 1) - days_of(year, month, 1)

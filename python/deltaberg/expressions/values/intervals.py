@@ -60,9 +60,9 @@ def interval_of(node: exp.Interval) -> Literal:
 
 
 def _unit(node: exp.Interval, found: Interval) -> str:
-    # A span of days to seconds is no number of whole days.
     unit = node.args["unit"]
-    name = "" if type(unit).__name__ == "IntervalSpan" else unit.name.lower().removesuffix("s")
+    # A span is as fine as its last unit: a date plus one from days to seconds is a timestamp.
+    name = getattr(unit.args.get("expression") or unit, "name", "").lower().removesuffix("s")
     if name in _MONTHS or found.months or "MONTH" in node.sql().upper():
         return "month"
     return "day" if name in ("week", "day") else "second"

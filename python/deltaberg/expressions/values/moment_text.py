@@ -1,4 +1,4 @@
-"""Readings of a clock as text, by the parts of a pattern of Spark, with the names of days and months in English."""
+"""What a clock shows as text, by the parts of a pattern of Spark, with the names of days and months in English."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg.expressions.values.by_row import each_distinct
-from deltaberg.expressions.values.date_parts import floor_divide, time_of_day
-from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.moments import format_date, year_month_day
+from deltaberg.expressions.values.zones import Clock
+from deltaberg.schema.convert import floor_divide
 
 __all__ = ["FRACTION", "is_written", "moment_text", "moments_as_text"]
 
@@ -55,17 +55,16 @@ _HOURS = {
 _PLAIN = ("yyyy", "-", "MM", "-", "dd", " ", "HH", ":", "mm", ":", "ss", FRACTION)
 
 
-def moment_text(readings: pa.Array, parts: Sequence[str]) -> pa.Array:
-    """Return readings as text.
+def moment_text(clock: Clock, parts: Sequence[str]) -> pa.Array:
+    """Return what a clock shows as text.
 
     Parameters
     ----------
     parts
         Letters as `is_written` knows them, marks, and other text after a quote.
     """
-    micros = readings.cast(pa.int64())
-    days, time = floor_divide(micros, DAY_MICROS), time_of_day(readings)
-    return pc.binary_join_element_wise(*(_written(part, days, time) for part in parts), "", null_handling="emit_null")
+    texts = (_written(part, clock.days, clock.micros) for part in parts)
+    return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
 
 
 def is_written(letters: str) -> bool:
@@ -74,9 +73,9 @@ def is_written(letters: str) -> bool:
     return letters in _DATES or letters in _HOURS or is_clock or (letters[0] == "S" and len(letters) <= 9)
 
 
-def moments_as_text(readings: pa.Array) -> pa.Array:
-    """Return readings as text, as CAST does."""
-    return moment_text(readings, _PLAIN)
+def moments_as_text(clock: Clock) -> pa.Array:
+    """Return what a clock shows as text, as CAST does."""
+    return moment_text(clock, _PLAIN)
 
 
 def _written(part: str, days: pa.Array, time: pa.Array) -> pa.Array | pa.Scalar:

@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct
+from deltaberg.expressions.values.date_parts import month_length
 from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, TIMESTAMP, is_integral
 from deltaberg.expressions.values.moments import days_of, year_month_day
 from deltaberg.expressions.values.nodes import CallNode, LiteralNode, Node, Outcome, then
 from deltaberg.expressions.values.tree import Interval, IntervalType
-from deltaberg.expressions.values.zones import in_bounds, move_readings, to_local
+from deltaberg.expressions.values.zones import Clock, in_bounds, instants_of, to_clock
 
 if TYPE_CHECKING:
     from deltaberg.expressions.values.functions.function import Context
@@ -25,7 +26,6 @@ __all__ = [
     "add_months",
     "days_earlier",
     "days_later",
-    "month_length",
     "months_later",
     "refuse_moments",
     "shifted",
@@ -106,12 +106,6 @@ def days_earlier(values: pa.Array, days: pa.Array | pa.Scalar) -> pa.Array:
     return add_days(values, pc.negate(days))
 
 
-def month_length(year: int, month: int) -> int:
-    """Return the number of days of a month."""
-    following = (year + month // 12, month % 12 + 1)
-    return days_of(*following, 1) - days_of(year, month, 1)
-
-
 def months_later(days: int, months: int) -> int:
     """Return a date, in days since 1970, some months later, on the last day of the month where it is shorter."""
     year, month, day = year_month_day(days)
@@ -147,14 +141,10 @@ def _moved(values: pa.Array, months: int, days: int, micros: int, zone: dt.tzinf
 
 
 def _by_calendar(instants: pa.Array, months: int, days: int, zone: dt.tzinfo) -> Outcome:
-    def later(reading: int) -> int:
-        day, rest = divmod(reading, DAY_MICROS)
-        moved = (months_later(day, months) if months else day) + days
-        return in_bounds(moved * DAY_MICROS + rest)
-
-    def move(readings: pa.Array) -> Outcome:
-        found = each_distinct(later, pa.int64(), _BEYOND, readings.cast(pa.int64()))
-        target = Outcome(found.values.cast(pa.timestamp("us")), found.failures)
-        return then(target, lambda wanted: move_readings(instants, readings, wanted, zone))
-
-    return then(to_local(instants, zone), move)
+    clock = to_clock(instants, zone)
+    dates = Outcome(clock.days)
+    if months:
+        dates = each_distinct(lambda day: months_later(day, months), pa.int64(), _BEYOND, clock.days)
+    moved = pc.add(dates.values, pa.scalar(days, pa.int64()))
+    found = instants_of(Clock(moved, clock.micros), instants, zone)
+    return Outcome(found.values, (*dates.failures, *found.failures))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.expressions.values.by_row import each_distinct
+from deltaberg.expressions.values.by_row import each_distinct, each_row
+from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.nodes import Outcome
+from deltaberg.schema.convert import floor_divide
 
-__all__ = ["find_zone", "in_bounds", "move_readings", "to_instant", "to_local", "to_micros"]
+__all__ = ["Clock", "find_zone", "in_bounds", "instants_of", "to_clock", "to_instant", "to_local", "to_micros"]
 
 _LOCAL, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
@@ -23,6 +26,26 @@ _CYCLE = 146_097 * 86_400
 #: Seconds between which every build of Arrow knows the rules of all zones: 1902-01-01 and 2037-01-01.
 _KNOWN_FROM, _KNOWN_UNTIL = -2_145_916_800, 2_114_380_800
 _YEAR_2, _YEAR_9000 = -62_104_060_800, 221_845_392_000
+_BEYOND = "a timestamp is beyond the timestamps"
+#: Days before and after 1970 between which no sum of a timestamp and an offset leaves 64 bits.
+_ROOMY_DAYS = 106_000_000
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a clock shows: days since 1970-01-01, and microseconds since midnight, both in 64 bits.
+
+    A zone's clock shows something at every instant, but near the ends of the timestamps that is no ``timestamp_ntz``:
+    its microseconds since 1970 would not fit into 64 bits.
+    """
+
+    days: pa.Array
+    micros: pa.Array
+
+    @property
+    def dates(self) -> pa.Array:
+        """The days as dates."""
+        return self.days.cast(pa.int32()).cast(pa.date32())
 
 
 def find_zone(name: str) -> dt.tzinfo:
@@ -90,22 +113,44 @@ def in_bounds(micros: int) -> int:
     return micros
 
 
+def to_clock(values: pa.Array, zone: dt.tzinfo | None) -> Clock:
+    """Return what a zone's clock shows at instants. Without a zone, the values are readings already."""
+    plain = values.cast(pa.int64())
+    days = floor_divide(plain, DAY_MICROS)
+    # The product may wrap, and the difference then wraps back.
+    micros = pc.subtract(plain, pc.multiply(days, pa.scalar(DAY_MICROS)))
+    if zone is None:
+        return Clock(days, micros)
+    shown = pc.add(micros, _offsets(plain, zone))
+    carried = floor_divide(shown, DAY_MICROS)
+    return Clock(pc.add(days, carried), pc.subtract(shown, pc.multiply(carried, pa.scalar(DAY_MICROS))))
+
+
 def to_local(values: pa.Array, zone: dt.tzinfo) -> Outcome:
     """Return the readings of a zone's clock at instants."""
+    plain = values.cast(pa.int64())
+    offsets = _offsets(plain, zone)
+    try:
+        return Outcome(pc.add_checked(plain, offsets).cast(_LOCAL))
+    except pa.ArrowInvalid:
+        found = each_row(lambda micros, offset: in_bounds(micros + offset), pa.int64(), _BEYOND, plain, offsets)
+        return Outcome(found.values.cast(_LOCAL), found.failures)
+
+
+def _offsets(plain: pa.Array, zone: dt.tzinfo) -> pa.Array | pa.Scalar:
+    """Return the offsets of a zone at instants, all in microseconds."""
     fixed = _fixed_offset(zone)
     if fixed is not None:
-        return _moved(values, fixed, _LOCAL)
-    if _is_known(values) and isinstance(zone, ZoneInfo):
+        return pa.scalar(fixed, pa.int64())
+    if _is_known(plain) and isinstance(zone, ZoneInfo):
         try:
-            return Outcome(pc.local_timestamp(values.cast(pa.timestamp("us", str(zone)))))
+            shown = pc.local_timestamp(plain.cast(pa.timestamp("us", str(zone))))
+            return pc.subtract(shown.cast(pa.int64()), plain)
         except pa.ArrowInvalid:
             # There is no database of zones.
             pass
-
-    def local(micros: int) -> int:
-        return in_bounds(micros + _offset(zone, micros // 1_000_000, is_local=False) * 1_000_000)
-
-    return _by_distinct(values, local, _LOCAL)
+    seconds = floor_divide(plain, 1_000_000)
+    return each_distinct(lambda at: _offset(zone, at, is_local=False) * 1_000_000, pa.int64(), "", seconds).values
 
 
 def to_instant(values: pa.Array, zone: dt.tzinfo) -> Outcome:
@@ -113,7 +158,7 @@ def to_instant(values: pa.Array, zone: dt.tzinfo) -> Outcome:
     fixed = _fixed_offset(zone)
     if fixed is not None:
         return _moved(values, -fixed, _INSTANT)
-    if _is_known(values) and isinstance(zone, ZoneInfo):
+    if _is_known(values.cast(pa.int64())) and isinstance(zone, ZoneInfo):
         try:
             found = pc.assume_timezone(values, str(zone), ambiguous="earliest", nonexistent="raise")
             return Outcome(found.cast(_INSTANT))
@@ -123,12 +168,33 @@ def to_instant(values: pa.Array, zone: dt.tzinfo) -> Outcome:
     return _by_distinct(values, lambda micros: to_micros(zone, micros), _INSTANT)
 
 
-def move_readings(instants: pa.Array, readings: pa.Array, target: pa.Array, zone: dt.tzinfo) -> Outcome:
-    """Return the instants of target readings. One that occurs twice keeps the offset that its instant had before."""
-    moved = pc.subtract(target.cast(pa.int64()), readings.cast(pa.int64()))
-    kept = pc.add(instants.cast(pa.int64()), moved).cast(_INSTANT)
-    shown, found = to_local(kept, zone), to_instant(target, zone)
-    return Outcome(pc.if_else(pc.equal(shown.values, target), kept, found.values), found.failures)
+def instants_of(shown: Clock, before: pa.Array, zone: dt.tzinfo) -> Outcome:
+    """Return the instants at which a zone's clock shows something.
+
+    Parameters
+    ----------
+    before
+        Instants from which the clock was moved: what it shows twice has the offset that it had there, if it can.
+    """
+    plain = before.cast(pa.int64())
+    found = pc.min_max(pa.chunked_array([shown.days, floor_divide(plain, DAY_MICROS)]))
+    first, last = found["min"].as_py(), found["max"].as_py()
+    if first is None or (first > -_ROOMY_DAYS and last < _ROOMY_DAYS):
+        target = pc.add(pc.multiply(shown.days, pa.scalar(DAY_MICROS)), shown.micros)
+        kept = pc.subtract(target, _offsets(plain, zone))
+        moved = to_instant(target.cast(_LOCAL), zone)
+        is_kept = pc.equal(pc.add(kept, _offsets(kept, zone)), target)
+        return Outcome(pc.if_else(is_kept, kept.cast(_INSTANT), moved.values), moved.failures)
+
+    def instant(day: int, rest: int, from_micros: int) -> int:
+        reading = day * DAY_MICROS + rest
+        kept = reading - _offset(zone, from_micros // 1_000_000, is_local=False) * 1_000_000
+        if kept + _offset(zone, kept // 1_000_000, is_local=False) * 1_000_000 == reading:
+            return in_bounds(kept)
+        return to_micros(zone, reading)
+
+    one_by_one = each_row(instant, pa.int64(), _BEYOND, shown.days, shown.micros, plain)
+    return Outcome(one_by_one.values.cast(_INSTANT), one_by_one.failures)
 
 
 def _fixed_offset(zone: dt.tzinfo) -> int | None:
@@ -146,12 +212,12 @@ def _moved(values: pa.Array, micros: int, kind: pa.DataType) -> Outcome:
         return _by_distinct(values, lambda moment: in_bounds(moment + micros), kind)
 
 
-def _is_known(values: pa.Array) -> bool:
-    found = pc.min_max(values.cast(pa.int64()))
+def _is_known(plain: pa.Array) -> bool:
+    found = pc.min_max(plain)
     first, last = found["min"].as_py(), found["max"].as_py()
     return first is None or (first >= _KNOWN_FROM * 1_000_000 and last < _KNOWN_UNTIL * 1_000_000)
 
 
 def _by_distinct(values: pa.Array, move: Callable[[int], int], kind: pa.DataType) -> Outcome:
-    found = each_distinct(move, pa.int64(), "a timestamp is beyond the timestamps", values.cast(pa.int64()))
+    found = each_distinct(move, pa.int64(), _BEYOND, values.cast(pa.int64()))
     return Outcome(found.values.cast(kind), found.failures)

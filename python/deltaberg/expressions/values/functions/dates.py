@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -17,30 +18,33 @@ from deltaberg.expressions.values.date_parts import (
     TIME_PARTS,
     UNITS,
     cut_days,
-    floor_divide,
-    time_of_day,
+    last_days,
 )
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
 from deltaberg.expressions.values.intervals import DAY_MICROS
 from deltaberg.expressions.values.kinds import DATE, INTEGER, LONG, NTZ, STRING, TIMESTAMP, VOID, is_integral
 from deltaberg.expressions.values.moment_patterns import moment_reader, pattern_parts, refused
 from deltaberg.expressions.values.moment_text import is_written, moment_text
-from deltaberg.expressions.values.moments import days_of, year_month_day
-from deltaberg.expressions.values.moves import add_days, days_earlier, month_length, months_later
+from deltaberg.expressions.values.moments import days_of
+from deltaberg.expressions.values.moves import add_days, days_earlier, months_later
 from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome, null_where_failed, then
-from deltaberg.expressions.values.zones import move_readings, to_local
+from deltaberg.expressions.values.zones import Clock, instants_of, to_clock
 from deltaberg.schema import DataType, Decimal
+from deltaberg.schema.convert import floor_divide
 
 __all__ = ["DATES"]
 
 
-def _readings(context: Context, node: Node, function: str) -> Node:
-    """Return a timestamp or date as the reading of a clock, which is a timestamp_ntz."""
+def _by_clock(
+    context: Context, node: Node, function: str, kind: DataType, compute: Callable[[Clock], pa.Array]
+) -> Node:
+    """Return a function of what the clock shows at a timestamp or at the start of a date."""
     if node.type in (STRING, VOID, DATE):
         node = context.convert(node, TIMESTAMP, function)
     if node.type not in (NTZ, TIMESTAMP):
         raise wrong_types(function, (node,))
-    return context.cast(node, NTZ)
+    zone = context.zone if node.type == TIMESTAMP else None
+    return CallNode(kind, function, (node,), lambda values: compute(to_clock(values, zone)))
 
 
 def _date_part(name: str, summary: str, part: str | None = None) -> Function:
@@ -50,14 +54,14 @@ def _date_part(name: str, summary: str, part: str | None = None) -> Function:
 
 def _time_part(name: str, summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
-        return CallNode(INTEGER, name, (_readings(context, nodes[0], name),), lambda values: _part_of_day(values, name))
+        return _by_clock(context, nodes[0], name, INTEGER, lambda clock: _part_of_day(clock, name))
 
     return Function(name, "timestamp", summary, (1, 1), bind)
 
 
-def _part_of_day(values: pa.Array, name: str) -> pa.Array:
+def _part_of_day(clock: Clock, name: str) -> pa.Array:
     unit, count = TIME_PARTS[name]
-    found = floor_divide(time_of_day(values), unit)
+    found = floor_divide(clock.micros, unit)
     return pc.subtract(found, pc.multiply(floor_divide(found, count), pa.scalar(count))).cast(pa.int32())
 
 
@@ -84,18 +88,16 @@ def _extract(context: Context, nodes: Sequence[Node]) -> Node:
     if part is None:
         raise UnsupportedExpressionError(f"date_part of {name!r} cannot be evaluated")
     if part == "second":
-        readings = _readings(context, source, "date_part")
-        kind = Decimal(8, 6)
-        return CallNode(kind, "second", (readings,), _seconds_with_fraction)
+        return _by_clock(context, source, "date_part", Decimal(8, 6), _seconds_with_fraction)
     if part in TIME_PARTS:
         return DATES[part].bind(context, (source,))
     date = context.convert(source, DATE, "date_part")
     return CallNode(INTEGER, part, (date,), DATE_PARTS[part])
 
 
-def _seconds_with_fraction(values: pa.Array) -> pa.Array:
-    micros = time_of_day(values)
-    rest = pc.subtract(micros, pc.multiply(floor_divide(micros, 60_000_000), pa.scalar(60_000_000)))
+def _seconds_with_fraction(clock: Clock) -> pa.Array:
+    minutes = pc.multiply(floor_divide(clock.micros, 60_000_000), pa.scalar(60_000_000))
+    rest = pc.subtract(clock.micros, minutes)
     whole = rest.cast(pa.decimal128(19, 0)).cast(pa.decimal128(25, 6))
     scaled = pc.multiply(whole.cast(pa.decimal256(25, 6)), pa.scalar("0.000001").cast(pa.decimal256(7, 6)))
     return scaled.cast(pa.decimal128(8, 6))
@@ -121,14 +123,6 @@ def _months_added(dates: Datum, months: Datum) -> Outcome:
     return Outcome(found.values.cast(pa.date32()), found.failures)
 
 
-def _last_day(values: pa.Array) -> pa.Array:
-    def last(days: int) -> int:
-        year, month, _ = year_month_day(days)
-        return days_of(year, month, month_length(year, month))
-
-    return each_distinct(last, pa.int32(), "", values.cast(pa.int32())).values.cast(pa.date32())
-
-
 def _unit(node: Node, function: str) -> str | None:
     if not isinstance(node, LiteralNode) or node.type != STRING:
         raise UnsupportedExpressionError(f"{function} to a unit that is not a literal cannot be evaluated")
@@ -150,31 +144,32 @@ def _date_trunc(context: Context, nodes: Sequence[Node]) -> Node:
         raise wrong_types("date_trunc", nodes)
     if unit is None:
         return LiteralNode(TIMESTAMP, pa.scalar(None, pa.timestamp("us", "UTC")))
-    zone = context.zone
+    return CallNode(TIMESTAMP, "date_trunc", (moment,), lambda values: _cut(values, unit, context.zone))
 
-    def cut(values: pa.Array) -> pa.Array | Outcome:
-        step = {"millisecond": 1000, "second": 1_000_000, "microsecond": 1}.get(unit)
-        if step is not None:
-            whole = pc.multiply(floor_divide(values.cast(pa.int64()), step), pa.scalar(step))
-            return whole.cast(values.type)
-        return then(to_local(values, zone), lambda readings: cut_readings(values, readings))
 
-    def cut_readings(values: pa.Array, readings: pa.Array) -> Outcome:
-        if unit in ("minute", "hour", "day"):
-            size = {"minute": 60_000_000, "hour": 3_600_000_000, "day": DAY_MICROS}[unit]
-            floor = pc.multiply(floor_divide(readings.cast(pa.int64()), size), pa.scalar(size))
-            return move_readings(values, readings, floor.cast(pa.timestamp("us")), zone)
-        days = floor_divide(readings.cast(pa.int64()), DAY_MICROS).cast(pa.int32()).cast(pa.date32())
-        return midnight(cut_days(days, str(unit)), zone)
+#: Units of which a zone's clock tells nothing else than any other, and those that a day has, in microseconds.
+_STEPS = {"microsecond": 1, "millisecond": 1000, "second": 1_000_000}
+_SPANS = {"minute": 60_000_000, "hour": 3_600_000_000, "day": DAY_MICROS}
 
-    return CallNode(TIMESTAMP, "date_trunc", (moment,), cut)
+
+def _cut(values: pa.Array, unit: str, zone: dt.tzinfo) -> pa.Array | Outcome:
+    if unit in _STEPS:
+        step = _STEPS[unit]
+        return pc.multiply(floor_divide(values.cast(pa.int64()), step), pa.scalar(step)).cast(values.type)
+    clock = to_clock(values, zone)
+    if unit not in _SPANS:
+        return then(cut_days(clock.dates, unit), lambda dates: midnight(dates, zone))
+    span = _SPANS[unit]
+    begun = pc.multiply(floor_divide(clock.micros, span), pa.scalar(span))
+    return instants_of(Clock(clock.days, begun), values, zone)
 
 
 def _read_as(kind: DataType, name: str, forgives: bool = False) -> Callable[[Context, Sequence[Node]], Node]:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         if len(nodes) == 1:
             found = context.cast(nodes[0], kind)
-            found = forgiving_cast(found, nodes[0], name) if forgives else found
+            # Only texts are forgiven: a date that is no timestamp fails in Spark, too.
+            found = forgiving_cast(found, nodes[0], name) if forgives and nodes[0].type == STRING else found
         elif nodes[0].type in (STRING, VOID):
             read = moment_reader(_literal_text(nodes[1]), name, context.zone)
             text = context.cast(nodes[0], STRING)
@@ -200,12 +195,13 @@ def _make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
 
 
 def _date_format(context: Context, nodes: Sequence[Node]) -> Node:
-    moment, pattern = _readings(context, nodes[0], "date_format"), _literal_text(nodes[1])
+    pattern = _literal_text(nodes[1])
     parts = pattern_parts(pattern, "date_format")
     if not all(is_written(part) for part in parts if part.isascii() and part.isalpha()):
         raise refused(pattern, "date_format")
     shown = [part.removesuffix("'") for part in parts]
-    return CallNode(STRING, "date_format", (moment,), lambda values: moment_text(values, shown))
+    moment = context.convert(nodes[0], TIMESTAMP, "date_format")
+    return _by_clock(context, moment, "date_format", STRING, lambda clock: moment_text(clock, shown))
 
 
 def _literal_text(node: Node) -> str | None:
@@ -278,7 +274,7 @@ _LIST = [
         for name in ("datediff", "date_diff")
     ),
     simple("add_months", "date, months", "the date some months later", [DATE, INTEGER], DATE, _months_added),
-    simple("last_day", "date", "the last day of the month", [DATE], DATE, _last_day),
+    simple("last_day", "date", "the last day of the month", [DATE], DATE, last_days),
     Function("trunc", "date, unit", "the first day of the YEAR, QUARTER, MONTH or WEEK", (2, 2), _trunc),
     Function("date_trunc", "unit, timestamp", "the start of the unit, from YEAR to MICROSECOND", (2, 2), _date_trunc),
     Function("date_format", "x, pattern", "text by a [pattern](#patterns-of-dates)", (2, 2), _date_format),
