@@ -79,7 +79,11 @@ class Outcome(Generic[_Result]):
     def wait(self) -> None:
         """Wait until the call has run or was dropped."""
         while not self.is_done:
-            wait_for(self._ended)
+            self.wait_briefly()
+
+    def wait_briefly(self) -> None:
+        """Wait a short time for the call to end."""
+        wait_for(self._ended)
 
     def result(self) -> _Result:
         """Wait until the call has run, and return what it returned.

@@ -83,6 +83,7 @@ _ROOMS = {
     ],
     "spark": [
         {"arrays", "functions", "hashes", "session", "types"},
+        {"jobs"},
         {"native"},
         {"read"},
         {"write"},

@@ -65,9 +65,9 @@ def _metadata(wheel: Path, name: str) -> str:
 
 
 def _sources() -> set[str]:
-    package = _ROOT / "python" / "deltaberg"
-    found = {*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"}
-    return {f"deltaberg/{path.relative_to(package).as_posix()}" for path in found}
+    folder = _ROOT / "python"
+    found = {*folder.rglob("*.py"), *folder.rglob("*.pyi"), folder / "deltaberg" / "py.typed"}
+    return {path.relative_to(folder).as_posix() for path in found}
 
 
 def test_a_wheel_without_cargo_is_pure(pure: Path) -> None:

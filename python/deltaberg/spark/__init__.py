@@ -7,9 +7,10 @@ executors need this package (the documentation lists the ways to bring it there)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaberg.errors import MissingDependencyError
+from deltaberg.lazy_names import lazy_names
 
 try:
     import pyspark  # noqa: F401 - what is missing is said here, not by the first module that needs it
@@ -18,22 +19,25 @@ except ModuleNotFoundError as error:
         "deltaberg.spark needs pyspark, which is not installed", hint="pip install 'deltaberg[spark]'"
     ) from error
 
-from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
-from deltaberg.spark.source.register import register
-from deltaberg.spark.write.frame_rows import FrameRows
-from deltaberg.spark.write.row_tasks import row_tasks
+if TYPE_CHECKING:
+    from deltaberg.spark.read.roads import explain_roads, scan_map_in_arrow, scan_to_spark
+    from deltaberg.spark.source.register import register
+    from deltaberg.spark.tables import DeltaTable
+    from deltaberg.spark.write.frame_rows import FrameRows
+    from deltaberg.spark.write.row_tasks import row_tasks
 
 __all__ = ["DeltaTable", "FrameRows", "explain_roads", "register", "row_tasks", "scan_map_in_arrow", "scan_to_spark"]
 
-if TYPE_CHECKING:
-    from deltaberg.spark.tables import DeltaTable
+_HOMES = {
+    "DeltaTable": "tables",
+    "FrameRows": "write.frame_rows",
+    "explain_roads": "read.roads",
+    "register": "source.register",
+    "row_tasks": "write.row_tasks",
+    "scan_map_in_arrow": "read.roads",
+    "scan_to_spark": "read.roads",
+}
 
-
-def __getattr__(name: str) -> Any:
-    # Workers, which import this package anew, need no tables.
-    if name != "DeltaTable":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from deltaberg.spark.tables import DeltaTable
-
-    globals()[name] = DeltaTable
-    return DeltaTable
+# Workers, which import this package anew, and processes that only look for Data Sources need few of its modules.
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)

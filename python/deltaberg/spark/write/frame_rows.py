@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.fused_frames import FusedFrame, fused_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import rows_schema
@@ -95,7 +96,7 @@ class FrameRows:
             replies = frame.mapInArrow(task, REPLY_SCHEMA)
         else:
             replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), REPLY_SCHEMA)
-        found = [(row["files"], row["error"]) for row in replies.collect()]
+        found = [(row["files"], row["error"]) for row in run_job(self._facts, replies.collect)]
         return pa.concat_tables([spec.no_files(), *collected_files(found, store, root)])
 
     @contextmanager
@@ -125,7 +126,7 @@ class FrameRows:
                 replies = frame.select(*(frame.columns[number] for number in kept)).mapInArrow(task, STAGED_SCHEMA)
             else:
                 replies = fused.tasks.mapInArrow(FusedWriteTask(fused.function, task), STAGED_SCHEMA)
-            yield staged_rows(task, [(row["name"], row["error"]) for row in replies.collect()])
+            yield staged_rows(task, [(row["name"], row["error"]) for row in run_job(self._facts, replies.collect)])
         finally:
             delete_staged(task)
 

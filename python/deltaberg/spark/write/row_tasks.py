@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from deltaberg.files import constant_column
+from deltaberg.spark.jobs import run_job
 from deltaberg.spark.read.planning import PlannedTasks, plan_tasks, planned_tasks
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.write.change_task import CHANGE_SCHEMA, ChangeTask, pack_change
@@ -44,7 +45,7 @@ class SparkRowTasks:
             yield from search_here(bound, width, test)
             return
         task = SearchTask(planned.reading(bound), width, test)
-        for file, rows, error in planned.tasks.mapInArrow(task, SEARCH_SCHEMA).collect():
+        for file, rows, error in run_job(self.facts, planned.tasks.mapInArrow(task, SEARCH_SCHEMA).collect):
             if error is not None:
                 # Our own workers sent it.
                 raise pickle.loads(error)  # noqa: S301
@@ -62,7 +63,7 @@ class SparkRowTasks:
         stage = new_stage(bound.source.store, root, bound.output)
         task = FusedWriteTask(MatchTask(planned.reading(bound), test), stage)
         try:
-            replies = planned.tasks.mapInArrow(task, STAGED_SCHEMA).collect()
+            replies = run_job(self.facts, planned.tasks.mapInArrow(task, STAGED_SCHEMA).collect)
             yield from staged_rows(stage, [(row["name"], row["error"]) for row in replies])
         finally:
             delete_staged(stage)
@@ -91,7 +92,7 @@ class SparkRowTasks:
         planned = planned_tasks(self.facts, packed, 0, CHANGE_SCHEMA)
         write = WriteTask(files.spec, files.store, files.place, tuple(files.spec.schema.names))
         task = ChangeTask(planned.reading(bound), write)
-        replies = planned.tasks.mapInArrow(task, CHANGE_SCHEMA).collect()
+        replies = run_job(self.facts, planned.tasks.mapInArrow(task, CHANGE_SCHEMA).collect)
         found = collected_files(((row["files"], row["error"]) for row in replies), files.store, files.place)
         return found, sum(row["updated"] for row in replies)
 

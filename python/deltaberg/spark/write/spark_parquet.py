@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from deltaberg.errors import StorageError
+from deltaberg.spark.jobs import run_job
 from deltaberg.spark.session import SessionFacts
 
 __all__ = ["SparkParquet", "why_not_in_a_clone"]
@@ -81,7 +82,7 @@ class SparkParquet:
     def __init__(self, frame: DataFrame, *, with_ids: bool) -> None:
         self._plan: Any = frame._jdf.logicalPlan()  # noqa: SLF001 - a plan is evaluated in the cloned session
         session: Any = frame.sparkSession
-        self._is_after_4_1 = SessionFacts.of(session).release > (4, 1)
+        self._facts = SessionFacts.of(session)
         self._jvm: Any = session._jvm  # noqa: SLF001 - Spark's writer is in the JVM
         self._session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no such method
         for name, value in {**_SETTINGS, _FIELD_IDS: str(with_ids).lower()}.items():
@@ -102,12 +103,13 @@ class SparkParquet:
         nothing, none = self._object("scala.collection.immutable.Nil"), self._object("scala.None")
         chosen = self._jvm.PythonUtils.toScalaMap({**_OPTIONS, **options, "path": directory})
         # Whatever else a version takes after the options is optional.
-        rest = [none] * (2 if self._is_after_4_1 else 1)
+        rest = [none] * (2 if self._facts.release > (4, 1) else 1)
         source = self._jvm.org.apache.spark.sql.execution.datasources.DataSource(
             self._session, "parquet", nothing, none, nothing, none, chosen, *rest
         )
         command = source.planForWriting(self._jvm.org.apache.spark.sql.SaveMode.ErrorIfExists, self._plan)
-        done = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, command)
+        datasets = self._jvm.org.apache.spark.sql.classic.Dataset
+        done = run_job(self._facts, lambda: datasets.ofRows(self._session, command))
         plan = done.queryExecution().commandExecuted().commandPhysicalPlan()
         for _ in range(_DEEPEST_PLAN):
             if plan.metrics().contains(_ROWS):
