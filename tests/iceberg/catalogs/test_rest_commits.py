@@ -183,7 +183,10 @@ def test_the_catalog_fails_after_the_commit(server: WritableServer, catalog: Any
     failure: Any = 400, {}, error_body(400, "BadRequestException", "down for a while")
     server.faults.append("garbled")
     server.before.append(lambda: server.scripted[_PATH].extend([failure] * 20))
-    with pytest.raises(CommitUnknownError, match="down for a while") as caught, table.transaction(policy=_POLICY) as one:
+    with (
+        pytest.raises(CommitUnknownError, match="down for a while") as caught,
+        table.transaction(policy=_POLICY) as one,
+    ):
         one.append(FIRST)
     server.scripted.clear()
     after = catalog.load_table("sales.orders")
@@ -271,7 +274,9 @@ def test_tables_and_namespaces(server: WritableServer, waits: list[float]) -> No
     assert sent(lambda: catalog.create_namespace("a.b", {"x": "y"}), "namespaces", (200, {}, given)) == ("POST", given)
     assert sent(lambda: catalog.drop_namespace("a.b"), "namespaces/a%1Fb", done) == ("DELETE", None)
     assert sent(
-        lambda: catalog.update_namespace_properties("a", ["x"], {"y": "z"}), "namespaces/a/properties", (200, {}, changed)
+        lambda: catalog.update_namespace_properties("a", ["x"], {"y": "z"}),
+        "namespaces/a/properties",
+        (200, {}, changed),
     ) == ("POST", {"removals": ["x"], "updates": {"y": "z"}})
     server.scripted["/v1/namespaces/a"].append((200, {}, given))
     assert catalog.load_namespace_properties("a") == {"x": "y"}

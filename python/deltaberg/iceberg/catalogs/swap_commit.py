@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from deltaberg.errors import StorageError
 from deltaberg.iceberg.catalogs.outcome import UnsettledError
 from deltaberg.iceberg.catalogs.places import loaded_table, place_of
 from deltaberg.iceberg.location.committer import Proposal, Trace, fate_by_snapshots

@@ -25,7 +25,7 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.scan.changes import DELETE, INSERT, ORDINAL, TYPE, ChangedFiles, ChangesSource
 from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numbers_in_runs
 from deltaberg.iceberg.scan.source import IcebergSource
-from deltaberg.schema import Struct, arrow_schema, as_array, count_up, find_path
+from deltaberg.schema import Struct, arrow_schema, as_array, find_path
 from deltaberg.schema.equal_rows import equal_rows
 from deltaberg.table import FILE_NUMBER, checked_flag, scan_options
 from deltaberg.table.read.bound import BoundScan
