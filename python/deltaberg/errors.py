@@ -99,8 +99,23 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "first_line",
+    "has_signature",
+    "masked",
     "rephrased",
+    "without_secrets",
 ]
+
+#: A user, a password or a token in front of the host of a URL. What looks like a port is none of them.
+_USER = re.compile(r"([a-z][a-z0-9+.-]*:/{1,2})([^\s/'\"<>@:]*(?::(?!\d{1,5}/)[^\s'\"<>@]*)?@)", re.IGNORECASE)
+#: The schemes in which a container stands in front of an @, and is no secret.
+_WITH_CONTAINER = ("abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs")
+#: Signatures, tokens and keys in the query of a URL or in a connection string.
+_SIGNED = re.compile(
+    r"([?&;](?:sig|signature|(?:x-(?:amz|goog|oss)-)?(?:signature|credential|security-token)|awsaccesskeyid"
+    r"|googleaccessid|accountkey|sharedaccesskey|sharedaccesssignature|access_?token|api_?key|token|secret|passw(?:or)?d"
+    r"|pwd)=)[^\s&;'\"<>)]+",
+    re.IGNORECASE,
+)
 
 
 class DeltabergError(Exception):
@@ -124,10 +139,11 @@ class DeltabergError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
+        message = masked(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
-        self.context: dict[str, Any] = {name: fact for name, fact in context.items() if fact is not None}
+        self.hint = None if hint is None else masked(hint)
+        self.context: dict[str, Any] = {name: _shown(fact) for name, fact in context.items() if fact is not None}
 
     @property
     def statement(self) -> str:
@@ -145,8 +161,51 @@ class DeltabergError(Exception):
         """Add facts that an inner layer could not know. Facts that it did state are kept."""
         for name, fact in context.items():
             if fact is not None:
-                self.context.setdefault(name, fact)
+                self.context.setdefault(name, _shown(fact))
         return self
+
+
+def masked(text: str) -> str:
+    """Return a text without the passwords, tokens and signatures that URLs in it contain.
+
+    Every exception of this library says its message, hint and facts by this function, whoever wrote the URL.
+
+    Examples
+    --------
+    >>> masked("cannot reach http://me:hush@host:9000/b, nor https://a.net/c?sv=1&sig=hush")
+    'cannot reach http://***@host:9000/b, nor https://a.net/c?sv=1&sig=***'
+    >>> masked("abfss://container@account.dfs.core.windows.net/t")
+    'abfss://container@account.dfs.core.windows.net/t'
+    """
+    if "@" in text and ":/" in text:
+        text = _USER.sub(_without_user, text)
+    return _SIGNED.sub(r"\1***", text) if "=" in text else text
+
+
+def has_signature(text: str) -> bool:
+    """Return whether a URL contains a signature or a token."""
+    return _SIGNED.search(text) is not None
+
+
+def _without_user(found: re.Match[str]) -> str:
+    is_container = found[1].partition(":")[0].lower() in _WITH_CONTAINER and ":" not in found[2]
+    return found[0] if is_container else f"{found[1]}***@"
+
+
+def _shown(fact: Any) -> Any:
+    if isinstance(fact, str):
+        return masked(fact)
+    return [_shown(part) for part in fact] if isinstance(fact, list) else fact
+
+
+def without_secrets(error: BaseException) -> BaseException:
+    """Return an error of another library, or one of ours in its place if its text contains a secret.
+
+    What is raised from it is shown with it, by tracebacks and logs.
+    """
+    text = str(error)
+    hidden = masked(text)
+    return error if hidden == text else StorageError(f"{type(error).__name__}: {hidden}")
 
 
 def _rebuild(kind: type[DeltabergError], message: str, hint: str | None, context: dict[str, Any]) -> DeltabergError:

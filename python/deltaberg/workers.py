@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -109,20 +110,29 @@ class Outcome(Generic[_Result]):
 class _Shared:
     """What threads share with the object that started them, and that they do not keep alive."""
 
-    def __init__(self, threads: int) -> None:
-        self.waiting: SimpleQueue[Outcome[Any] | None] = SimpleQueue()
+    def __init__(self, threads: int, owner: Workers) -> None:
+        #: Calls, and what is no call at the end of them.
+        self.waiting: SimpleQueue[Any] = SimpleQueue()
+        #: Wakes a thread once the owner is gone. The callback is written in C: Ctrl-C could interrupt a destructor,
+        #: which can only print that.
+        self.owner = weakref.ref(owner, self.waiting.put)
         #: An item for each thread that may still be started, and one for each thread that has nothing to do.
         self.startable: SimpleQueue[None] = SimpleQueue()
         self.idle: SimpleQueue[None] = SimpleQueue()
         #: The calls that run, and the threads that run them.
         self.running: dict[Outcome[Any], int] = {}
-        self.is_stopped = False
+        self._is_stopped = False
         for _ in range(threads):
             self.startable.put(None)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether calls that have not begun are dropped."""
+        return self._is_stopped or self.owner() is None
+
     def stop(self) -> None:
         """Let the threads end, after they have dropped what has not begun."""
-        self.is_stopped = True
+        self._is_stopped = True
         self.waiting.put(None)
 
     def serve(self) -> None:
@@ -141,10 +151,12 @@ class _Shared:
         self.waiting.put(None)
 
     def _next(self) -> Outcome[Any] | None:
-        with suppress(Empty):
-            return self.waiting.get_nowait()
-        self.idle.put(None)
-        return self.waiting.get()
+        try:
+            found = self.waiting.get_nowait()
+        except Empty:
+            self.idle.put(None)
+            found = self.waiting.get()
+        return found if isinstance(found, Outcome) else None
 
 
 class Workers:
@@ -158,7 +170,7 @@ class Workers:
 
     def __init__(self, threads: int) -> None:
         self._process = os.getpid()
-        self._shared = _Shared(threads)
+        self._shared = _Shared(threads, self)
         if threads < 1:
             raise ValueError(f"{threads} threads run no calls")
 
@@ -169,11 +181,6 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
-
-    def __del__(self) -> None:
-        # An interruption may have come before the threads were stopped, or before there were any.
-        with suppress(AttributeError):
-            self._shared.stop()
 
     def submit(self, call: Callable[..., _Result], *arguments: Any) -> Outcome[_Result]:
         """Run a call as soon as a thread is free. Any thread may submit; after the end, calls are dropped."""

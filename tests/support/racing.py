@@ -7,6 +7,7 @@ from typing import Any
 
 from deltaberg.iceberg.location.committer import Attempt, Committer, Proposal
 from deltaberg.iceberg.location.loaded import LoadedTable
+from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.table_transaction import TableTransaction
 
 __all__ = ["Racing", "racing"]
@@ -24,6 +25,9 @@ class Racing:
 
     def stage(self, raw: Mapping[str, Any]) -> LoadedTable:
         return self._inner.stage(raw)
+
+    def check(self, metadata: TableMetadata) -> None:
+        self._inner.check(metadata)
 
     def attempt(self, proposal: Proposal) -> Attempt:
         race, self._race = self._race, None

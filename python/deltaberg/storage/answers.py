@@ -17,6 +17,7 @@ from deltaberg.errors import (
     StorageError,
     UnsupportedFeatureError,
     first_line,
+    without_secrets,
 )
 from deltaberg.storage.base import PutOutcome, PutResult
 
@@ -81,7 +82,7 @@ def translated(work: Callable[[], _T], path: str) -> _T:
         ours = _translation(error, path)
         if ours is None:
             raise
-        raise ours from error
+        raise ours from without_secrets(error)
 
 
 def _translation(error: BaseException, path: str) -> DeltabergError | None:
@@ -177,11 +178,12 @@ def _put_once(work: Callable[[], object], path: str) -> PutResult:
             return _unknown(error, path)
         return PutResult(PutOutcome.EXISTS)
     except (exceptions.NotSupportedError, NotImplementedError) as error:
-        raise _without_conditions(path) from error
+        raise _without_conditions(path) from without_secrets(error)
     except (FileNotFoundError, exceptions.NotFoundError) as error:
-        raise _without_bucket(path) from error
+        raise _without_bucket(path) from without_secrets(error)
     except (exceptions.InvalidPathError, ValueError) as error:
-        raise StorageError(f"the store cannot hold an object of this name: {first_line(error)}", path=path) from error
+        message = f"the store cannot hold an object of this name: {first_line(error)}"
+        raise StorageError(message, path=path) from without_secrets(error)
     except (exceptions.BaseError, OSError) as error:
         return _failed_put(error, path)
     except BaseException as error:
@@ -195,7 +197,7 @@ def _failed_put(error: Exception, path: str) -> PutResult:
     """Return that the outcome of a put is unknown, or raise what makes it known."""
     status = _status_of(error)
     if status == 501:
-        raise _without_conditions(path) from error
+        raise _without_conditions(path) from without_secrets(error)
     if status == 429 or (status is None and _NOT_SENT.search(str(error))):
         raise _NotNowError(error) from error
     if status is not None and 400 <= status < 500 and status not in _UNSETTLED:
@@ -221,5 +223,5 @@ def _without_conditions(path: str) -> UnsupportedFeatureError:
 
 def _unknown(error: Exception, path: str) -> PutResult:
     cause = StorageError(f"the store does not say whether the object was written: {first_line(error)}", path=path)
-    cause.__cause__ = error
+    cause.__cause__ = without_secrets(error)
     return PutResult(PutOutcome.UNKNOWN, cause)

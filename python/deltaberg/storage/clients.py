@@ -11,6 +11,7 @@ from deltaberg.errors import (
     InvalidArgumentError,
     MissingDependencyError,
     first_line,
+    without_secrets,
 )
 from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
@@ -58,7 +59,8 @@ def open_client(location: Location, options: StoreOptions, *, repeat: bool = Tru
         if refused is None:
             raise
         value = {**settings.config, **settings.client}[refused]
-        raise not_taken(settings.spelled[refused], refused, value, because=first_line(error)) from error
+        ours = not_taken(settings.spelled[refused], refused, value, because=first_line(error))
+        raise ours from without_secrets(error)
 
 
 def _client(location: Location, settings: StoreConfig, *, repeat: bool) -> Any:

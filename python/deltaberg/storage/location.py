@@ -7,7 +7,6 @@ table, or absolute. An absolute path is followed within the store of the table, 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaberg import kernels
-from deltaberg.errors import InvalidArgumentError, UnsafePathError
+from deltaberg.errors import InvalidArgumentError, UnsafePathError, has_signature
 from deltaberg.workers import map_in_order
 
 __all__ = ["Location", "LocationMap", "PathResolver", "decode_path", "parse_location"]
@@ -43,8 +42,6 @@ _NAME = "name"
 #: So many paths are worth starting threads.
 _MANY_PATHS = 100_000
 _MOST_THREADS = 16
-#: A scheme that is followed by a user and a password.
-_USER = re.compile("^([A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^/@]*:[^/]*@")
 
 
 class Location(NamedTuple):
@@ -105,6 +102,11 @@ def parse_location(text: str | os.PathLike[str]) -> Location:
         raise InvalidArgumentError(
             f"there is no store for {scheme}://", hint=f"known are {', '.join(f'{known}://' for known in _SCHEMES)}"
         )
+    if has_signature(raw):
+        raise InvalidArgumentError(
+            f"a {scheme}:// location contains a signature or a token",
+            hint=f"pass it in storage_options{', as azure_storage_sas_token' if scheme in _WITH_CONTAINER else ''}",
+        )
     authority, _, path = rest[2:].partition("/")
     return Location(scheme, _authority(scheme, authority), _normalized(path))
 
@@ -124,11 +126,6 @@ def _authority(scheme: str, authority: str) -> str:
             f"a {scheme}:// location has no bucket", hint=f"write it like {scheme}://bucket/path"
         )
     return authority
-
-
-def _without_user(text: str) -> str:
-    """Hide a user and a password in a recorded URL, for messages."""
-    return _USER.sub(r"\1***@", text)
 
 
 def _local_part(rest: str, encoded: bool = True) -> str:
@@ -221,7 +218,7 @@ class PathResolver:
             raise UnsafePathError(
                 "a path in the metadata leads to another store than that of the table",
                 hint=f"to allow it, pass location_map={{'{store}': '{store}'}}",
-                path=_without_user(raw),
+                path=raw,
                 table=str(self.root),
             )
         return absolute

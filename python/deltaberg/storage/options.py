@@ -116,6 +116,10 @@ class StoreConfig(NamedTuple):
     #: How the caller spells each option, by the name of it here.
     spelled: dict[str, str]
 
+    def __repr__(self) -> str:
+        """Name the options; their values are secrets."""
+        return f"StoreConfig({sorted(self.spelled.values())})"
+
     def without(self, name: str) -> StoreConfig:
         """Return the arguments without an option of the store or its client."""
         config, client = ({key: value for key, value in of.items() if key != name} for of in self[:2])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from queue import SimpleQueue
+from typing import Any
 
 from deltaberg.errors import StorageError
 from deltaberg.storage.base import OutputFile
@@ -25,8 +26,12 @@ class _AbortedError(Exception):
 class _Parts:
     """What an upload shares with the thread that sends its parts. It does not refer to the upload itself."""
 
-    def __init__(self) -> None:
-        self.waiting: SimpleQueue[bytes | None] = SimpleQueue()
+    def __init__(self, owner: Upload) -> None:
+        #: Parts, and what is none at the end of them.
+        self.waiting: SimpleQueue[Any] = SimpleQueue()
+        #: Ends the upload once its owner is gone: an interruption may have come before `close` or `abort` did anything.
+        #: The callback is written in C, because Ctrl-C could interrupt a destructor, which can only print that.
+        self.owner = weakref.ref(owner, self.waiting.put)
         self.room: SimpleQueue[None] = SimpleQueue()
         for _ in range(_WAITING):
             self.room.put(None)
@@ -50,10 +55,10 @@ class _Parts:
             self.room.put(None)
 
     def _taken(self) -> Iterator[bytes]:
-        while (part := self.waiting.get()) is not None and not self._is_aborted:
+        while isinstance(part := self.waiting.get(), bytes) and not self._is_aborted:
             self.room.put(None)
             yield part
-        if self._is_aborted:
+        if self._is_aborted or part is not None:
             raise _AbortedError
 
 
@@ -75,17 +80,12 @@ class Upload(OutputFile):
         self._stream = stream
         self._buffer = bytearray()
         self._size = 0
-        self._parts = _Parts()
+        self._parts = _Parts(self)
         self._workers = Workers(1)
         self._sent: Outcome[None] | None = None
         #: Whether bytes have left the buffer that may not have been sent.
         self._is_torn = False
         self.closed = False
-
-    def __del__(self) -> None:
-        # An interruption may have come before `close` or `abort` did anything.
-        with suppress(AttributeError):
-            self._parts.abort()
 
     def write(self, data: bytes) -> int:
         """Append bytes.

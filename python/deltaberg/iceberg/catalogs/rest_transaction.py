@@ -98,6 +98,8 @@ class _Changes:
 
     def send(self) -> PutResult:
         """Send what was prepared."""
+        for part in self._sent:
+            part.is_sent = True
         body = {"table-changes": [attempt.body for attempt in self._attempts]}
         # The protocol has no other success: it is an empty answer that tells nothing of the tables.
         result = send_changes(self.door, self.path, body, self._headers, lambda answer: answer.status == 204)

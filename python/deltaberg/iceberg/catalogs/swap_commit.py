@@ -81,6 +81,10 @@ class SwapCommitter:
             metadata, place_of(metadata_file(metadata, 0), None), place_of(metadata.location, None), self.store
         )
 
+    def check(self, metadata: TableMetadata) -> None:
+        """Refuse a table by whose properties no metadata file could be written."""
+        metadata_file(metadata, 0)
+
     def attempt(self, proposal: Proposal) -> SwapAttempt:
         """Build the next metadata file."""
         base = proposal.base

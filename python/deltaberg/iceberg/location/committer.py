@@ -171,6 +171,16 @@ class Committer(Protocol):
         """
         ...
 
+    def check(self, metadata: TableMetadata) -> None:
+        """Refuse metadata that could not be committed, before any file is written.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a property has no meaning here, or no valid value.
+        """
+        ...
+
     def attempt(self, proposal: Proposal) -> Attempt:
         """Build what is sent for a proposal."""
         ...

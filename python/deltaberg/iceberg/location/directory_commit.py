@@ -169,11 +169,12 @@ class DirectoryCommitter:
             raw = with_previous_file(raw, base.metadata, recorded)
             name = f"v{version}{match[2]}"
         metadata = metadata_of_json(raw, changed)
-        self._check_home(metadata)
+        self.check(metadata)
         data = encode_metadata(raw, "gzip" if is_compressed(name) else "none")
         return DirectoryAttempt(self, base, version, self.directory.join(name), metadata, data, proposal)
 
-    def _check_home(self, metadata: TableMetadata) -> None:
+    def check(self, metadata: TableMetadata) -> None:
+        """Refuse metadata that would move the table, or its metadata files, out of its directory."""
         place = PathResolver(self.root, encoded=False).absolute(metadata.location)
         if place is not None and place.path.rstrip("/") != self.root.path.rstrip("/"):
             raise InvalidArgumentError(

@@ -82,7 +82,7 @@ def _named(base: LoadedTable, after: TableMetadata, resolver: PathResolver) -> s
     kept = {base.file}
     texts = [entry.metadata_file for entry in after.metadata_log]
     texts += [found.manifest_list for found in after.snapshots.values() if found.manifest_list is not None]
-    texts += [found["statistics-path"] for found in (*after.statistics, *after.partition_statistics)]
+    texts += [str(found.get("statistics-path")) for found in (*after.statistics, *after.partition_statistics)]
     for text in texts:
         try:
             kept.add(resolver.resolve(text))

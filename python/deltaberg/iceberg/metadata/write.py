@@ -20,6 +20,7 @@ __all__ = [
     "catalog_file_name",
     "encode_metadata",
     "is_compressed",
+    "kept_in_log",
     "metadata_codec",
     "outdated_files",
     "version_file_name",
@@ -105,10 +106,17 @@ def with_previous_file(raw: Mapping[str, Any], before: TableMetadata, file: str)
         The file as metadata records it.
     """
     log = [*(raw.get("metadata-log") or []), {"timestamp-ms": before.last_updated_ms, "metadata-file": file}]
-    return {**raw, "metadata-log": log[-_kept(raw.get("properties") or {}) :]}
+    return {**raw, "metadata-log": log[-kept_in_log(raw.get("properties") or {}) :]}
 
 
-def _kept(properties: Mapping[str, str]) -> int:
+def kept_in_log(properties: Mapping[str, str]) -> int:
+    """Return how many metadata files the log of a table names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the property is not a whole number.
+    """
     text = properties.get(_KEPT, str(_DEFAULT_KEPT))
     if not re.fullmatch("-?[0-9]{1,10}", text):
         raise InvalidArgumentError(f"the property {_KEPT} must be a whole number, not {text!r:.40}")

@@ -79,7 +79,7 @@ class ReferenceChanges:
         """Make a change of the metadata, or one of columns that may wait for other changes of columns."""
         if not waits:
             self._altered.settle()
-        with self._altered.restored_by_failure(), self._transaction.operation(name):
+        with self._altered.restored_by_failure(), self._transaction.operation(name, writes_files=False):
             change()
         self._steps.append(name)
         return cast("Alteration", self)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import CommitConflictError, InvalidArgumentError, StorageError
+from deltaberg.errors import CommitConflictError, StorageError
 from deltaberg.iceberg.location.new_files import metadata_location
 from deltaberg.iceberg.manifests.entries import entry_columns
 from deltaberg.iceberg.manifests.fields import DATA, DELETED, EXISTING, MANIFESTS, WHOLE_ENTRIES
@@ -26,6 +26,7 @@ from deltaberg.iceberg.metadata.specs import PartitionSpec
 from deltaberg.iceberg.metadata.versions import ROW_LINEAGE, VECTORS_SINCE
 from deltaberg.iceberg.partition.assign import PartitionPaths
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.commit_properties import manifest_codec, most_partitions
 from deltaberg.iceberg.transaction.pending import DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.summary import Tally, snapshot_summary
 from deltaberg.lossless_json import write_json
@@ -34,10 +35,6 @@ from deltaberg.storage import PathResolver, PutOutcome, StoreSpec
 from deltaberg.table.removal import FileKind, discard_locations
 
 __all__ = ["Production", "new_snapshot_id"]
-
-_CODEC, _LEVEL = "write.avro.compression-codec", "write.avro.compression-level"
-_LEVELS = tuple("123456789")
-_MOST_PARTITIONS = "write.summary.partition-limit"
 
 
 def new_snapshot_id(metadata: TableMetadata) -> int:
@@ -127,7 +124,7 @@ class Production:
             self._version, self._added = metadata.format_version, None
             self._rewritten.clear()
             self._merges.clear()
-        most = _most_partitions(metadata)
+        most = most_partitions(metadata)
         columns = metadata.known_columns
         self.tally = Tally(
             keeps_rows=self.pending.keeps_rows,
@@ -150,7 +147,7 @@ class Production:
             parent_snapshot_id=parent_id,
             sequence_number=sequence,
             first_row_id=first,
-            **_codec(metadata),
+            **manifest_codec(metadata),
         )
         self._attempts += 1
         path = f"{_directory(metadata)}/snap-{self.snapshot_id}-{self._attempts}-{self.token}.avro"
@@ -198,7 +195,7 @@ class Production:
                 )
                 header = _header(metadata, files.spec, files.partition, files.content)
                 size = MergePolicy.of(metadata.properties).target_size
-                for part in parts_of_size(entries, header, size, **_codec(metadata)):
+                for part in parts_of_size(entries, header, size, **manifest_codec(metadata)):
                     self._added.append(self._write(metadata, header, part))
         return self._added
 
@@ -310,7 +307,7 @@ class Production:
         return pc.or_(is_removed, pc.less(as_array(entries.column("sequence_number")), least))
 
     def _write(self, metadata: TableMetadata, header: ManifestHeader, entries: pa.Table) -> Mapping[str, Any]:
-        data = encode_manifest(entries, header, **_codec(metadata))
+        data = encode_manifest(entries, header, **manifest_codec(metadata))
         path = f"{_directory(metadata)}/{self.token}-m{len(self.written)}.avro"
         self._put(path, data)
         return manifest_row(entries, header, path, len(data), snapshot_id=self.snapshot_id)
@@ -375,23 +372,3 @@ def _header(metadata: TableMetadata, spec: PartitionSpec, partition: Struct, con
 
 def _directory(metadata: TableMetadata) -> str:
     return metadata_location(metadata.location, metadata.properties)
-
-
-def _most_partitions(metadata: TableMetadata) -> int:
-    """Return how many changed partitions the summary tells of one by one, at most."""
-    text = metadata.properties.get(_MOST_PARTITIONS, "0").strip()
-    if not re.fullmatch("[0-9]{1,9}", text):
-        raise InvalidArgumentError(f"the property {_MOST_PARTITIONS} is {text!r:.40}", hint="set it to a whole number")
-    return int(text)
-
-
-def _codec(metadata: TableMetadata) -> dict[str, Any]:
-    """Return how manifests are compressed."""
-    codec, level = metadata.properties.get(_CODEC, "gzip").lower(), metadata.properties.get(_LEVEL, "null").strip()
-    if codec != "gzip" or level.lower() in ("", "null"):
-        return {"codec": codec}
-    if level not in _LEVELS:
-        raise InvalidArgumentError(
-            f"the property {_LEVEL} is {level!r:.40}", hint="set it to a whole number of 1 to 9, the levels of gzip"
-        )
-    return {"codec": codec, "level": int(level)}

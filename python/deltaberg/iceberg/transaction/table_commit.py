@@ -129,14 +129,7 @@ def commit_table(
     TableNotFoundError
         If there is no table.
     """
-    started = time.monotonic()
-    change = TableChange(committer, make, snapshot_id, staged, known)
-    base = staged or change.newest()
-    chosen = policy or commit_policy(base.metadata.properties)
-    change.now = chosen.now
-    retries = commit_change(change, chosen)
-    loaded, warnings = change.finish()
-    return Committed(loaded, change.is_committed, change.token, retries, time.monotonic() - started, tuple(warnings))
+    return TableChange(committer, make, snapshot_id, staged, known).commit(policy)
 
 
 @dataclass
@@ -145,16 +138,28 @@ class TableChange:
 
     committer: Committer
     make: Make
-    snapshot_id: int | None
-    staged: LoadedTable | None
+    snapshot_id: int | None = None
+    staged: LoadedTable | None = None
     #: The metadata that the caller has, which may still be the newest.
     planned: LoadedTable | None = None
     now: Callable[[], int] = field(default=CommitPolicy().now, init=False)
     token: str = field(default="", init=False)
     is_committed: bool = field(default=False, init=False)
+    #: Whether an attempt was sent that may be part of the table.
+    is_sent: bool = field(default=False, init=False)
     _known: LoadedTable | None = field(default=None, init=False)
     _attempt: Attempt | None = field(default=None, init=False)
     _traces: list[Trace] = field(default_factory=list, init=False)
+
+    def commit(self, policy: CommitPolicy | None = None) -> Committed:
+        """Commit the change; see `commit_table`."""
+        started = time.monotonic()
+        base = self.staged or self.newest()
+        chosen = policy or commit_policy(base.metadata.properties)
+        self.now = chosen.now
+        retries = commit_change(self, chosen)
+        loaded, warnings = self.finish()
+        return Committed(loaded, self.is_committed, self.token, retries, time.monotonic() - started, tuple(warnings))
 
     def newest(self) -> LoadedTable:
         """Return the newest metadata, which the first attempt uses."""
@@ -172,7 +177,8 @@ class TableChange:
 
     def prepare(self) -> bool:
         """Make the change for the newest metadata, unless an earlier attempt turns out to have landed."""
-        self._attempt = None
+        # What was sent before is lost, or there would be no further attempt.
+        self._attempt, self.is_sent = None, False
         base = self._base()
         if base is None:
             return False
@@ -235,6 +241,7 @@ class TableChange:
 
     def send(self) -> PutResult:
         """Send what was prepared."""
+        self.is_sent = True
         return self.attempt.send()
 
     def confirm(self) -> Fate:

@@ -29,13 +29,14 @@ from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.metadata.updates import AddSnapshot, Update, apply_updates
 from deltaberg.iceberg.metadata.versions import VECTORS_SINCE
 from deltaberg.iceberg.scan.source import IcebergSource
+from deltaberg.iceberg.transaction.commit_properties import check_commit_properties
 from deltaberg.iceberg.transaction.conflict import Claims, check_conflicts
 from deltaberg.iceberg.transaction.own_files import OwnFiles
 from deltaberg.iceberg.transaction.pending import AddedFiles, DeleteKey, PendingFiles
 from deltaberg.iceberg.transaction.pending_source import PendingSource
 from deltaberg.iceberg.transaction.production import Production, new_snapshot_id
 from deltaberg.iceberg.transaction.result import commit_result
-from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy, commit_table
+from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
 from deltaberg.storage import Location, PathResolver
@@ -137,8 +138,8 @@ class Transaction:
         #: What the operations did to rows, in numbers.
         self.metrics: Counter[str] = Counter()
         self._is_ended = False
-        #: Whether changes were handed over to be sent.
-        self._is_made = False
+        #: What is committed, once the transaction has ended.
+        self._change: TableChange | None = None
         #: Whether a transaction of several tables commits this one.
         self.is_member = False
         #: What the commit did; None before it.
@@ -205,9 +206,13 @@ class Transaction:
         return self.pending.is_empty and not self._updates
 
     @contextmanager
-    def operation(self, name: str) -> Iterator[None]:
+    def operation(self, name: str, *, writes_files: bool = True) -> Iterator[None]:
         """Run one of the operations that the transaction consists of. If it fails, it has changed nothing."""
         self._check_open()
+        if writes_files:
+            check_commit_properties(self._view)
+            self._committer.check(self._view)
+            _ = self._commit_policy
         updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
         pending, files = self.pending.copy(), len(self._files)
         self.pending.replaces_partitions = False
@@ -378,22 +383,20 @@ class Transaction:
         self._check_open()
         self._is_ended = True
         if self.is_empty and not self._creates:
-            return self._finish(None)
+            return self.end_committed(None)
         staged = self._loaded if self._creates else None
         try:
-            found = commit_table(
-                self._committer,
-                self._make,
-                snapshot_id=self._snapshot_id,
-                staged=staged,
-                # A change of these properties may be what makes them valid.
-                policy=self._policy or commit_policy(self.metadata.properties),
-                known=self._loaded,
-            )
+            self._change = TableChange(self._committer, self._make, self._snapshot_id, staged, self._loaded)
+            found = self._change.commit(self._commit_policy)
         except BaseException as error:
             self.end_failed(error)
             raise
         return self.end_committed(found)
+
+    @property
+    def _commit_policy(self) -> CommitPolicy:
+        # A change of these properties may be what makes them valid.
+        return self._policy or commit_policy(self.metadata.properties)
 
     @property
     def _snapshot_id(self) -> int | None:
@@ -407,20 +410,24 @@ class Transaction:
         """
         self._check_open()
         self._is_ended = True
-        return (
-            None if self.is_empty else TableChange(self._committer, self._make, self._snapshot_id, None, self._loaded)
-        )
+        if not self.is_empty:
+            self._change = TableChange(self._committer, self._make, self._snapshot_id, None, self._loaded)
+        return self._change
 
     def end_committed(self, found: Committed | None) -> CommitResult:
         """Return the result of the commit, and delete the files that nothing needs. None stands for no commit."""
-        if found is not None:
+        if found is None:
+            # Files of one operation may have been dropped by a later one.
+            self._delete_all()
+        else:
             self._production.delete_unused(found.loaded.metadata)
             self._delete_dropped()
         return self._finish(found)
 
     def end_failed(self, error: BaseException) -> None:
         """Delete the files that were written for the transaction if it surely is not committed."""
-        if isinstance(error, _NOT_COMMITTED) or not self._is_made:
+        change = self._change
+        if change is None or not change.is_sent or (isinstance(error, _NOT_COMMITTED) and not change.is_committed):
             self._delete_all()
 
     def _make(self, base: TableMetadata) -> tuple[list[Update], list[Requirement]]:
@@ -440,7 +447,6 @@ class Transaction:
             moved: list[Update] = [AddSnapshot(snapshot), *self._target.moves(after, snapshot.snapshot_id)]
             updates += moved
             held += requirements_of(base, moved)
-        self._is_made = True
         return updates, list(dict.fromkeys(held))
 
     def _finish(self, found: Committed | None) -> CommitResult:
