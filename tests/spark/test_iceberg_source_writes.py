@@ -84,7 +84,6 @@ def test_modes_and_options(tmp_path: Path) -> None:
     [
         ("append", {"overwrite-mode": "dynamic"}, "overwrite-mode applies only to overwrites"),
         ("overwrite", {"overwrite-mode": "some"}, "must be static or dynamic"),
-        ("overwrite", {"overwrite-mode": "dynamic"}, "the table has no partitions"),
         ("append", {"distribution-mode": "hash"}, "must be none"),
         ("append", {"check-nullability": "false"}, "must be true"),
         ("overwrite", {"isolation-level": "snapshot"}, "must be serializable"),

@@ -196,11 +196,6 @@ def test_arguments_that_contradict(root: Path, arguments: dict[str, Any], messag
         DeltaTable(root).overwrite(pa.table({"id": [1], "p": ["a"]}), **arguments)
 
 
-def test_dynamic_needs_partitions(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="no partitions"):
-        create_table(tmp_path / "t", ID).overwrite(ids(1), dynamic=True)
-
-
 @pytest.mark.req("DL-FEAT-16", half="writer")
 def test_rows_that_must_stay(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", ID, properties={"delta.appendOnly": "true"})
@@ -357,3 +352,27 @@ def test_both_zeros_are_one_partition_to_a_dynamic_overwrite(tmp_path: Path, kin
     assert ids_of(table) == [2, 4, 5]
     table.overwrite(rows(6, 0.0), dynamic=True)
     assert ids_of(table) == [2, 5, 6]
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_dynamic_overwrite_of_a_table_without_partitions_replaces_all_rows(tmp_path: Path, table_format: Any) -> None:
+    table: Any = create_table(tmp_path / "t", ID, format=table_format)
+    for number in (1, 2):
+        table.append(ids(number))
+    table.delete("id = 2")
+    table.overwrite(ids(3, 4), dynamic=True)
+    assert ids_of(table) == [3, 4]
+    with table.transaction() as transaction:
+        transaction.append(ids(5))
+        transaction.overwrite(ids(6), dynamic=True)
+    assert ids_of(table.refresh()) == [6]
+    if table_format == "iceberg":
+        # As in iceberg-spark, no rows replace none.
+        table.overwrite(ids(), dynamic=True)
+        assert ids_of(table) == [6]
+        # Files of an earlier partitioning are replaced, too.
+        table.alter().partition_by("id").commit()
+        table.append(ids(7, 8))
+        table.alter().partition_by().commit()
+        table.overwrite(ids(9), dynamic=True)
+        assert ids_of(table) == [9]

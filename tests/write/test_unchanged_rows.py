@@ -54,7 +54,7 @@ def _head(table: Any) -> Any:
 
 @_BOTH
 @pytest.mark.parametrize("strategy", ["copy-on-write", "merge-on-read"])
-def test_nothing_is_committed_if_nothing_changes(tmp_path: Path, format: str, strategy: str) -> None:
+def test_nothing_is_committed_if_nothing_changes(tmp_path: Path, format: Any, strategy: str) -> None:
     table: Any = create_table(tmp_path / "t", pa.schema(_TYPES.items()), format=format, properties=_PROPERTIES[format])
     table.append(_rows(*_ROWS))
     before = _head(table), sorted(tmp_path.rglob("*"))
@@ -68,7 +68,7 @@ def test_nothing_is_committed_if_nothing_changes(tmp_path: Path, format: str, st
 
 
 @_BOTH
-def test_only_rows_that_change_are_written(tmp_path: Path, format: str) -> None:
+def test_only_rows_that_change_are_written(tmp_path: Path, format: Any) -> None:
     table: Any = create_table(tmp_path / "t", pa.schema(_TYPES.items()), format=format, properties=_PROPERTIES[format])
     table.append(_rows(*_ROWS[:2]))
     table.append(_rows(*_ROWS[2:]))

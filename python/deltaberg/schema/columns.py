@@ -310,6 +310,29 @@ def _merge(known: Field | None, added: Field) -> Field:
     return replace(known, type=Struct(tuple(fields.values())))
 
 
+def places_of_fields(want: Struct, found: Sequence[str], path: tuple[str, ...] = ()) -> dict[str, int]:
+    """Return the numbers of given fields by the names of the wanted ones that they are for; see `match_fields`.
+
+    Raises
+    ------
+    SchemaError
+        If the name of a given field is ambiguous, or two are for the same.
+    """
+    find = field_finder(want)
+    taken: dict[str, int] = {}
+    for number, given in enumerate(found):
+        child = find(given)
+        if child is None:
+            continue
+        if child.name in taken:
+            raise SchemaError(
+                f"the rows have two columns for {child.name!r}: {found[taken[child.name]]!r} and {given!r}",
+                column=join_name((*path, child.name)),
+            )
+        taken[child.name] = number
+    return taken
+
+
 def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> list[int | None]:
     """Return, for each wanted field, the number of the given field that it comes from; None if there is none.
 
@@ -337,20 +360,9 @@ def match_fields(want: Struct, found: Sequence[str], path: tuple[str, ...]) -> l
     >>> match_fields(Struct((Field("x", long), Field("y", long), Field("z", long))), ["Y", "x"], ())
     [1, 0, None]
     """
-    find = field_finder(want)
-    taken: dict[str, int] = {}
-    extra = []
-    for number, given in enumerate(found):
-        child = find(given)
-        if child is None:
-            extra.append(join_name((*path, given)))
-        elif child.name in taken:
-            raise SchemaError(
-                f"the rows have two columns for {child.name!r}: {found[taken[child.name]]!r} and {given!r}",
-                column=join_name((*path, child.name)),
-            )
-        else:
-            taken[child.name] = number
+    taken = places_of_fields(want, found, path)
+    known = frozenset(taken.values())
+    extra = [join_name((*path, given)) for number, given in enumerate(found) if number not in known]
     if extra:
         raise SchemaError(
             f"the rows have columns that the table does not have: {', '.join(extra)}",

@@ -107,7 +107,13 @@ def _texts(values: pa.Array, field: Field) -> pa.DictionaryArray:
     found = distinct.dictionary
     try:
         texts = _distinct_texts(found)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InvalidPartitionValueError(
+            f"the bytes {error.object[:20]!r} are no text in UTF-8, as which a Delta table records partition values",
+            hint="partition the table by a column of their text, such as hex() makes it",
+            column=field.name,
+        ) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidPartitionValueError(
             f"a value of type {field.type} cannot be a partition value: {error}", column=field.name
         ) from error

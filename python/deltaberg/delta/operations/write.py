@@ -123,6 +123,8 @@ def overwrite_rows(
         _check_partitioning(before, partition_by, options)
         _check_replacement(before, options, where=where, dynamic=dynamic)
         row_condition(before.schema, where, timezone)
+        # A table without partitions is one partition.
+        dynamic = dynamic and bool(before.partition_fields)
         if where is not None and not _is_on_partitions(before, where, timezone):
             rows = open_rows(data, transaction.progress)
             if options.schema_mode == "merge":
@@ -158,8 +160,6 @@ def overwrite_rows(
 def _check_replacement(table: Snapshot, options: RowOptions, *, where: Condition | None, dynamic: bool) -> None:
     if where is not None and dynamic:
         raise InvalidArgumentError("where and dynamic exclude each other", hint="pass one of them")
-    if dynamic and not table.partition_fields:
-        raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")
     if options.schema_mode == "overwrite" and (where is not None or dynamic):
         raise InvalidArgumentError(
             'schema_mode is "overwrite", but some rows of the table stay', hint="leave out where and dynamic"

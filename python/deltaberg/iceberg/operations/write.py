@@ -118,8 +118,6 @@ def overwrite_rows(
         if partition_by:
             layout.partition_by(*partition_by)
         checked = bound if check else None
-        if dynamic and not transaction.metadata.specs[transaction.metadata.default_spec_id].is_partitioned:
-            raise InvalidArgumentError("the table has no partitions", hint="leave out dynamic to replace all rows")
         files = write_rows(transaction, rows, options, checked, str(where))
         if dynamic and len(files.entries):
             _remove_partitions(transaction, files)

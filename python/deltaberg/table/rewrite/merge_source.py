@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from deltaberg.errors import ConstraintViolationError
 from deltaberg.expressions import TRUE, Expression, all_of
 from deltaberg.schema import Struct, arrow_schema, fields_given, find_column, fit_texts, join_name
+from deltaberg.schema.columns import places_of_fields
 from deltaberg.schema.conform import Conformer, ConformOptions
 from deltaberg.schema.from_arrow import OwnTypes, table_schema
 from deltaberg.storage import Location, StoreSpec
@@ -54,7 +55,14 @@ class MergeSource:
         self._empty_as_null: AbstractSet[str] = frozenset()
 
     def meet(self, columns: Struct) -> None:
-        """Have the columns in the types in which they meet those of a table; see `met_types`."""
+        """Have the columns in the types in which they meet those of a table; see `met_types`.
+
+        Raises
+        ------
+        SchemaError
+            Two columns are for one of the table, as ``k`` and ``K`` are for ``k``.
+        """
+        places_of_fields(columns, self.columns.names)
         self.columns = met_types(self.columns, columns)
         self._check()
 
