@@ -16,6 +16,8 @@ PYTEST := $(ALONE) $(RUN) -m pytest --quiet --durations=10 --durations-min=5
 PURE := not one_backend and not spark and (both_backends or not (slow or full))
 PURE_SPARK := not one_backend and spark and both_backends
 PURE_REST := not one_backend and (thorough or (not both_backends and (spark or slow or full)))
+# The seed of what tries new random examples: a number repeats a run.
+SEED ?= new
 # What is written by kernels, and judged by the engines on Spark.
 WRITTEN_ICEBERG := $(addprefix tests/interop/test_,iceberg_operations.py iceberg_references.py iceberg_row_changes.py spark_writes.py written_iceberg.py)
 # Where make can, it prints what a target says in one piece, though others run beside it.
@@ -30,10 +32,12 @@ unexport SPARK_HOME PYTHONPATH
 # A process that must compile all of its modules takes three times as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(abspath .cache/bytecode)
+# The order of sets is the same in every run. `make explore` has others.
+export PYTHONHASHSEED ?= 0
 export PIP_QUIET := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-python-spark test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof clean java
+.PHONY: help setup demo test test-all test-rust test-spark test-local test-python test-python-spark test-full test-python-rest test-wheels lint fmt lock bench bench-full wheel requirements grid interop proof explore clean java
 
 help:  ## List the targets
 	@echo "Needs CPython 3.10 or newer, cargo 1.88 or newer, a JDK 17 or 21, and the registries of Python, Rust and npm"
@@ -104,11 +108,11 @@ test-python-spark: setup  ## Tests that start Spark and depend on the kernels, w
 
 test-full: setup  ## The tests and the random examples that `make test` leaves out, with the compiled kernels
 	@$(NEEDS_JAVA)
-	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) -m 'full or thorough' $(PYTEST_OPTIONS)
+	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) -m 'full or thorough' --random-seed=$(SEED) $(PYTEST_OPTIONS)
 
 test-python-rest: setup  ## The tests and the random examples with the Python kernels that `make test` leaves out
 	@$(NEEDS_JAVA)
-	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' $(PYTEST_OPTIONS)
+	DELTABERG_THOROUGH=1 DELTABERG_KERNELS=python $(PYTEST) -m '$(PURE_REST)' --random-seed=$(SEED) $(PYTEST_OPTIONS)
 
 test-rust: setup  ## Tests of the Rust crates
 	$(ALONE) cargo test --locked --quiet --package deltaberg-core
@@ -120,11 +124,14 @@ grid: java setup  ## Spark tests on each release of PySpark, and with the lowest
 	$(RUN) -m tests.grid $(ARGS)
 
 interop: java setup  ## Comparison with all that delta-spark, iceberg-spark, deltalake and pyiceberg write
-	$(RUN) -m pytest --quiet --judges tests/interop $(PYTEST_OPTIONS)
-	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN_ICEBERG) $(PYTEST_OPTIONS)
+	$(RUN) -m pytest --quiet --judges tests/interop --random-seed=$(SEED) $(PYTEST_OPTIONS)
+	DELTABERG_KERNELS=python $(RUN) -m pytest --quiet --judges $(WRITTEN_ICEBERG) --random-seed=$(SEED) $(PYTEST_OPTIONS)
 
 proof: setup  ## Try every crash point, fault and race of writing, and random operations; print what was lost (options in ARGS)
 	DELTABERG_KERNELS=native $(RUN) -m tests.proof $(ARGS)
+
+explore: java setup  ## Run the random tests with new examples, and say how to repeat what they find (SEED=n repeats a run)
+	PYTHONHASHSEED=random DELTABERG_THOROUGH=1 DELTABERG_KERNELS=native $(PYTEST) --explore --random-seed=$(SEED) $(PYTEST_OPTIONS)
 
 requirements: java setup  ## Print the rules of the specifications that no test proves, or on one road alone; fail if we claim them (options in ARGS)
 	$(RUN) -m tests.requirements $(ARGS)

@@ -110,7 +110,7 @@ def _compare(spark: Any, rng: random.Random, texts: list[str], zone: str) -> Non
 
 
 def test_functions_reach_all_dates_and_timestamps_of_spark(spark: Any, rng: random.Random) -> None:
-    _compare(spark, rng, _expressions()[::4], "America/New_York")
+    _compare(spark, rng, _expressions()[::8], "America/New_York")
 
 
 @pytest.mark.full

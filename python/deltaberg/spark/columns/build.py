@@ -34,13 +34,14 @@ class SqlText(Value):
 
 @dataclass(frozen=True)
 class TypedCast(Value):
-    """A cast to a type that Spark names."""
+    """A cast to a type that Spark names; ``forgiving`` is ``try_cast``."""
 
     value: Value
     type: str
+    forgiving: bool = False
 
     def __str__(self) -> str:
-        return f"CAST({self.value} AS {self.type})"
+        return f"{'TRY_CAST' if self.forgiving else 'CAST'}({self.value} AS {self.type})"
 
 
 def call(name: str, arguments: Sequence[Value], *, is_distinct: bool = False) -> Value:

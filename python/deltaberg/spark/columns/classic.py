@@ -87,9 +87,8 @@ def _function(node: Any) -> Value:
 
 def _cast(node: Any) -> Value:
     mode = node.evalMode()
-    if mode.isDefined() and "Try" in mode.get().getClass().getSimpleName():
-        raise refused("try_cast")
-    return TypedCast(_value(node.child()), node.dataType().sql())
+    forgiving = mode.isDefined() and "Try" in mode.get().getClass().getSimpleName()
+    return TypedCast(_value(node.child()), node.dataType().sql(), forgiving)
 
 
 def _case(node: Any) -> Value:

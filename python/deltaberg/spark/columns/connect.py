@@ -74,9 +74,7 @@ def _function(function: Any) -> Value:
 
 
 def _cast(cast: Any) -> Value:
-    if cast.eval_mode == _TRY:
-        raise refused("try_cast")
-    return TypedCast(connect_value(cast.expr), cast.type_str or _type_text(cast.type))
+    return TypedCast(connect_value(cast.expr), cast.type_str or _type_text(cast.type), cast.eval_mode == _TRY)
 
 
 def _type_text(kind: Any) -> str:

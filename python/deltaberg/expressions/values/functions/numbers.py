@@ -19,12 +19,14 @@ from deltaberg.expressions.values.functions.function import Context, Function, s
 from deltaberg.expressions.values.functions.operators import OPERATORS, arithmetic, comparable
 from deltaberg.expressions.values.kinds import (
     DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
     STRING,
     VOID,
     bounded_decimal,
     common_type,
+    decimal_of,
     is_floating,
     is_integral,
     is_numeric,
@@ -32,7 +34,7 @@ from deltaberg.expressions.values.kinds import (
 from deltaberg.expressions.values.logic import compare
 from deltaberg.expressions.values.nodes import CallNode, Datum, LiteralNode, Node, Outcome
 from deltaberg.kernels.decimals import parse_decimal
-from deltaberg.schema import Decimal, arrow_type
+from deltaberg.schema import DataType, Decimal, arrow_type
 
 __all__ = ["NUMBERS"]
 
@@ -53,8 +55,13 @@ def _abs(context: Context, nodes: Sequence[Node]) -> Node:
 
 
 def _to_whole(name: str, compute: Callable[..., pa.Array]) -> Function:
+    mode = "up" if compute is pc.ceil else "down"
+
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         node = _number(context, nodes[0], name)
+        if len(nodes) > 1:
+            kind = decimal_of(node.type) or _OF_FLOATS[node.type]
+            return _round_decimal(name, context.cast(node, kind), kind, _digits(context, nodes[1], name), mode)
         if is_integral(node.type):
             return context.cast(node, LONG)
         if isinstance(node.type, Decimal):
@@ -65,7 +72,18 @@ def _to_whole(name: str, compute: Callable[..., pa.Array]) -> Function:
             return CallNode(kind, name, (node,), lambda values: fit_decimal(compute(values.cast(wide)), kind))
         return CallNode(LONG, name, (context.cast(node, DOUBLE),), lambda values: _saturated(compute(values)))
 
-    return Function(name, "x", f"the number rounded {'up' if compute is pc.ceil else 'down'}", (1, 1), bind)
+    return Function(name, "x, digits", f"the number rounded {mode}, to digits a decimal", (1, 2), bind)
+
+
+#: The decimals that Spark takes floating point numbers for.
+_OF_FLOATS: dict[DataType, Decimal] = {FLOAT: Decimal(14, 7), DOUBLE: Decimal(30, 15)}
+
+
+def _digits(context: Context, node: Node, name: str) -> int:
+    given = context.convert(node, INTEGER, name)
+    if not isinstance(given, LiteralNode) or not given.scalar.is_valid:
+        raise UnsupportedExpressionError(f"{name} to a number of digits that is not a literal cannot be evaluated")
+    return int(given.scalar.as_py())
 
 
 def _saturated(values: pa.Array) -> pa.Array:
@@ -79,14 +97,7 @@ def _saturated(values: pa.Array) -> pa.Array:
 def _rounded(name: str, mode: str, python_mode: str, summary: str) -> Function:
     def bind(context: Context, nodes: Sequence[Node]) -> Node:
         node = _number(context, nodes[0], name)
-        digits = 0
-        if len(nodes) > 1:
-            given = context.convert(nodes[1], INTEGER, name)
-            if not isinstance(given, LiteralNode) or not given.scalar.is_valid:
-                raise UnsupportedExpressionError(
-                    f"{name} to a number of digits that is not a literal cannot be evaluated"
-                )
-            digits = given.scalar.as_py()
+        digits = _digits(context, nodes[1], name) if len(nodes) > 1 else 0
         if isinstance(node.type, Decimal):
             return _round_decimal(name, node, node.type, digits, mode)
         if is_integral(node.type):

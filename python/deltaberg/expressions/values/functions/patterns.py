@@ -95,11 +95,18 @@ def _split(context: Context, nodes: Sequence[Node]) -> Node:
     subject, pattern = context.convert(nodes[0], STRING, "split"), _literal(context, nodes[1], "split")
     if pattern is None or re.compile(java_regex(pattern, for_python=True)).search("") is not None:
         raise UnsupportedExpressionError("split by a pattern that matches nothing at all cannot be evaluated")
+    most = None
+    if len(nodes) > 2:
+        limit = context.convert(nodes[2], INTEGER, "split")
+        if not isinstance(limit, LiteralNode) or not limit.scalar.is_valid:
+            raise UnsupportedExpressionError("split by a limit that is not a literal cannot be evaluated")
+        # PySpark always sends a limit; numbers below 1 are none.
+        most = limit.scalar.as_py() - 1 if limit.scalar.as_py() > 0 else None
     exact = java_regex(pattern)
     kind = List(Field("element", STRING, nullable=False))
 
     def split(values: pa.Array) -> pa.Array | Outcome:
-        return pc.split_pattern_regex(values, exact).cast(pa.list_(pa.field("element", pa.string())))
+        return pc.split_pattern_regex(values, exact, max_splits=most).cast(pa.list_(pa.field("element", pa.string())))
 
     return CallNode(kind, "split", (subject,), split)
 
@@ -110,6 +117,6 @@ _LIST = [
     *map(_rlike, ("rlike", "regexp", "regexp_like")),
     Function("regexp_extract", "text, regex, n", "the nth group of the first match, or empty text", (2, 3), _extract),
     Function("regexp_replace", "text, regex, new", "the text with each match replaced", (3, 3), _replace),
-    Function("split", "text, regex", "the parts of the text between the matches", (2, 2), _split),
+    Function("split", "text, regex, n", "the parts of the text between the matches, at most n", (2, 3), _split),
 ]
 PATTERNS = {function.name: function for function in _LIST}

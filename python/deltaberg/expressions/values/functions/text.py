@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from deltaberg.errors import UnsupportedExpressionError
 from deltaberg.expressions.values.by_row import each_distinct, each_row
 from deltaberg.expressions.values.functions.function import Context, Function, simple, wrong_types
+from deltaberg.expressions.values.functions.operators import OPERATORS
 from deltaberg.expressions.values.kinds import BINARY, BOOLEAN, INTEGER, STRING
-from deltaberg.expressions.values.nodes import CallNode, Datum, Kernel, Node, Outcome, spread
+from deltaberg.expressions.values.nodes import CallNode, Datum, Kernel, LiteralNode, Node, Outcome, spread
 
 __all__ = ["TEXT", "is_ascii", "lowered"]
 
@@ -157,6 +158,26 @@ def _position(text: Datum, part: Datum) -> Datum | Outcome:
     return each_row(lambda whole, piece: whole.find(piece) + 1, pa.int32(), "", text, part)
 
 
+def _locate(context: Context, nodes: Sequence[Node]) -> Node:
+    part, text = (context.convert(node, STRING, "locate") for node in nodes[:2])
+    if len(nodes) == 2 or (isinstance(nodes[2], LiteralNode) and nodes[2].scalar.as_py() == 1):
+        return CallNode(INTEGER, "locate", (part, text), lambda piece, whole: _position(whole, piece))
+    start = context.convert(nodes[2], INTEGER, "locate")
+    found = CallNode(INTEGER, "locate", (start, part, text), _position_after)
+    nothing = LiteralNode(INTEGER, pa.scalar(0, pa.int32()))
+    # A place that is null is before every text, as in Hive.
+    return OPERATORS["if"].bind(context, (OPERATORS["isnull"].bind(context, (start,)), nothing, found))
+
+
+def _position_after(start: Datum, part: Datum, text: Datum) -> Outcome:
+    def find(first: int, piece: str, whole: str) -> int:
+        if first < 1:
+            return 0
+        return whole.find(piece, first - 1) + 1 if piece else 1
+
+    return each_row(find, pa.int32(), "", start, part, text)
+
+
 def _tested(compute: Callable[..., pa.Array], test: Callable[[str, str], bool]) -> Kernel:
     def convert(text: Datum, part: Datum) -> Datum | Outcome:
         if isinstance(part, pa.Scalar) and part.is_valid and isinstance(text, pa.Array):
@@ -276,14 +297,7 @@ _LIST = [
         1,
     ),
     simple("instr", "text, x", "the position of x in the text, 0 if it is not there", [STRING] * 2, INTEGER, _position),
-    simple(
-        "locate",
-        "x, text",
-        "the position of x in the text, 0 if it is not there",
-        [STRING] * 2,
-        INTEGER,
-        lambda part, text: _position(text, part),
-    ),
+    Function("locate", "x, text, n", "the position of x in the text, from n on, 0 if it is not there", (2, 3), _locate),
     simple(
         "startswith",
         "text, x",
