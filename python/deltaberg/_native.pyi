@@ -22,7 +22,7 @@ def decode_avro(
     codec: str,
     node: AvroNode,
     schema: pa.Schema,
-    threads: int = 0,
+    limits: tuple[int, int | None] | None = None,
 ) -> pa.Table: ...
 def decode_chosen(
     data: bytes,
@@ -30,7 +30,7 @@ def decode_chosen(
     codec: str,
     way: tuple[AvroNode, pa.Schema],
     first: tuple[AvroNode, pa.Schema, Callable[[pa.RecordBatch], pa.BooleanArray]],
-    threads: int = 0,
+    limits: tuple[int, int | None] | None = None,
 ) -> tuple[pa.Table, pa.Int64Array]: ...
 def encode_avro(
     batches: Sequence[pa.RecordBatch],

@@ -276,7 +276,7 @@ def test_whole_characters_in_two_escapes() -> None:
 
 
 def test_a_bomb_is_defused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_file, "_MOST_BYTES", 4 * _MIB)
+    monkeypatch.setattr(metadata_file, "MOST_BYTES", 4 * _MIB)
     bomb = gzip.compress(bytes(256 * _MIB))
     assert len(bomb) < _MIB
     tracemalloc.start()

@@ -33,7 +33,7 @@ _modules = pytest.mark.parametrize("module", backends(), ids=lambda module: modu
 
 def _call(file: AvroFile, wanted: pa.Schema, first: pa.Schema, choose: _Choose, threads: int = 1) -> Any:
     way, chooser = (by_name(file.schema, wanted), wanted), (by_name(file.schema, first), first, choose)
-    return lambda kernels: kernels.decode_chosen(file._data, file.blocks, file._codec, way, chooser, threads)
+    return lambda kernels: kernels.decode_chosen(file._data, file.blocks, file._codec, way, chooser, (threads, None))
 
 
 def _whole(file: AvroFile) -> pa.Schema:

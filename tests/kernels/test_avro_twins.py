@@ -25,7 +25,7 @@ from tests.support.effort import examples
 def _call(file: AvroFile, wanted: pa.Schema, threads: int = 1) -> Any:
     node = by_name(file.schema, wanted)
     data, codec = file._data, file._codec
-    return lambda kernels: kernels.decode_avro(data, file.blocks, codec, node, wanted, threads)
+    return lambda kernels: kernels.decode_avro(data, file.blocks, codec, node, wanted, (threads, None))
 
 
 def _whole(file: AvroFile) -> pa.Schema:

@@ -156,7 +156,7 @@ def test_actions_of_a_log_entry(actions: list[dict[str, Any]], rng: random.Rando
 @pytest.mark.parametrize("line", [b"[]", b"{", b'{"add":[]}', b'\xff{"add":{}}'])
 def test_lines_that_are_no_actions(line: bytes) -> None:
     with pytest.raises(CorruptLogError) as caught:
-        list(read_actions(b'{"add":{}}\n\n' + line))
+        list(read_actions(b'{"add":{"path":"x","size":1}}\n\n' + line))
     assert caught.value.context["line"] == 3
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaberg.delta.actions.member_kinds import check_members
 from deltaberg.delta.checkpoint.read import Checkpoint
 from deltaberg.delta.data.deletion_vectors import locate_vectors, unique_id
 from deltaberg.delta.features import feature_violations, supports
@@ -93,14 +94,13 @@ def _of_checkpoint(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
-    version = entry.file.version
-    actions: list[tuple[str, dict[str, Any]]] = []
-    for number, line in enumerate(snapshot.log.read(entry).split(b"\n"), start=1):
-        if line.strip():
-            members = json.loads(line)
-            if len(members) != 1:
-                yield f"version {version}, line {number} holds {len(members)} actions"
-            actions += [(name, fields) for name, fields in members.items() if isinstance(fields, dict)]
+    version, lines = entry.file.version, _lines(snapshot.log.read(entry))
+    for number, members in lines.items():
+        if len(members) != 1:
+            yield f"version {version}, line {number} holds {len(members)} actions"
+    actions: list[tuple[str, dict[str, Any]]] = [
+        (name, fields) for members in lines.values() for name, fields in members.items() if isinstance(fields, dict)
+    ]
     yield from _of_counts(version, Counter(name for name, _ in actions))
     for name, key in (("txn", "appId"), ("domainMetadata", "domain")):
         values = Counter(fields.get(key) for kind, fields in actions if kind == name)
@@ -114,6 +114,16 @@ def _of_commit(snapshot: Snapshot, entry: LogEntry) -> Iterator[str]:
         yield from _of_file_actions(version, name, [fields for kind, fields in actions if kind == name])
     if any(fields.get("dataChange") is not False for kind, fields in actions if kind == "cdc"):
         yield f"version {version} has a cdc action whose dataChange is not false"
+
+
+def _lines(data: bytes) -> dict[int, dict[str, Any]]:
+    """Return the lines of a log entry that are not empty, by their numbers."""
+    lines = {number: json.loads(line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()}
+    for number, members in lines.items():
+        for name, fields in members.items():
+            if fields is not None:
+                check_members(name, fields, number)
+    return lines
 
 
 def _of_counts(version: int, counts: Counter[str]) -> Iterator[str]:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from deltaberg.storage.base import Counters, ObjectMeta, OutputFile, PutOutcome, PutResult, Storage
+from deltaberg.storage.base import (
+    MOST_WHOLE,
+    Counters,
+    ObjectMeta,
+    OutputFile,
+    PutOutcome,
+    PutResult,
+    Storage,
+    check_whole,
+)
 from deltaberg.storage.bounded import BoundedCache, fingerprint
 from deltaberg.storage.local import LocalStorage
 from deltaberg.storage.location import Location, LocationMap, PathResolver, decode_path, parse_location
@@ -16,6 +25,7 @@ from deltaberg.storage.remote import RemoteStorage
 from deltaberg.storage.vending import Vendor
 
 __all__ = [
+    "MOST_WHOLE",
     "Counters",
     "Location",
     "LocationMap",
@@ -28,6 +38,7 @@ __all__ = [
     "StoreOptions",
     "StoreSpec",
     "Vendor",
+    "check_whole",
     "decode_path",
     "is_store_option",
     "open_store",

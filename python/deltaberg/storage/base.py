@@ -9,9 +9,12 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import DeltabergError, TooLargeError
 
-__all__ = ["Counters", "ObjectMeta", "OutputFile", "PutOutcome", "PutResult", "Storage"]
+__all__ = ["MOST_WHOLE", "Counters", "ObjectMeta", "OutputFile", "PutOutcome", "PutResult", "Storage", "check_whole"]
+
+#: The most bytes of an object that is read whole, unless the reader knows better.
+MOST_WHOLE = 1 << 31
 
 
 class ObjectMeta(NamedTuple):
@@ -55,6 +58,20 @@ class Counters:
         """Count requests and the bytes that they returned."""
         self.requests += requests
         self.bytes_read += bytes_read
+
+
+def check_whole(size: int, most: int, path: str) -> None:
+    """Refuse to read an object whole that has more bytes than its reader takes: a sparse file has as many as it says.
+
+    Raises
+    ------
+    TooLargeError
+        If there are more than ``most``.
+    """
+    if size > most:
+        raise TooLargeError(
+            f"a file of {size:,} bytes is too large: at most {most:,} bytes are read at once", path=path
+        )
 
 
 class OutputFile(Protocol):
@@ -104,11 +121,18 @@ class Storage(Protocol):
 
     Every store answers alike: a path that names no object, or names a directory, raises `ObjectNotFoundError`; an
     operation that is not allowed raises `AuthenticationError`; any other failure raises `StorageError`, of which
-    both are kinds. A store is safe to share between threads.
+    both are kinds. So does what is no regular file, such as a device or a named pipe: it is never opened. A store is
+    safe to share between threads.
     """
 
-    def get(self, path: str) -> bytes:
-        """Read a whole object."""
+    def get(self, path: str, most: int = MOST_WHOLE) -> bytes:
+        """Read a whole object.
+
+        Raises
+        ------
+        TooLargeError
+            If it has more than ``most`` bytes. None of them is read then.
+        """
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -127,7 +151,8 @@ class Storage(Protocol):
 
         They come in the order of the code points of their names, and include hidden ones (``.x``, ``_x``). A
         directory that does not exist is empty. Temporary files of this library are not listed, nor are the empty
-        objects whose keys end with a slash, by which some tools mark directories.
+        objects whose keys end with a slash, by which some tools mark directories. Devices and named pipes are listed,
+        so that they are refused when they are read, and not taken for files that are missing.
         """
         ...
 

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -19,13 +20,28 @@ from deltaberg.storage.atomic import (
     remove_quietly,
     sync_file,
 )
-from deltaberg.storage.base import Counters, ObjectMeta, OutputFile, PutOutcome, PutResult
+from deltaberg.storage.base import (
+    MOST_WHOLE,
+    Counters,
+    ObjectMeta,
+    OutputFile,
+    PutOutcome,
+    PutResult,
+    check_whole,
+)
 from deltaberg.storage.probe import conditional_put_works
 
 __all__ = ["LocalStorage"]
 
 #: How often a directory is read again whose files are deleted while they are described.
 _MOST_SCANS = 10
+#: What can have the name of a file and is none, and how it is told apart.
+_SPECIAL = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 class LocalStorage:
@@ -36,31 +52,21 @@ class LocalStorage:
         self._probed: dict[int, bool] = {}
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, most: int = MOST_WHOLE) -> bytes:
         """Read a whole file."""
-        try:
-            with open(path, "rb", buffering=0) as file:
-                return file.read()
-        except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
+        with _reading(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+            check_whole(os.fstat(file.fileno()).st_size, most, path)
+            return file.read()
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read some ranges (start, length) of a file."""
-        try:
-            with open(path, "rb", buffering=0) as file:
-                return [_read_at(file.fileno(), start, length) for start, length in ranges]
-        except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
+        with _reading(path), open(path, "rb", buffering=0, opener=_open_regular) as file:
+            return [_read_at(file.fileno(), start, length) for start, length in ranges]
 
     def head(self, path: str) -> ObjectMeta:
         """Describe a file."""
-        try:
-            found = os.stat(path)
-            if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(path)
-        except (OSError, ValueError) as error:
-            raise _translate(error, path) from error
-        return _meta(path, found)
+        with _reading(path):
+            return _meta(path, _regular(os.stat(path), path))
 
     def list_from(self, prefix: str, offset: str = "") -> Iterator[ObjectMeta]:
         """List the files directly in a directory, from a name on."""
@@ -96,7 +102,7 @@ class LocalStorage:
                 continue
             except OSError as error:
                 raise _translate(error, path) from error
-            if stat.S_ISREG(described.st_mode):
+            if not stat.S_ISDIR(described.st_mode):
                 found.append(_meta(path, described))
         return found, is_whole
 
@@ -143,10 +149,10 @@ class LocalStorage:
 
     def open(self, path: str, size: int | None = None, counters: Counters | None = None) -> pa.NativeFile:
         """Open a file for random access."""
-        try:
+        with _reading(path):
+            # Arrow opens by name alone, and would wait for whoever writes to a named pipe.
+            _regular(os.stat(path), path)
             file = pa.OSFile(path, "rb")
-        except (OSError, ValueError) as error:
-            raise _translate(IsADirectoryError(path) if os.path.isdir(path) else error, path) from error
         if counters is not None:
             counters.add(1, 0)
         return file
@@ -281,6 +287,40 @@ class LocalOutput(OutputFile):
 
 def _meta(path: str, found: os.stat_result) -> ObjectMeta:
     return ObjectMeta(path, found.st_size, found.st_mtime_ns // 1_000_000, str(found.st_ino))
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turn the errors of reading a file into ours."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, ValueError) as error:
+        raise _translate(error, path) from error
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file. It is looked at first: some devices do something when they are opened."""
+    _regular(os.stat(path), path)
+    # What takes the place of the file meanwhile must not make this wait, either.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    try:
+        _regular(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _regular(found: os.stat_result, path: str) -> os.stat_result:
+    """Return what describes a file, if it is a regular one."""
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(path)
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for is_kind, name in _SPECIAL if is_kind(found.st_mode)), "a special file")
+        raise StorageError(f"{kind} has the name of a file", hint="put a regular file in its place", path=path)
+    return found
 
 
 def _read_at(descriptor: int, start: int, length: int) -> bytes:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deltaberg.errors import ObjectNotFoundError, StorageError
 from deltaberg.storage.answers import conditional_put, translated, written
-from deltaberg.storage.base import Counters, ObjectMeta, PutOutcome, PutResult
+from deltaberg.storage.base import MOST_WHOLE, Counters, ObjectMeta, PutOutcome, PutResult, check_whole
 from deltaberg.storage.clients import open_client
 from deltaberg.storage.location import Location
 from deltaberg.storage.options import StoreOptions
@@ -87,11 +87,16 @@ class RemoteStorage:
                 self._clients[repeat] = open_client(self._location, options, repeat=repeat)
             return self._clients[repeat]
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, most: int = MOST_WHOLE) -> bytes:
         """Read a whole object."""
         import obstore
 
-        return self._call(lambda: bytes(obstore.get(self._store, path).bytes()), path)
+        def whole() -> bytes:
+            found = obstore.get(self._store, path)
+            check_whole(found.meta["size"], most, f"{self._name}/{path}")
+            return bytes(found.bytes())
+
+        return self._call(whole, path)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read some ranges (start, length) of an object; adjacent ranges are fetched in one request."""

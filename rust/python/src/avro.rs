@@ -1,7 +1,7 @@
 //! Avro files.
 
 use arrow_array::{BooleanArray, Int64Array, RecordBatch};
-use deltaberg_core::avro::{self, Block, Codec, First, Node};
+use deltaberg_core::avro::{self, Block, Codec, First, Limits, Node};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -24,7 +24,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for InNode {
 
 /// Decodes blocks of an Avro file.
 #[pyfunction]
-#[pyo3(signature = (data, blocks, codec, node, schema, threads=0))]
+#[pyo3(signature = (data, blocks, codec, node, schema, limits=None))]
 pub fn decode_avro<'py>(
     py: Python<'py>,
     data: PyBackedBytes,
@@ -32,14 +32,19 @@ pub fn decode_avro<'py>(
     codec: &str,
     node: InNode,
     schema: &Bound<'py, PyAny>,
-    threads: usize,
+    limits: Option<(usize, Option<usize>)>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let InSchema(wanted) = schema.extract()?;
     let batches = enter(py, || {
         let blocks = blocks_of(blocks);
-        avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, thread_count(threads))
+        avro::decode_avro(&data, &blocks, Codec::from_name(codec)?, &node.0, &wanted, limits_of(limits))
     })?;
     arrow::table_of_schema(py, batches, schema)
+}
+
+fn limits_of(given: Option<(usize, Option<usize>)>) -> Limits {
+    let (threads, memory) = given.unwrap_or((0, None));
+    Limits { threads: thread_count(threads), memory: memory.unwrap_or(usize::MAX) }
 }
 
 fn blocks_of(blocks: Vec<(usize, usize, usize)>) -> Vec<Block> {
@@ -48,7 +53,7 @@ fn blocks_of(blocks: Vec<(usize, usize, usize)>) -> Vec<Block> {
 
 /// Decodes the rows of blocks that some of their values choose.
 #[pyfunction]
-#[pyo3(signature = (data, blocks, codec, way, first, threads=0))]
+#[pyo3(signature = (data, blocks, codec, way, first, limits=None))]
 pub fn decode_chosen<'py>(
     py: Python<'py>,
     data: PyBackedBytes,
@@ -56,7 +61,7 @@ pub fn decode_chosen<'py>(
     codec: &str,
     way: (InNode, Bound<'py, PyAny>),
     first: (InNode, Bound<'py, PyAny>, Py<PyAny>),
-    threads: usize,
+    limits: Option<(usize, Option<usize>)>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let (InSchema(wanted), InSchema(chosen_by)) = (way.1.extract()?, first.1.extract()?);
     let (node, first_node, choose) = (way.0, first.0, first.2);
@@ -64,7 +69,7 @@ pub fn decode_chosen<'py>(
         let first = First { node: &first_node.0, schema: &chosen_by };
         let ask = |rows| ask(&choose, rows).map_err(Failure::Python);
         let codec = Codec::from_name(codec)?;
-        avro::decode_chosen(&data, &blocks_of(blocks), codec, (&node.0, &wanted), first, thread_count(threads), ask)
+        avro::decode_chosen(&data, &blocks_of(blocks), codec, (&node.0, &wanted), first, limits_of(limits), ask)
     })?;
     let rows = arrow::array_to_python(py, &Int64Array::from(found.rows))?;
     Ok((arrow::table_of_schema(py, found.batches, &way.1)?, rows))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltaberg.delta.actions.member_kinds import check_members
 from deltaberg.errors import CorruptLogError
 from deltaberg.lossless_json import read_json, write_json
 
@@ -72,7 +73,7 @@ def read_actions(data: bytes, *names: str) -> Iterator[LogAction]:
 
 
 def find_actions(data: bytes, *names: str, decode: Callable[[str], Any] = json.loads) -> Iterator[tuple[int, str, Any]]:
-    r"""Find actions in a log entry, whatever they hold: the number of the line, the kind, and the value.
+    r"""Find actions in a log entry: the number of the line, the kind, and the value.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def find_actions(data: bytes, *names: str, decode: Callable[[str], Any] = json.l
     Raises
     ------
     CorruptLogError
-        A line is not a JSON object.
+        A line is not a JSON object, or an action that the protocol describes has a member of another type.
 
     Examples
     --------
@@ -104,4 +105,5 @@ def find_actions(data: bytes, *names: str, decode: Callable[[str], Any] = json.l
             raise CorruptLogError("a line is not a JSON object", line=number)
         for name, value in found.items():
             if value is not None and (not names or name in names):
+                check_members(name, value, number)
                 yield number, name, value

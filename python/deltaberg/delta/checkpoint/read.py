@@ -140,14 +140,14 @@ class Checkpoint:
         try:
             data = self._log.read(self._entries[0])
             replay = kernels.replay([(self.version, data)])
+            own = [(kind, fields) for _, kind, fields in find_actions(data, *_CHECKPOINT_ACTIONS)]
         except ObjectNotFoundError as error:
             raise self._corrupt(MISSING) from error
         except CorruptLogError as error:
             raise self._corrupt(error.message, line=error.context.get("line")) from error
         if self._log_bytes is not None:
             self._log_bytes.keep(self._entries[0], data)
-        own = find_actions(data, *_CHECKPOINT_ACTIONS)
-        return replay, [(kind, fields) for _, kind, fields in own if isinstance(fields, dict)]
+        return replay, own
 
     @cached_property
     def _own_actions(self) -> dict[str, list[dict[str, Any]]]:

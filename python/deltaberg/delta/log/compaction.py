@@ -13,7 +13,7 @@ from deltaberg.delta.log.directory import LogDirectory
 from deltaberg.delta.log.encode import encode_lines
 from deltaberg.delta.log.names import compaction_name
 from deltaberg.delta.log.segment import entry_not_found
-from deltaberg.errors import InvalidArgumentError, ObjectNotFoundError
+from deltaberg.errors import CorruptLogError, InvalidArgumentError, ObjectNotFoundError
 from deltaberg.kernels.canonical import canonical_path
 from deltaberg.lossless_json import integer_of
 
@@ -46,34 +46,36 @@ def compact_commits(log: LogDirectory, first: int, last: int) -> str:
             table=str(log.root),
         )
     name = compaction_name(first, last)
-    actions = reconcile_commits(_read(log, version) for version in range(last, first - 1, -1))
+    actions = reconcile_commits(_actions(log, version) for version in range(last, first - 1, -1))
     log.storage.put(f"{log.path}/{name}", encode_lines([action.to_json() for action in actions]))
     return name
 
 
-def _read(log: LogDirectory, version: int) -> bytes:
+def _actions(log: LogDirectory, version: int) -> list[LogAction]:
     entry = log.commit_entry(version, 0)
     try:
-        return log.read(entry)
+        return list(read_actions(log.read(entry)))
     except ObjectNotFoundError:
         raise entry_not_found(log, version) from None
+    except CorruptLogError as error:
+        raise error.with_context(table=str(log.root), version=version) from None
 
 
-def reconcile_commits(commits: Iterable[bytes]) -> list[LogAction]:
-    r"""Return what remains of commits, given newest first (Delta protocol, "Action Reconciliation").
+def reconcile_commits(commits: Iterable[list[LogAction]]) -> list[LogAction]:
+    r"""Return what remains of the actions of commits, given newest first (Delta protocol, "Action Reconciliation").
 
     Examples
     --------
-    >>> newer = b'{"remove":{"path":"f1","dataChange":true}}\n{"add":{"path":"f3"}}'
-    >>> older = b'{"add":{"path":"f1"}}\n{"add":{"path":"f2"}}\n{"commitInfo":{}}'
-    >>> [(action.name, action.members["path"]) for action in reconcile_commits([newer, older])]
+    >>> newer = b'{"remove":{"path":"f1","dataChange":true}}\n{"add":{"path":"f3","size":1}}'
+    >>> older = b'{"add":{"path":"f1","size":1}}\n{"add":{"path":"f2","size":1}}\n{"commitInfo":{}}'
+    >>> commits = (list(read_actions(data)) for data in (newer, older))
+    >>> [(action.name, action.members["path"]) for action in reconcile_commits(commits)]
     [('add', 'f2'), ('add', 'f3'), ('remove', 'f1')]
     """
     table: dict[tuple[str, Any], LogAction] = {}
     files: dict[tuple[Any, ...], LogAction] = {}
     added: set[Any] = set()
-    for data in commits:
-        actions = list(read_actions(data))
+    for actions in commits:
         for action in reversed(actions):
             if action.name in _KEYS:
                 member = _KEYS[action.name]

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from deltaberg.delta.log.last_checkpoint import LastCheckpoint, read_last_checkpoint
 from deltaberg.delta.log.names import LAST_CHECKPOINT, LOG_DIRECTORY, LogFile, classify, commit_name
-from deltaberg.errors import ObjectNotFoundError
+from deltaberg.errors import ObjectNotFoundError, TooLargeError
 from deltaberg.storage import Location, ObjectMeta, Storage, StoreSpec
 
 __all__ = ["LogDirectory", "LogEntry"]
+
+#: The most bytes of ``_last_checkpoint``, which may repeat the actions of a checkpoint, and takes many times its bytes
+#: in memory.
+_MOST_POINTER = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class LogDirectory:
     def last_checkpoint(self) -> LastCheckpoint | None:
         """Read ``_last_checkpoint``; None if it does not exist or cannot be trusted."""
         try:
-            data = self.storage.get(f"{self.path}/{LAST_CHECKPOINT}")
-        except ObjectNotFoundError:
+            data = self.storage.get(f"{self.path}/{LAST_CHECKPOINT}", _MOST_POINTER)
+        except (ObjectNotFoundError, TooLargeError):
             return None
         return read_last_checkpoint(data)

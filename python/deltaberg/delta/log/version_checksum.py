@@ -17,6 +17,9 @@ from deltaberg.lossless_json import write_json
 
 __all__ = ["VersionChecksum", "checksum_name", "read_version_checksum", "write_version_checksum"]
 
+#: The most bytes of a file: Spark lists the live files in it as long as they are few.
+_MOST_BYTES = 1 << 26
+
 
 @dataclass(frozen=True)
 class VersionChecksum:
@@ -80,7 +83,7 @@ def read_version_checksum(log: LogDirectory, version: int) -> VersionChecksum | 
     """
     name = checksum_name(version)
     try:
-        data = log.storage.get(f"{log.path}/{name}")
+        data = log.storage.get(f"{log.path}/{name}", _MOST_BYTES)
     except ObjectNotFoundError:
         return None
     try:

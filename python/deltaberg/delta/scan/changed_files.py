@@ -13,7 +13,6 @@ import pyarrow as pa
 from deltaberg.delta.actions.log_action import read_actions
 from deltaberg.delta.data.change_files import CHANGE_TYPE
 from deltaberg.delta.data.deletion_vectors import unique_id
-from deltaberg.errors import CorruptLogError
 from deltaberg.kernels.canonical import canonical_path
 from deltaberg.kernels.results import ADDED_FILES, DELETION_VECTOR
 from deltaberg.lossless_json import Number
@@ -86,15 +85,10 @@ def recorded_changes(data: bytes) -> list[dict[str, Any]]:
     """
     found = []
     for action in read_actions(data, "cdc"):
-        path, size = action.members.get("path"), action.members.get("size")
-        if not isinstance(path, str):
-            raise CorruptLogError("a cdc action has no path", line=action.line)
-        values = action.members.get("partitionValues") or {}
-        if not isinstance(values, dict) or not all(isinstance(text, (str, type(None))) for text in values.values()):
-            raise CorruptLogError("the partitionValues of a cdc action are not a map of strings", line=action.line)
+        size = action.members.get("size")
         row = {
-            "path": path,
-            "partitionValues": list(values.items()),
+            "path": action.members["path"],
+            "partitionValues": list((action.members.get("partitionValues") or {}).items()),
             "size": size.integer if isinstance(size, Number) else None,
         }
         found.append({**row, **dict.fromkeys(("modificationTime", "deletion_vector", "only_in_vector", CHANGE_TYPE))})

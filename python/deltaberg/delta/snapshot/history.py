@@ -35,6 +35,8 @@ IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 SINCE_VERSION = "delta.inCommitTimestampEnablementVersion"
 SINCE_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+#: The end of the year 9999, in milliseconds since 1970: Python knows no later time.
+_LAST_MOMENT = 253_402_300_799_999
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ class CommitTimes:
         known = self._recorded.get(version)
         if known is None:
             known = self._info(version).get("inCommitTimestamp")
-            if not isinstance(known, int) or isinstance(known, bool):
+            if type(known) is not int or not 0 <= known <= _LAST_MOMENT:
                 raise CorruptLogError(
                     "in-commit timestamps are enabled, but the commit records none",
                     table=str(self._log.root),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from deltaberg.delta.actions.log_action import find_actions
 from deltaberg.delta.log.directory import LogDirectory
@@ -81,7 +80,8 @@ def _result(version: int, token: str, data: bytes) -> CommitResult:
     info = commit_info(data)
     adds = [members for _, _, members in find_actions(data, "add")]
     removes = [members for _, _, members in find_actions(data, "remove")]
-    metrics: dict[str, Any] = info.get("operationMetrics", {})
+    metrics = info.get("operationMetrics")
+    metrics = metrics if isinstance(metrics, dict) else {}
     counted = {name: count for name, text in metrics.items() if (count := whole_number(str(text), 0)) is not None}
     return CommitResult(
         version,

@@ -17,6 +17,9 @@ __all__ = ["AvroFile", "Block"]
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
+#: The memory that the values of every file may take, in bytes, and how many times its size those of a larger one may.
+#: What honest writers compress takes a tenth of that.
+_MEMORY, _MOST_TIMES = 160 << 20, 32
 _CODECS = {"null": "null", "deflate": "deflate", "snappy": "snappy", "zstandard": "zstandard", "zstd": "zstandard"}
 
 
@@ -84,10 +87,12 @@ class AvroFile:
         ------
         CorruptAvroError
             If a required field is missing, or of a type that is not read as the wanted one, or a block is damaged.
+        TooLargeError
+            If the values take far more memory than the file has bytes.
         """
         node = by_id(self.schema, wanted, keys or {})
         with _types_of_the_file():
-            return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, threads)
+            return kernels.decode_avro(self._data, self.blocks, self._codec, node, wanted, self._limits(threads))
 
     def read_chosen_by_id(
         self,
@@ -122,12 +127,23 @@ class AvroFile:
         way = by_id(self.schema, wanted, keys or {}), wanted
         chooser = by_id(self.schema, first, {}), first, choose
         with _types_of_the_file():
-            return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, threads)
+            return kernels.decode_chosen(self._data, self.blocks, self._codec, way, chooser, self._limits(threads))
 
     def read_by_name(self, wanted: pa.Schema, blocks: Sequence[Block], threads: int = 0) -> pa.Table:
-        """Read top-level columns, whose types are those that the file itself has, of some blocks."""
-        node = by_name(self.schema, wanted)
-        return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, threads)
+        """Read top-level columns, whose types are those that the file itself has, of some blocks.
+
+        Raises
+        ------
+        CorruptAvroError
+            If a block is damaged.
+        TooLargeError
+            If they take far more memory than they have bytes. Fewer blocks may be read.
+        """
+        node, limits = by_name(self.schema, wanted), self._limits(threads, sum(block.size for block in blocks))
+        return kernels.decode_avro(self._data, blocks, self._codec, node, wanted, limits)
+
+    def _limits(self, threads: int, size: int | None = None) -> tuple[int, int]:
+        return threads, max(_MEMORY, _MOST_TIMES * (len(self._data) if size is None else size))
 
 
 @contextmanager

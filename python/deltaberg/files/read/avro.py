@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from deltaberg.errors import TooLargeError
 from deltaberg.files.avro.container import AvroFile
 from deltaberg.files.avro.schema import arrow_field_of
 from deltaberg.files.read.data_file import DataFile, PositionedBatch, RowGroup
 from deltaberg.kernels.results import empty_batch
 from deltaberg.schema import NameMapping, with_mapped_ids
 from deltaberg.schema.projection import leaf_offsets
+from deltaberg.storage import MOST_WHOLE, check_whole
 
 __all__ = ["AvroSource"]
 
@@ -22,8 +24,9 @@ _PIECE = 8 << 20
 class AvroSource(DataFile):
     """An open Avro file; a block is a group of rows."""
 
-    def __init__(self, file: pa.NativeFile) -> None:
+    def __init__(self, file: pa.NativeFile, path: str) -> None:
         with file:
+            check_whole(file.size(), MOST_WHOLE, path)
             self._avro = AvroFile(file.read())
         self._schema = pa.schema([arrow_field_of(child) for child in self._avro.schema.fields])
 
@@ -49,14 +52,26 @@ class AvroSource(DataFile):
         for run in self._runs(groups):
             position = run[0].start
             rows = sum(group.rows for group in run)
-            if not leaves:
-                table = None
-            else:
-                blocks = [self._avro.blocks[group.number] for group in run]
-                table = self._avro.read_by_name(wanted, blocks, threads=0 if threads else 1)
-            for batch in _cut(table, rows, batch_size):
+            tables = self._tables(run, wanted, threads) if leaves else None
+            for batch in _cut(tables, rows, batch_size):
                 yield PositionedBatch(position, batch.num_rows, batch)
                 position += batch.num_rows
+
+    def _tables(self, run: Sequence[RowGroup], wanted: pa.Schema, threads: bool) -> Iterator[pa.Table]:
+        """Decode blocks together or, if their values are too large for that, in halves."""
+        waiting = [run]
+        while waiting:
+            part = waiting.pop()
+            try:
+                blocks = [self._avro.blocks[group.number] for group in part]
+                table = self._avro.read_by_name(wanted, blocks, threads=0 if threads else 1)
+            except TooLargeError:
+                if len(part) == 1:
+                    raise
+                middle = len(part) // 2
+                waiting += [part[middle:], part[:middle]]
+            else:
+                yield table
 
     def compressed_bytes(self, groups: Sequence[RowGroup], leaves: Sequence[int]) -> int:
         """Return the bytes of some blocks, which contain all columns."""
@@ -94,9 +109,10 @@ class AvroSource(DataFile):
             yield run
 
 
-def _cut(table: pa.Table | None, rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
-    if table is not None:
-        yield from table.to_batches(max_chunksize=batch_size)
+def _cut(tables: Iterator[pa.Table] | None, rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
+    if tables is not None:
+        for table in tables:
+            yield from table.to_batches(max_chunksize=batch_size)
         return
     for first in range(0, rows, batch_size):
         yield empty_batch(min(batch_size, rows - first))

@@ -20,6 +20,8 @@ _LENGTH_BYTES = 4
 _CHECKSUM_BYTES = 4
 _Z85_GROUP = 4
 _FILE_VERSION = b"\x01"
+#: The most bytes of a bitmap: one of 2^31 rows has a bit for each, and 16 bytes at most for each 65,536 of them.
+_MOST_BYTES = (1 << 28) + (1 << 19)
 
 
 def load_bitmap(ref: BitmapRef, store: StoreSpec, check_cardinality: bool = False) -> bytes:
@@ -63,6 +65,10 @@ def _framed(ref: BitmapRef, store: StoreSpec) -> bytes:
     if ref.size < 0 or ref.offset is None or ref.offset < 0 or ref.location is None:
         raise CorruptDeletionVectorError(
             f"a deletion vector cannot be at offset {ref.offset} and have {ref.size} bytes"
+        )
+    if ref.size > _MOST_BYTES:
+        raise CorruptDeletionVectorError(
+            f"a deletion vector has {ref.size:,} bytes, and no file has rows for more than {_MOST_BYTES:,}"
         )
     location = parse_location(ref.location)
     whole = _LENGTH_BYTES + ref.size + _CHECKSUM_BYTES

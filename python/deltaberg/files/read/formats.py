@@ -67,7 +67,7 @@ def _open(
     if format == "avro":
         from deltaberg.files.read.avro import AvroSource
 
-        return AvroSource(opener.open(location.path, size, counters))
+        return AvroSource(opener.open(location.path, size, counters), str(location))
     raise UnsupportedFeatureError(
         f"a data file has the format {format!r}", hint=f"supported are {', '.join(FORMATS)}", feature=format
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 
 import pyarrow as pa
 
@@ -27,9 +28,11 @@ _TAIL_BYTES = 12
 _PAYLOAD_IS_COMPRESSED = 1
 #: The bytes at the end of a file that are read first; few footers are longer.
 _FIRST_READ = 16 << 10
-#: The most that a footer and a blob may take in memory, whatever the file says.
+#: The most bytes of a footer, which is JSON, and of a blob, whatever the file says.
 _LARGEST_FOOTER = 64 << 20
-_LARGEST_BLOB = 1 << 30
+_LARGEST_BLOB = 1 << 28
+#: What every compressed footer and blob may expand to, in bytes, and how many times its size a larger one may.
+_EXPANDED_FOOTER, _EXPANDED_BLOB, _MOST_TIMES = 4 << 20, 64 << 20, 32
 _CODECS = ("lz4", "zstd")
 _PIECE = 1 << 20
 
@@ -125,17 +128,20 @@ class PuffinFile:
         Raises
         ------
         CorruptMetadataError
-            If they cannot be decompressed, or are more than 1 GiB.
+            If they cannot be decompressed, or are more than 256 MiB or 32 times their bytes in the file, 64 MiB apart.
         UnsupportedFeatureError
             If the codec is not known.
         """
+        if blob.length > _LARGEST_BLOB:
+            raise _has_more(_LARGEST_BLOB).with_context(file=str(self.location), blob=blob.type)
         (data,) = self._store.get_ranges(self.location.path, [(blob.offset, blob.length)])
         if len(data) != blob.length:
             raise CorruptMetadataError("the Puffin file ends inside a blob", file=str(self.location), blob=blob.type)
         if blob.compression_codec is None:
             return data
         try:
-            return _decompress(data, blob.compression_codec, _LARGEST_BLOB)
+            most = min(max(_EXPANDED_BLOB, _MOST_TIMES * blob.length), _LARGEST_BLOB)
+            return _decompress(data, blob.compression_codec, most)
         except DeltabergError as error:
             raise error.with_context(file=str(self.location), blob=blob.type) from None
 
@@ -166,7 +172,7 @@ class PuffinFile:
         self._end = size - whole
         payload = payload[len(MAGIC) :]
         if flags & _PAYLOAD_IS_COMPRESSED:
-            payload = _decompress(payload, "lz4", _LARGEST_FOOTER)
+            payload = _decompress(payload, "lz4", min(max(_EXPANDED_FOOTER, _MOST_TIMES * length), _LARGEST_FOOTER))
         try:
             return members(json.loads(payload), "the footer of a Puffin file")
         except (ValueError, RecursionError) as error:
@@ -203,15 +209,17 @@ def _decompress(data: bytes, codec: str, most: int) -> bytes:
             hint=f"supported are {' and '.join(_CODECS)}",
             feature=codec,
         )
-    pieces: list[bytes] = []
-    room = most
+    whole = BytesIO()
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            while piece := stream.read(min(_PIECE, room + 1)):
-                room -= len(piece)
-                if room < 0:
-                    raise CorruptMetadataError(f"a part of a Puffin file has more than {most} bytes")
-                pieces.append(piece)
+            while whole.tell() <= most and (piece := stream.read(_PIECE)):
+                whole.write(piece)
     except (pa.ArrowException, OSError) as error:
         raise CorruptMetadataError(f"a part of a Puffin file cannot be decompressed by {codec}: {error}") from None
-    return b"".join(pieces)
+    if whole.tell() > most:
+        raise _has_more(most)
+    return whole.getvalue()
+
+
+def _has_more(most: int) -> CorruptMetadataError:
+    return CorruptMetadataError(f"a part of a Puffin file has more than {most} bytes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from deltaberg.errors import ObjectNotFoundError, TableNotFoundError
+from deltaberg.errors import ObjectNotFoundError, TableNotFoundError, TooLargeError
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 from deltaberg.table.not_found import table_not_found
 from deltaberg.table.removal import FileKind
@@ -27,6 +27,8 @@ _NAME = re.compile(
 )
 METADATA_FILE = FileKind("a metadata file", _NAME)
 _VERSION = re.compile(r"v?([0-9]{1,18})")
+#: The most bytes of a hint: a number, or the name of a file.
+_MOST_HINT = 1 << 16
 _SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 
@@ -91,8 +93,8 @@ def _by_hint(directory: Location, store: StoreSpec) -> ObjectMeta | None:
     """Follow the version hint, and walk up from it to the newest version."""
     storage = store.open(directory)
     try:
-        hint = storage.get(directory.join(VERSION_HINT).path).decode(errors="replace").strip()
-    except ObjectNotFoundError:
+        hint = storage.get(directory.join(VERSION_HINT).path, _MOST_HINT).decode(errors="replace").strip()
+    except (ObjectNotFoundError, TooLargeError):
         return None
     version = _VERSION.fullmatch(hint)
     if version is None:

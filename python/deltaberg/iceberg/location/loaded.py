@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from deltaberg.errors import DeltabergError, ObjectNotFoundError
 from deltaberg.iceberg.metadata.metadata import TableMetadata
-from deltaberg.iceberg.metadata.metadata_file import read_metadata
+from deltaberg.iceberg.metadata.metadata_file import MOST_BYTES, read_metadata
 from deltaberg.storage import Location, ObjectMeta, StoreSpec
 
 __all__ = ["LoadedTable", "load_file", "load_newest"]
@@ -34,7 +34,7 @@ class LoadedTable:
 
 def load_file(file: Location, store: StoreSpec) -> TableMetadata:
     """Read a metadata file."""
-    data = store.open(file).get(file.path)
+    data = store.open(file).get(file.path, MOST_BYTES)
     try:
         return read_metadata(data)
     except DeltabergError as error:

@@ -13,12 +13,15 @@ from deltaberg.iceberg.metadata.metadata import TableMetadata
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.lossless_json import read_json
 
-__all__ = ["belongs_to", "read_metadata"]
+__all__ = ["MOST_BYTES", "belongs_to", "read_metadata"]
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-#: The most that compressed metadata may expand to: a few kilobytes can stand for gigabytes.
-_MOST_BYTES = 1 << 28
+#: The most bytes of a metadata file, also when it is decompressed.
+MOST_BYTES = 1 << 28
+#: What every compressed file may expand to, in bytes, and how many times its size a larger one may: a few kilobytes can
+#: stand for gigabytes, and JSON takes many times its bytes in memory.
+_EXPANDED, _MOST_TIMES = 1 << 22, 64
 _CHUNK = 1 << 20
 _WHAT = "the table metadata"
 
@@ -65,15 +68,15 @@ def _parsed(data: bytes) -> Any:
 
 def _plain(data: bytes) -> bytes:
     if data.startswith(_GZIP_MAGIC):
-        plain = io.BytesIO()
+        plain, most = io.BytesIO(), min(max(_EXPANDED, _MOST_TIMES * len(data)), MOST_BYTES)
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-                while plain.tell() <= _MOST_BYTES and (part := stream.read(_CHUNK)):
+                while plain.tell() <= most and (part := stream.read(_CHUNK)):
                     plain.write(part)
         except (EOFError, OSError, zlib.error) as error:
             raise CorruptMetadataError(f"{_WHAT} cannot be decompressed: {error}") from None
-        if plain.tell() > _MOST_BYTES:
-            raise CorruptMetadataError(f"{_WHAT} has more than {_MOST_BYTES >> 20} MiB when decompressed")
+        if plain.tell() > most:
+            raise CorruptMetadataError(f"{_WHAT} has more than {most >> 20} MiB when decompressed")
         return plain.getvalue()
     if data.startswith(_ZSTD_MAGIC):
         raise UnsupportedFeatureError(

@@ -10,11 +10,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
 use super::blocks::Block;
-use super::codec::{Codec, Expander};
+use super::codec::Codec;
 use super::column::{Column, batch_of};
 use super::cursor::{Cursor, Read, corrupt};
 use super::plan::{Node, Plan, Skip, skip};
-use super::read::{BATCH_BYTES, Job, column_of, plan_of, read, shares_of};
+use super::read::{BATCH_BYTES, Job, Limits, column_of, plan_of, read, shares_of};
 
 /// Rows are chosen once this many bytes have been decompressed, so that most values are met for the first time together.
 const GROUP_BYTES: usize = 1 << 18;
@@ -55,16 +55,16 @@ pub fn decode_chosen<E: From<Error> + Send>(
     codec: Codec,
     (node, schema): (&Node, &SchemaRef),
     first: First<'_>,
-    threads: usize,
+    limits: Limits,
     choose: impl Fn(RecordBatch) -> std::result::Result<BooleanArray, E> + Sync,
 ) -> std::result::Result<Chosen, E> {
-    let job = Job::new(data, codec, node, schema)?;
+    let job = Job::new(data, codec, node, schema, limits.memory)?;
     if job.least == 0 {
         return Err(corrupt("the rows of the file take no bytes").into());
     }
     let (plan, steps) = (plan_of(first.node, first.schema)?, key_steps(first.node, 0)?);
     let mut before = 0_usize;
-    let shares: Vec<_> = shares_of(blocks, threads)
+    let shares: Vec<_> = shares_of(blocks, limits.threads)
         .into_iter()
         .map(|(number, share)| {
             let start = before;
@@ -72,7 +72,7 @@ pub fn decode_chosen<E: From<Error> + Send>(
             (number, start, share)
         })
         .collect();
-    let found = parallel::map(&shares, threads, |(number, start, share)| {
+    let found = parallel::map(&shares, limits.threads, |(number, start, share)| {
         let mut chooser = Chooser::new(&plan, &steps, first.schema, &choose);
         chooser.run(&job, (*number, *start), share)
     });
@@ -170,7 +170,7 @@ impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray,
     fn run(&mut self, job: &Job<'_>, (block, row): (usize, usize), blocks: &[Block]) -> std::result::Result<Chosen, E> {
         let found = Chosen { batches: Vec::new(), rows: Vec::new() };
         let mut group = Group { raw: Vec::new(), root: job.root(), row, found };
-        let mut expander = Expander::new(job.codec);
+        let mut expander = job.expander();
         let last = block.saturating_add(blocks.len()).saturating_sub(1);
         for (index, next) in blocks.iter().enumerate() {
             let number = block.saturating_add(index);
@@ -220,7 +220,8 @@ impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray,
             *number
         } else {
             let number = self.decisions.len().saturating_add(self.fresh.len());
-            read_whole(self.plan, &mut self.fresh, raw.get(start..end).unwrap_or_default())?;
+            // What decides is forgotten before long, and no row of it is larger than a block.
+            read_whole(self.plan, &mut self.fresh, raw.get(start..end).unwrap_or_default(), usize::MAX)?;
             self.known_bytes = self.known_bytes.saturating_add(self.key.len());
             self.known.insert(self.key.clone(), number);
             number
@@ -245,7 +246,11 @@ impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray,
         for (index, place) in self.places.iter().enumerate() {
             if self.decisions.get(place.decision) == Some(&true) {
                 let bytes = group.raw.get(place.start..place.end).unwrap_or_default();
-                read_whole(&job.plan, &mut group.root, bytes).map_err(|error| error.with("block", place.block))?;
+                let in_block = |error: Error| error.with("block", place.block);
+                let room = job.room();
+                let left = read_whole(&job.plan, &mut group.root, bytes, room).map_err(in_block)?;
+                let taken = room.saturating_sub(left).saturating_add(job.weight);
+                job.settle(taken).map_err(|flaw| in_block(flaw.into()))?;
                 group.found.rows.push(i64::try_from(group.row.saturating_add(index)).unwrap_or(i64::MAX));
             }
         }
@@ -264,12 +269,13 @@ impl<'a, E: From<Error>, F: Fn(RecordBatch) -> std::result::Result<BooleanArray,
     }
 }
 
-/// Reads a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items.
-fn read_whole(plan: &Plan, column: &mut Column, row: &[u8]) -> Result<()> {
-    let mut cursor = Cursor::new(row);
+/// Reads a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items. Its values
+/// may take as much memory as there is `room`; returns what is left.
+fn read_whole(plan: &Plan, column: &mut Column, row: &[u8], room: usize) -> Result<usize> {
+    let mut cursor = Cursor::within(row, room);
     read(plan, column, &mut cursor)?;
     if cursor.remaining() > 0 {
         return Err(corrupt("the items of an array do not have the size that it declares"));
     }
-    Ok(())
+    Ok(cursor.room())
 }

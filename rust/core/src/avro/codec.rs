@@ -1,6 +1,7 @@
 //! The codecs of Avro blocks.
 
 use std::io::Read;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libdeflater::{CompressionLvl, DecompressionError, Decompressor};
 use ruzstd::encoding::{CompressionLevel, compress};
@@ -10,7 +11,13 @@ use crate::error::{Error, ErrorKind, Result};
 use super::cursor::corrupt;
 
 /// The most bytes that a block may decompress to.
-const MOST: u64 = 1 << 30;
+const MOST: usize = 1 << 30;
+/// What every block may decompress to, and how many times its size a larger one may: a few kilobytes can stand for
+/// gigabytes. Blocks of honest writers are far smaller, unless one value is larger.
+const EXPANDED: usize = 96 << 20;
+const MOST_TIMES: usize = 32;
+/// Blocks that take more memory are expanded one at a time, whatever the number of threads.
+const LARGE: usize = 8 << 20;
 
 /// How blocks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,35 +48,105 @@ impl Codec {
     }
 }
 
+/// The most bytes that a block of this size may decompress to.
+pub(super) fn most_expanded(size: usize) -> usize {
+    size.saturating_mul(MOST_TIMES).clamp(EXPANDED, MOST)
+}
+
 /// Decompresses blocks, and keeps its memory from one to the next: blocks of manifests are small.
-pub(super) struct Expander {
+pub(super) struct Expander<'a> {
     codec: Codec,
     inflater: Option<Decompressor>,
     buffer: Vec<u8>,
+    /// Who holds this may have a large buffer.
+    large: &'a Mutex<()>,
+    turn: Option<MutexGuard<'a, ()>>,
 }
 
-impl Expander {
-    pub(super) fn new(codec: Codec) -> Self {
-        Self { codec, inflater: (codec == Codec::Deflate).then(Decompressor::new), buffer: Vec::new() }
+impl<'a> Expander<'a> {
+    /// Prepares a codec. The threads of a call share `large`.
+    pub(super) fn new(codec: Codec, large: &'a Mutex<()>) -> Self {
+        let inflater = (codec == Codec::Deflate).then(Decompressor::new);
+        Self { codec, inflater, buffer: Vec::new(), large, turn: None }
     }
 
-    /// Decompresses a block.
-    pub(super) fn expand<'a>(&'a mut self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        let buffer = &mut self.buffer;
-        match self.codec {
-            Codec::Null => return Ok(bytes),
-            Codec::Deflate => {
-                let size = inflate(self.inflater.get_or_insert_with(Decompressor::new), bytes, buffer)?;
-                return Ok(buffer.get(..size).unwrap_or_default());
-            }
-            Codec::Zstandard => {
-                buffer.clear();
-                let source = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| broken(&error))?;
-                read_all(source, buffer)?;
-            }
-            Codec::Snappy => snappy(bytes, buffer)?,
+    /// Decompresses a block. What was returned before is gone.
+    pub(super) fn expand<'b>(&'b mut self, bytes: &'b [u8]) -> Result<&'b [u8]> {
+        if self.turn.is_some() {
+            self.buffer = Vec::new();
+            self.turn = None;
         }
-        Ok(buffer)
+        match self.codec {
+            Codec::Null => Ok(bytes),
+            Codec::Deflate => self.inflate(bytes),
+            Codec::Zstandard => self.zstandard(bytes),
+            Codec::Snappy => self.snappy(bytes),
+        }
+    }
+
+    /// Makes the buffer so large, if it is smaller, and waits for its turn if that is much.
+    fn grow(&mut self, size: usize) {
+        if size > LARGE && self.turn.is_none() {
+            self.turn = Some(self.large.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        if self.buffer.len() < size {
+            self.buffer.resize(size, 0);
+        }
+    }
+
+    /// Inflates into the front of the buffer, which grows as needed: the format does not record the size.
+    fn inflate(&mut self, bytes: &[u8]) -> Result<&[u8]> {
+        let most = most_expanded(bytes.len());
+        self.grow(bytes.len().saturating_mul(8).clamp(1 << 16, most));
+        loop {
+            let inflater = self.inflater.get_or_insert_with(Decompressor::new);
+            match inflater.deflate_decompress(bytes, &mut self.buffer) {
+                Ok(size) => {
+                    check_size(size, most)?;
+                    return Ok(self.buffer.get(..size).unwrap_or_default());
+                }
+                Err(DecompressionError::BadData) => {
+                    return Err(corrupt("a block cannot be decompressed: the data is damaged"));
+                }
+                Err(DecompressionError::InsufficientSpace) if self.buffer.len() >= most => return Err(too_large(most)),
+                Err(DecompressionError::InsufficientSpace) => {
+                    self.grow(self.buffer.len().saturating_mul(4).min(most));
+                }
+            }
+        }
+    }
+
+    fn zstandard(&mut self, bytes: &[u8]) -> Result<&[u8]> {
+        let most = most_expanded(bytes.len());
+        let mut source = ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| broken(&error))?;
+        self.buffer.clear();
+        let few = source.by_ref().take(LARGE as u64).read_to_end(&mut self.buffer).map_err(|error| broken(&error))?;
+        if few == LARGE {
+            self.turn = Some(self.large.lock().unwrap_or_else(PoisonError::into_inner));
+            let left = u64::try_from(most.saturating_sub(few).saturating_add(1)).unwrap_or(u64::MAX);
+            source.take(left).read_to_end(&mut self.buffer).map_err(|error| broken(&error))?;
+        }
+        check_size(self.buffer.len(), most)?;
+        Ok(&self.buffer)
+    }
+
+    fn snappy(&mut self, bytes: &[u8]) -> Result<&[u8]> {
+        let (compressed, checksum) =
+            bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("a Snappy block has no checksum"))?;
+        let size = snap::raw::decompress_len(compressed).map_err(|error| broken(&error))?;
+        check_size(size, most_expanded(bytes.len()))?;
+        // Three bytes of Snappy input produce at most 64 bytes, so a greater length cannot be true.
+        if size / 32 > compressed.len() {
+            return Err(corrupt("a Snappy block is too short for the length that it declares"));
+        }
+        self.grow(size);
+        let written =
+            snap::raw::Decoder::new().decompress(compressed, &mut self.buffer).map_err(|error| broken(&error))?;
+        let raw = self.buffer.get(..written).unwrap_or_default();
+        if crc32fast::hash(raw) != u32::from_be_bytes(*checksum) {
+            return Err(corrupt("the checksum of a Snappy block is wrong"));
+        }
+        Ok(raw)
     }
 }
 
@@ -135,58 +212,12 @@ impl Compressor {
     }
 }
 
-/// Inflates into the front of the buffer, which grows as needed: the format does not record the size.
-fn inflate(inflater: &mut Decompressor, bytes: &[u8], buffer: &mut Vec<u8>) -> Result<usize> {
-    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-    let guess = bytes.len().saturating_mul(8).clamp(1 << 16, most);
-    if buffer.len() < guess {
-        buffer.resize(guess, 0);
-    }
-    loop {
-        match inflater.deflate_decompress(bytes, buffer) {
-            Ok(size) => return Ok(size),
-            Err(DecompressionError::BadData) => {
-                return Err(corrupt("a block cannot be decompressed: the data is damaged"));
-            }
-            Err(DecompressionError::InsufficientSpace) if buffer.len() >= most => {
-                return check_size(u64::MAX).map(|()| 0);
-            }
-            Err(DecompressionError::InsufficientSpace) => {
-                let larger = buffer.len().saturating_mul(4).min(most);
-                buffer.resize(larger, 0);
-            }
-        }
-    }
+fn check_size(size: usize, most: usize) -> Result<()> {
+    if size > most { Err(too_large(most)) } else { Ok(()) }
 }
 
-fn read_all(source: impl Read, buffer: &mut Vec<u8>) -> Result<()> {
-    let read = source.take(MOST.saturating_add(1)).read_to_end(buffer).map_err(|error| broken(&error))?;
-    check_size(u64::try_from(read).unwrap_or(u64::MAX))
-}
-
-fn snappy(bytes: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
-    let (compressed, checksum) =
-        bytes.split_last_chunk::<4>().ok_or_else(|| corrupt("a Snappy block has no checksum"))?;
-    let size = snap::raw::decompress_len(compressed).map_err(|error| broken(&error))?;
-    check_size(u64::try_from(size).unwrap_or(u64::MAX))?;
-    // Three bytes of Snappy input produce at most 64 bytes, so a greater length cannot be true.
-    if size / 32 > compressed.len() {
-        return Err(corrupt("a Snappy block is too short for the length that it declares"));
-    }
-    buffer.resize(size, 0);
-    let written = snap::raw::Decoder::new().decompress(compressed, buffer).map_err(|error| broken(&error))?;
-    buffer.truncate(written);
-    if crc32fast::hash(buffer) != u32::from_be_bytes(*checksum) {
-        return Err(corrupt("the checksum of a Snappy block is wrong"));
-    }
-    Ok(())
-}
-
-fn check_size(size: u64) -> Result<()> {
-    if size > MOST {
-        return Err(Error::new(ErrorKind::TooLarge, "an Avro block decompresses to more than 1 GiB"));
-    }
-    Ok(())
+fn too_large(most: usize) -> Error {
+    Error::new(ErrorKind::TooLarge, format!("an Avro block decompresses to more than {most} bytes, which is too large"))
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

@@ -66,7 +66,7 @@ impl Column {
             (Some(Plan::Pairs { fields: steps, .. }), DataType::Map(entries, _)) => {
                 Self::list(Self::entries(entries.data_type(), |fields| Self::children(steps, fields)))
             }
-            (Some(Plan::Map(value)), DataType::Map(entries, _)) => {
+            (Some(Plan::Map(value, _)), DataType::Map(entries, _)) => {
                 let key = Plan::Text;
                 let plans = [Some(&key), Some(value.as_ref())];
                 Self::list(Self::entries(entries.data_type(), |fields| {

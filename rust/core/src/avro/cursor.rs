@@ -22,14 +22,40 @@ impl From<Flaw> for Error {
     }
 }
 
-/// What is left of a block.
+/// What is left of a block, and of the memory that its values may take.
 pub struct Cursor<'a> {
     rest: &'a [u8],
+    room: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self::within(bytes, usize::MAX)
+    }
+
+    /// Reads bytes whose values may take so much memory.
+    pub fn within(bytes: &'a [u8], room: usize) -> Self {
+        Self { rest: bytes, room }
+    }
+
+    /// How much memory further values may take.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Takes memory for values before they are read.
+    #[inline]
+    pub fn spend(&mut self, bytes: usize) -> Read<()> {
+        self.room = self.room.checked_sub(bytes).ok_or_else(takes_too_much)?;
+        Ok(())
+    }
+
+    /// Reads bytes that their length precedes, and that will be kept.
+    #[inline]
+    pub fn kept_bytes(&mut self) -> Read<&'a [u8]> {
+        let bytes = self.bytes()?;
+        self.spend(bytes.len())?;
+        Ok(bytes)
     }
 
     pub fn remaining(&self) -> usize {
@@ -204,6 +230,12 @@ pub fn corrupt(message: impl Into<String>) -> Error {
 #[cold]
 pub fn flaw(message: impl Into<String>) -> Flaw {
     corrupt(message).into()
+}
+
+#[cold]
+pub fn takes_too_much() -> Flaw {
+    let message = "the values of an Avro file take far more memory than the file has bytes";
+    Error::new(ErrorKind::TooLarge, message).into()
 }
 
 #[cold]

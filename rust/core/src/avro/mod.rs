@@ -18,5 +18,5 @@ pub use blocks::{Block, find_blocks};
 pub use chosen::{Chosen, First, decode_chosen};
 pub use codec::Codec;
 pub use plan::Node;
-pub use read::decode_avro;
+pub use read::{Limits, decode_avro};
 pub use write::encode_avro;

@@ -65,20 +65,27 @@ pub enum Plan {
     DecimalBytes,
     DecimalFixed(usize),
     Record(Vec<Step>),
-    List(Box<Plan>, usize),
+    List(Box<Plan>, Item),
     /// A map whose entries are kept if their key is among `keys`.
     Pairs {
         fields: Vec<Step>,
         keys: Option<Vec<i64>>,
-        least: usize,
+        item: Item,
     },
-    Map(Box<Plan>),
+    Map(Box<Plan>, Item),
     /// A union of null and one other type, with the numbers of both branches.
     Optional {
         null: i64,
         value: i64,
         plan: Box<Plan>,
     },
+}
+
+/// What an item of a list takes: the fewest bytes in the file, and the memory without that of texts and further lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    pub least: usize,
+    pub weight: usize,
 }
 
 /// A field of a record.
@@ -116,22 +123,23 @@ pub fn compile(node: &Node, target: &DataType, depth: usize) -> Result<Plan> {
         }
         ("array", DataType::List(field)) => {
             let element = only_child(node)?;
-            let least = least_of_items(element, inner)?;
-            Plan::List(Box::new(compile(element, field.data_type(), inner)?), least)
+            let item = Item { least: least_of_items(element, inner)?, weight: weight(field.data_type()) };
+            Plan::List(Box::new(compile(element, field.data_type(), inner)?), item)
         }
         ("pairs", DataType::Map(entries, _)) => {
             let record = only_child(node)?;
             let DataType::Struct(fields) = entries.data_type() else { return Err(mismatch(node, target)) };
             let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
-            let least = least_of_items(record, inner)?;
+            let item = Item { least: least_of_items(record, inner)?, weight: weight(entries.data_type()) };
             let mut fields = steps(&record.children, &types, inner)?;
             fields.iter_mut().for_each(require_key);
-            Plan::Pairs { fields, keys: node.keys.clone(), least }
+            Plan::Pairs { fields, keys: node.keys.clone(), item }
         }
         ("map", DataType::Map(entries, _)) => match entries.data_type() {
             DataType::Struct(fields) => match fields.iter().as_slice() {
                 [key, value] if *key.data_type() == DataType::Utf8 => {
-                    Plan::Map(Box::new(compile(only_child(node)?, value.data_type(), inner)?))
+                    let item = Item { least: 1, weight: weight(entries.data_type()) };
+                    Plan::Map(Box::new(compile(only_child(node)?, value.data_type(), inner)?), item)
                 }
                 _ => return Err(mismatch(node, target)),
             },
@@ -219,6 +227,21 @@ fn union_of(mut branches: Vec<Skip>) -> Skip {
     };
     let inner = Box::new(branches.swap_remove(usize::from(null == 0)));
     Skip::Optional { null, value, inner }
+}
+
+/// Returns the memory that a value of a type takes, also as a null, without the bytes of texts and the items of lists.
+pub fn weight(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Null => 0,
+        DataType::Boolean => 1,
+        DataType::Int64 | DataType::Float64 | DataType::Timestamp(..) | DataType::Time64(_) => 8,
+        DataType::Decimal128(..) => 16,
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(0),
+        DataType::Struct(fields) => {
+            fields.iter().fold(0, |sum: usize, field| sum.saturating_add(weight(field.data_type())))
+        }
+        _ => 4,
+    }
 }
 
 /// Returns how many bytes a value takes at least.

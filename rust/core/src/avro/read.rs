@@ -1,5 +1,8 @@
 //! Decoding blocks into record batches, on several threads.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 
@@ -9,13 +12,22 @@ use crate::parallel;
 use super::blocks::Block;
 use super::codec::{Codec, Expander};
 use super::column::{Column, Values, batch_of, push_offset, wrong_type};
-use super::cursor::{Cursor, Read, corrupt, flaw};
-use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch};
+use super::cursor::{Cursor, Read, corrupt, flaw, takes_too_much};
+use super::plan::{Node, Plan, Step, compile, least_bytes, no_branch, weight};
 
 /// The most rows of a block whose rows take no bytes, which would otherwise bound their number.
 const MOST_EMPTY_ROWS: usize = 1 << 24;
 /// Once its values take this many bytes, a batch is complete and the next one begins.
 pub(super) const BATCH_BYTES: usize = 256 << 20;
+
+/// How much a call may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most threads.
+    pub threads: usize,
+    /// The most memory in bytes, by and large: of the values, and an eighth of what blocks decompress to.
+    pub memory: usize,
+}
 
 /// Decodes blocks into batches of `schema`, in the order of the blocks.
 ///
@@ -24,18 +36,19 @@ pub(super) const BATCH_BYTES: usize = 256 << 20;
 ///
 /// # Errors
 /// `CorruptAvro`, with the number of the block, if a block is damaged or does not match the node; `TooLarge` if one
-/// exceeds 1 GiB; `InvalidArgument` if the node and the schema do not match.
+/// decompresses to far more bytes than it has, or the values take more memory than they may; `InvalidArgument` if the
+/// node and the schema do not match.
 pub fn decode_avro(
     data: &[u8],
     blocks: &[Block],
     codec: Codec,
     node: &Node,
     schema: &SchemaRef,
-    threads: usize,
+    limits: Limits,
 ) -> Result<Vec<RecordBatch>> {
-    let job = Job::new(data, codec, node, schema)?;
-    let shares = shares_of(blocks, threads);
-    let batches = parallel::map(&shares, threads, |(first, share)| job.run(*first, share));
+    let job = Job::new(data, codec, node, schema, limits.memory)?;
+    let shares = shares_of(blocks, limits.threads);
+    let batches = parallel::map(&shares, limits.threads, |(first, share)| job.run(*first, share));
     let batches: Vec<Vec<RecordBatch>> = batches.into_iter().collect::<Result<_>>()?;
     Ok(batches.into_iter().flatten().collect())
 }
@@ -75,12 +88,34 @@ pub(super) struct Job<'a> {
     pub codec: Codec,
     pub plan: Plan,
     pub least: usize,
+    pub weight: usize,
     pub schema: &'a SchemaRef,
+    most: usize,
+    spent: AtomicUsize,
+    large: Mutex<()>,
 }
 
 impl<'a> Job<'a> {
-    pub fn new(data: &'a [u8], codec: Codec, node: &Node, schema: &'a SchemaRef) -> Result<Self> {
-        Ok(Self { data, codec, plan: plan_of(node, schema)?, least: least_bytes(node, 0), schema })
+    pub fn new(data: &'a [u8], codec: Codec, node: &Node, schema: &'a SchemaRef, most: usize) -> Result<Self> {
+        let (plan, least) = (plan_of(node, schema)?, least_bytes(node, 0));
+        let weight = weight(&DataType::Struct(schema.fields().clone()));
+        let (spent, large) = (AtomicUsize::new(0), Mutex::new(()));
+        Ok(Self { data, codec, plan, least, weight, schema, most, spent, large })
+    }
+
+    pub fn expander(&self) -> Expander<'_> {
+        Expander::new(self.codec, &self.large)
+    }
+
+    /// How much memory further values may take.
+    pub fn room(&self) -> usize {
+        self.most.saturating_sub(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// Counts memory that values took. Threads that each had room may have taken too much together.
+    pub fn settle(&self, taken: usize) -> Read<()> {
+        let before = self.spent.fetch_add(taken, Ordering::Relaxed);
+        if before.saturating_add(taken) > self.most { Err(takes_too_much()) } else { Ok(()) }
     }
 
     pub fn root(&self) -> Column {
@@ -88,7 +123,7 @@ impl<'a> Job<'a> {
     }
 
     fn run(&self, first: usize, blocks: &[Block]) -> Result<Vec<RecordBatch>> {
-        let (mut batches, mut root, mut expander) = (Vec::new(), self.root(), Expander::new(self.codec));
+        let (mut batches, mut root, mut expander) = (Vec::new(), self.root(), self.expander());
         for (index, block) in blocks.iter().enumerate() {
             let number = first.saturating_add(index);
             self.block(*block, &mut root, &mut expander).map_err(|error| error.with("block", number))?;
@@ -104,14 +139,18 @@ impl<'a> Job<'a> {
         Ok(batches)
     }
 
-    fn block(&self, block: Block, root: &mut Column, expander: &mut Expander) -> Result<()> {
-        let mut cursor = Cursor::new(self.expand(block, expander)?);
+    fn block(&self, block: Block, root: &mut Column, expander: &mut Expander<'_>) -> Result<()> {
+        let raw = self.expand(block, expander)?;
+        let allowed = self.room();
+        let mut cursor = Cursor::within(raw, allowed);
+        cursor.spend(block.rows.saturating_mul(self.weight))?;
         (0..block.rows).try_for_each(|_| read(&self.plan, root, &mut cursor))?;
-        Ok(cursor.end()?)
+        cursor.end()?;
+        self.settle(allowed.saturating_sub(cursor.room())).map_err(Error::from)
     }
 
     /// Returns the rows of a block without compression, after a check that there can be so many.
-    pub fn expand<'b>(&'b self, block: Block, expander: &'b mut Expander) -> Result<&'b [u8]> {
+    pub fn expand<'b>(&'b self, block: Block, expander: &'b mut Expander<'_>) -> Result<&'b [u8]> {
         let end = block.offset.checked_add(block.size);
         let bytes = end.and_then(|end| self.data.get(block.offset..end));
         let raw = expander.expand(bytes.ok_or_else(|| corrupt("the file ends inside a block"))?)?;
@@ -119,6 +158,8 @@ impl<'a> Job<'a> {
         if needed.is_none_or(|needed| needed > raw.len()) || (self.least == 0 && block.rows > MOST_EMPTY_ROWS) {
             return Err(corrupt("a block has fewer bytes than its rows need"));
         }
+        // Bytes that are not kept take time all the same.
+        self.settle(raw.len() / 8)?;
         Ok(raw)
     }
 }
@@ -157,7 +198,7 @@ pub(super) fn read(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) ->
         (Plan::Int64, Values::Int64(values)) => values.push(cursor.long()?),
         (Plan::Int32, Values::Int32(values)) => values.push(int32(cursor.long()?)?),
         (Plan::Text, Values::Bytes { offsets, data }) => {
-            let bytes = cursor.bytes()?;
+            let bytes = cursor.kept_bytes()?;
             if !is_ascii(bytes) {
                 std::str::from_utf8(bytes).map_err(|error| flaw(format!("text is not UTF-8: {error}")))?;
             }
@@ -181,7 +222,7 @@ fn is_ascii(bytes: &[u8]) -> bool {
 fn read_any(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
     match (plan, &mut column.values) {
         (Plan::Bytes, Values::Bytes { offsets, data }) => {
-            let bytes = cursor.bytes()?;
+            let bytes = cursor.kept_bytes()?;
             push_offset(offsets, bytes.len())?;
             data.extend_from_slice(bytes);
         }
@@ -194,25 +235,30 @@ fn read_any(plan: &Plan, column: &mut Column, cursor: &mut Cursor<'_>) -> Read<(
         (Plan::DecimalFixed(size), Values::Int128(values)) => {
             values.push(unscaled(cursor.take(*size)?, &column.data_type)?);
         }
-        (Plan::List(item, least), Values::List { offsets, items }) => {
+        (Plan::List(item, size), Values::List { offsets, items }) => {
             let before = items.len();
-            while let Some((count, _)) = cursor.items(*least)? {
+            while let Some((count, _)) = cursor.items(size.least)? {
+                cursor.spend(count.saturating_mul(size.weight))?;
                 (0..count).try_for_each(|_| read(item, items, cursor))?;
             }
             push_offset(offsets, items.len().saturating_sub(before))?;
         }
-        (Plan::Pairs { fields, keys, least }, Values::List { offsets, items }) => {
+        (Plan::Pairs { fields, keys, item }, Values::List { offsets, items }) => {
             let before = items.len();
-            while let Some((count, _)) = cursor.items(*least)? {
+            while let Some((count, _)) = cursor.items(item.least)? {
+                if keys.is_none() {
+                    cursor.spend(count.saturating_mul(item.weight))?;
+                }
                 if keys.is_some() || !plain_pairs(fields, items, count, cursor)? {
-                    (0..count).try_for_each(|_| pair(fields, keys.as_deref(), items, cursor))?;
+                    (0..count).try_for_each(|_| pair(fields, keys.as_deref(), item.weight, items, cursor))?;
                 }
             }
             push_offset(offsets, items.len().saturating_sub(before))?;
         }
-        (Plan::Map(value), Values::List { offsets, items }) => {
+        (Plan::Map(value, item), Values::List { offsets, items }) => {
             let before = items.len();
-            while let Some((count, _)) = cursor.items(1)? {
+            while let Some((count, _)) = cursor.items(item.least)? {
+                cursor.spend(count.saturating_mul(item.weight))?;
                 (0..count).try_for_each(|_| entry(value, items, cursor))?;
             }
             push_offset(offsets, items.len().saturating_sub(before))?;
@@ -246,7 +292,7 @@ fn plain_pairs(fields: &[Step], pairs: &mut Column, count: usize, cursor: &mut C
         (Values::Int32(keys), Plan::Bytes, Values::Bytes { offsets, data }) => {
             for _ in 0..count {
                 keys.push(int32(cursor.long()?)?);
-                let bytes = cursor.bytes()?;
+                let bytes = cursor.kept_bytes()?;
                 push_offset(offsets, bytes.len())?;
                 data.extend_from_slice(bytes);
             }
@@ -260,7 +306,7 @@ fn plain_pairs(fields: &[Step], pairs: &mut Column, count: usize, cursor: &mut C
 }
 
 /// Reads a record of a key and a value, and keeps it only if its key is wanted.
-fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
+fn pair(fields: &[Step], keys: Option<&[i64]>, weight: usize, pairs: &mut Column, cursor: &mut Cursor<'_>) -> Read<()> {
     let Some(wanted) = keys else { return record(fields, pairs, cursor) };
     // Writers put the key of a map entry first, so the value of an unwanted key can be skipped.
     if let [Step::Read(0, kind @ (Plan::Int32 | Plan::Int64)), Step::Read(1, value)] = fields {
@@ -274,6 +320,7 @@ fn pair(fields: &[Step], keys: Option<&[i64]>, pairs: &mut Column, cursor: &mut 
         if !wanted.contains(&key) {
             return pass_over(value, cursor);
         }
+        cursor.spend(weight)?;
         match &mut keys.values {
             Values::Int32(values) => values.push(int32(key)?),
             Values::Int64(values) => values.push(key),

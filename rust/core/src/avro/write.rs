@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 
-use super::codec::{Codec, Compressor};
+use super::codec::{Codec, Compressor, most_expanded};
 use super::cursor::{Flaw, Read};
 
 /// A block ends with the row that brings it to this many bytes, before compression.
@@ -36,7 +36,7 @@ const DEEPEST: usize = 100;
 ///
 /// # Errors
 /// `InvalidArgument` if a type has no encoding, a required column is null, or a decimal has more digits than its type
-/// allows; `TooLarge` if a row exceeds 1 GiB.
+/// allows; `TooLarge` if a row exceeds 1 GiB, or what readers take for the bytes to which it is compressed.
 pub fn encode_avro(
     batches: &[RecordBatch],
     header: &[u8],
@@ -82,6 +82,11 @@ impl Blocks<'_> {
             return Err(Error::new(ErrorKind::TooLarge, "a row of an Avro file takes more than 1 GiB"));
         }
         let stored = self.compressor.compress(raw)?;
+        if raw.len() > most_expanded(stored.len()) {
+            let message = "a row of an Avro file takes so many bytes, and so few of them when it is compressed, that no \
+                           reader would trust the file";
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
         put_count(&mut self.out, rows);
         put_count(&mut self.out, stored.len());
         self.out.extend_from_slice(stored);

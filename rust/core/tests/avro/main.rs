@@ -17,7 +17,7 @@ use apache_avro::{Codec as Compression, DeflateSettings, Reader, Schema, Writer,
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_schema::{DataType, Schema as ArrowSchema, SchemaRef};
 use deltaberg_core::ErrorKind;
-use deltaberg_core::avro::{Codec, Node, decode_avro, encode_avro};
+use deltaberg_core::avro::{Codec, Limits, Node, decode_avro, encode_avro};
 
 use crate::draw::{Draw, Schemas};
 use crate::plain::Plain;
@@ -85,7 +85,14 @@ impl Case {
         // The places of blocks are those of the undamaged file.
         let container = container::parse(&self.file)?;
         let codec = Codec::from_name(&container.codec)?;
-        Ok(decode_avro(file, &container.blocks, codec, &self.node, &self.columns, self.threads))
+        Ok(decode_avro(
+            file,
+            &container.blocks,
+            codec,
+            &self.node,
+            &self.columns,
+            Limits { threads: self.threads, memory: usize::MAX },
+        ))
     }
 
     fn decoded(&self, file: &[u8]) -> Result<std::result::Result<Vec<Plain>, deltaberg_core::Error>> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from deltaberg.errors import CorruptAvroError, InvalidArgumentError
 from deltaberg.kernels.pure.avro.codec import check_codec
 from deltaberg.kernels.pure.avro.columns import Column
 from deltaberg.kernels.pure.avro.cursor import Cursor
-from deltaberg.kernels.pure.avro.decode import expand, in_block, table_of
+from deltaberg.kernels.pure.avro.decode import Memory, expand, in_block, table_of
 from deltaberg.kernels.pure.avro.plan import compile_node
 from deltaberg.kernels.pure.avro.skip import least_bytes, skip_node
 from deltaberg.kernels.results import AvroNode
@@ -27,7 +28,7 @@ def decode_chosen(
     codec: str,
     way: tuple[AvroNode, pa.Schema],
     first: tuple[AvroNode, pa.Schema, Callable[[pa.RecordBatch], pa.BooleanArray]],
-    threads: int = 0,
+    limits: tuple[int, int | None] | None = None,
 ) -> tuple[pa.Table, pa.Int64Array]:
     """Decode the rows of blocks of an Avro file that some of their columns choose.
 
@@ -42,8 +43,8 @@ def decode_chosen(
     first
         Those of the columns that rows are chosen by, and the function that chooses: it takes these columns of some
         rows, and returns a mask without nulls. It may be asked once about equal rows, and by several threads.
-    threads
-        Ignored by this twin.
+    limits
+        As for `decode_avro`.
 
     Returns
     -------
@@ -56,18 +57,19 @@ def decode_chosen(
         raise CorruptAvroError("the rows of the file take no bytes")
     pass_over, by = skip_node(first[0], 0), pa.struct(list(first[1]))
     chooser = compile_node(first[0], by, 0)
+    memory = Memory(limits, pa.struct(list(way[1])))
     numbers: list[int] = []
     group: list[tuple[int, bytes]] = []
     size = row = 0
     for number, block in enumerate(blocks):
         with in_block(number):
-            raw = expand(data, block, codec, least)
+            raw = expand(data, block, codec, least, memory)
             cursor = Cursor(raw)
             for _ in range(block[2]):
                 start = cursor.at
                 pass_over(cursor)
                 stored = raw[start : cursor.at]
-                _read(chooser, stored)
+                _read(chooser, stored, inf)
                 group.append((number, stored))
             cursor.end()
         size += len(raw)
@@ -77,7 +79,7 @@ def decode_chosen(
         for place, (kept, (at, stored)) in enumerate(zip(mask, group, strict=True)):
             if kept:
                 with in_block(at):
-                    _read(column, stored)
+                    memory.room = _read(column, stored, memory.room - memory.weight)
                 numbers.append(row + place)
         row += len(group)
         size = 0
@@ -86,12 +88,17 @@ def decode_chosen(
     return table_of(column, way[1], len(blocks) - 1), pa.array(numbers, pa.int64())
 
 
-def _read(column: Column, row: bytes) -> None:
-    """Read a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items."""
-    cursor = Cursor(row)
+def _read(column: Column, row: bytes, room: float) -> float:
+    """Read a row, which must end where its bytes end: it was skipped by sizes, and is read by numbers of items.
+
+    Its values may take as much memory as there is room; what is left is returned.
+    """
+    cursor = Cursor(row, room)
+    cursor.spend(0)
     column.read(cursor)
     if cursor.at != len(row):
         raise CorruptAvroError("the items of an array do not have the size that it declares")
+    return cursor.room
 
 
 def _mask(choose: Callable[[pa.RecordBatch], pa.BooleanArray], rows: pa.Table) -> list[bool]:

@@ -8,9 +8,12 @@ import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError, TooLargeError
 
-__all__ = ["check_codec", "decompress"]
+__all__ = ["check_codec", "decompress", "most_expanded"]
 
-_MOST_BLOCK = 1 << 30
+#: The most bytes that a block may decompress to.
+_MOST = 1 << 30
+#: What every block may decompress to, and how many times its size a larger one may.
+_EXPANDED, _MOST_TIMES = 96 << 20, 32
 _CODECS = ("null", "deflate", "snappy", "zstandard")
 
 
@@ -20,33 +23,39 @@ def check_codec(codec: str) -> None:
         raise InvalidArgumentError(f"unknown Avro codec {codec!r}")
 
 
+def most_expanded(size: int) -> int:
+    """Return the most bytes that a block of this size may decompress to: a few kilobytes can stand for gigabytes."""
+    return min(max(size * _MOST_TIMES, _EXPANDED), _MOST)
+
+
 def decompress(stored: bytes, codec: str) -> bytes:
     """Decompress a block."""
     if codec == "null":
         return stored
+    most = most_expanded(len(stored))
     try:
         if codec == "deflate":
             inflater = zlib.decompressobj(-15)
-            raw = inflater.decompress(stored, _MOST_BLOCK + 1)
-            if not inflater.eof and len(raw) <= _MOST_BLOCK:
+            raw = inflater.decompress(stored, most + 1)
+            if not inflater.eof and len(raw) <= most:
                 raise CorruptAvroError("a block cannot be decompressed: it is cut off")
         elif codec == "zstandard":
             with pa.CompressedInputStream(pa.BufferReader(stored), "zstd") as stream:
-                raw = stream.read(_MOST_BLOCK + 1)
+                raw = stream.read(most + 1)
         else:
-            return _snappy(stored)
+            return _snappy(stored, most)
     except (zlib.error, OSError, pa.ArrowException) as error:
         raise CorruptAvroError(f"a block cannot be decompressed: {error}") from error
-    _check_size(len(raw))
+    _check_size(len(raw), most)
     return raw
 
 
-def _snappy(stored: bytes) -> bytes:
+def _snappy(stored: bytes, most: int) -> bytes:
     if len(stored) < 4:
         raise CorruptAvroError("a Snappy block has no checksum")
     compressed = stored[:-4]
     size = _snappy_length(compressed)
-    _check_size(size)
+    _check_size(size, most)
     if size // 32 > len(compressed):
         raise CorruptAvroError("a Snappy block is too short for the length that it declares")
     raw: bytes = pa.decompress(compressed, decompressed_size=size, codec="snappy", asbytes=True) if size else b""
@@ -64,6 +73,6 @@ def _snappy_length(compressed: bytes) -> int:
     raise CorruptAvroError("a Snappy block has no length")
 
 
-def _check_size(size: int) -> None:
-    if size > _MOST_BLOCK:
-        raise TooLargeError("an Avro block decompresses to more than 1 GiB")
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise TooLargeError(f"an Avro block decompresses to more than {most} bytes, which is too large")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,10 @@ import pyarrow.types as pt
 from deltaberg.errors import CorruptAvroError, InvalidArgumentError
 from deltaberg.kernels.pure.avro.cursor import Cursor
 
-__all__ = ["Column", "LeafColumn", "ListColumn", "OptionalColumn", "RecordColumn", "Step", "no_branch"]
+__all__ = ["Column", "LeafColumn", "ListColumn", "OptionalColumn", "RecordColumn", "Step", "no_branch", "weight"]
+
+#: How many values wait as objects, which take several times the memory that they take in Arrow.
+_WAITING = 1 << 14
 
 #: Reads a value from a block.
 Step = Callable[[Cursor], Any]
@@ -21,12 +25,12 @@ Step = Callable[[Cursor], Any]
 class Column:
     """A column under construction. This base class holds only nulls; its subclasses hold values.
 
-    ``read`` takes a value from the cursor, and ``valid`` has an entry for every row.
+    ``read`` takes a value from the cursor, and ``valid`` has a byte for every row: 1, or 0 for a null.
     """
 
     def __init__(self, data_type: pa.DataType) -> None:
         self.type = data_type
-        self.valid: list[bool] = []
+        self.valid = bytearray()
 
     def __len__(self) -> int:
         return len(self.valid)
@@ -55,20 +59,30 @@ class LeafColumn(Column):
         super().__init__(data_type)
         self.values: list[Any] = []
         self._value = value
+        self._done: list[pa.Array] = []
 
     def read(self, cursor: Cursor) -> None:
         """Take a value from the cursor."""
+        if len(self.values) >= _WAITING:
+            self._settle()
         self.values.append(self._value(cursor))
         self.valid.append(True)
 
     def push_null(self) -> None:
         """Append a null."""
+        if len(self.values) >= _WAITING:
+            self._settle()
         self.values.append(None)
         self.valid.append(False)
 
+    def _settle(self) -> None:
+        self._done.append(pa.array(self.values, self.type))
+        self.values.clear()
+
     def array(self, rows: int) -> pa.Array:
         """Return the column's rows."""
-        return pa.array(self.values, self.type)
+        self._settle()
+        return self._done[0] if len(self._done) == 1 else pa.concat_arrays(self._done)
 
 
 class OptionalColumn(Column):
@@ -130,17 +144,16 @@ class RecordColumn(Column):
     def children_arrays(self, rows: int) -> list[pa.Array]:
         """Return the fields as columns, and refuse nulls in required ones."""
         arrays = [child.array(rows) for child in self._children]
-        for field, array in zip(self.type, arrays, strict=True):
-            _check_nulls(field, array, self.valid)
+        for field, found in zip(self.type, arrays, strict=True):
+            _check_nulls(field, found, self.valid)
         return arrays
 
     def array(self, rows: int) -> pa.Array:
         """Return the column's rows."""
         arrays = self.children_arrays(rows)
         if not arrays:
-            validity = pa.array(self.valid, pa.bool_()).buffers()[1] if False in self.valid else None
-            return pa.Array.from_buffers(self.type, rows, [validity], children=[])
-        mask = pa.array([not valid for valid in self.valid], pa.bool_()) if False in self.valid else None
+            return pa.Array.from_buffers(self.type, rows, [_bits(self.valid)], children=[])
+        mask = pc.invert(_mask(self.valid)) if False in self.valid else None
         return pa.StructArray.from_arrays(arrays, fields=list(self.type), mask=mask)
 
 
@@ -151,12 +164,16 @@ class ListColumn(Column):
         super().__init__(data_type)
         self._item = item
         self._least = least
+        self._keeps_all = keys is None
+        self._weight = weight(item.type)
         self._read = item.read if keys is None else _KeyFilter(item, frozenset(keys)).read
-        self._offsets = [0]
+        self._offsets = array("q", [0])
 
     def read(self, cursor: Cursor) -> None:
         """Take a value from the cursor."""
         while (part := cursor.items(self._least)) is not None:
+            if self._keeps_all:
+                cursor.spend(part[0] * self._weight)
             for _ in range(part[0]):
                 self._read(cursor)
         self._offsets.append(len(self._item))
@@ -172,12 +189,12 @@ class ListColumn(Column):
         items = self._item.array(len(self._item))
         if pt.is_list(self.type):
             _check_nulls(self.type.value_field, items)
-        validity = pa.array(self.valid, pa.bool_()).buffers()[1] if False in self.valid else None
-        offsets = pa.array(self._offsets, pa.int32()).buffers()[1]
+        starts = pa.Array.from_buffers(pa.int64(), len(self._offsets), [None, pa.py_buffer(self._offsets)])
+        offsets = starts.cast(pa.int32()).buffers()[1]
         if pt.is_map(self.type):
             # Counts the nulls: before version 17, Arrow aborts on map entries whose nulls were not counted.
             _ = items.null_count
-        return pa.Array.from_buffers(self.type, rows, [validity, offsets], children=[items])
+        return pa.Array.from_buffers(self.type, rows, [_bits(self.valid), offsets], children=[items])
 
 
 class _KeyFilter:
@@ -191,6 +208,7 @@ class _KeyFilter:
         if len(self._leaves) != len(columns):
             raise InvalidArgumentError("keys can be selected only if the values are integers or bytes")
         self._pairs = pairs
+        self._weight = weight(pairs.type)
         self._wanted = wanted
 
     def read(self, cursor: Cursor) -> None:
@@ -201,13 +219,37 @@ class _KeyFilter:
                 leaf.values.pop()
                 leaf.valid.pop()
             pairs.valid.pop()
+        else:
+            cursor.spend(self._weight)
 
 
-def _check_nulls(child: pa.Field, array: pa.Array, outer: Sequence[bool] | None = None) -> None:
+def _mask(valid: bytearray) -> pa.BooleanArray:
+    return pa.Array.from_buffers(pa.uint8(), len(valid), [None, pa.py_buffer(valid)]).cast(pa.bool_())
+
+
+def _bits(valid: bytearray) -> pa.Buffer | None:
+    return _mask(valid).buffers()[1] if False in valid else None
+
+
+def weight(data_type: pa.DataType) -> int:
+    """Return the memory that a value takes, also as a null, without the bytes of texts and the items of lists."""
+    if pt.is_struct(data_type):
+        return sum(weight(child.type) for child in data_type)
+    if pt.is_null(data_type):
+        return 0
+    if pt.is_boolean(data_type):
+        return 1
+    if pt.is_nested(data_type) or pt.is_string(data_type) or pt.is_binary(data_type):
+        return 4
+    width: int = data_type.byte_width
+    return width
+
+
+def _check_nulls(child: pa.Field, found: pa.Array, outer: bytearray | None = None) -> None:
     """Refuse a null in a required field, unless its parent is null."""
-    if child.nullable or not array.null_count:
+    if child.nullable or not found.null_count:
         return
-    if outer is None or pc.any(pc.and_(array.is_null(), pa.array(outer, pa.bool_()))).as_py():
+    if outer is None or pc.any(pc.and_(found.is_null(), _mask(outer))).as_py():
         raise CorruptAvroError(f"the required field {child.name} is null")
 
 

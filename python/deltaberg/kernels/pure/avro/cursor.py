@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from deltaberg.errors import CorruptAvroError
+from math import inf
+
+from deltaberg.errors import CorruptAvroError, TooLargeError
 
 __all__ = ["Cursor"]
 
 
 class Cursor:
-    """The bytes of a block that are still to be read."""
+    """The bytes of a block that are still to be read, and the memory that values may still take.
 
-    def __init__(self, raw: bytes) -> None:
+    ``room`` is a number of bytes; infinity for any number.
+    """
+
+    def __init__(self, raw: bytes, room: float = inf) -> None:
         self.raw = raw
         self.at = 0
+        self.room = room
+
+    def spend(self, size: float) -> None:
+        """Take memory for values before they are read."""
+        self.room -= size
+        if self.room < 0:
+            raise TooLargeError("the values of an Avro file take far more memory than the file has bytes")
 
     def long(self) -> int:
         """Read a zigzag varint of up to 64 bits."""
@@ -47,6 +59,12 @@ class Cursor:
         if length < 0:
             raise CorruptAvroError("a length is negative")
         return self.take(length)
+
+    def kept(self) -> bytes:
+        """Read bytes that their length precedes, and that will be kept."""
+        found = self.prefixed()
+        self.spend(len(found))
+        return found
 
     def boolean(self) -> bool:
         """Read a byte that is 0 or 1."""

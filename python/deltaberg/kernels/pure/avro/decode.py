@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 
 import pyarrow as pa
 
 from deltaberg.errors import CorruptAvroError, TooLargeError
 from deltaberg.kernels.pure.avro.codec import check_codec, decompress
-from deltaberg.kernels.pure.avro.columns import Column
+from deltaberg.kernels.pure.avro.columns import Column, weight
 from deltaberg.kernels.pure.avro.cursor import Cursor
 from deltaberg.kernels.pure.avro.plan import compile_node
 from deltaberg.kernels.pure.avro.skip import least_bytes
 from deltaberg.kernels.results import AvroNode, empty_batch
 
-__all__ = ["decode_avro", "expand", "in_block", "table_of"]
+__all__ = ["Memory", "decode_avro", "expand", "in_block", "table_of"]
 
 _MOST_EMPTY_ROWS = 1 << 24
 
@@ -26,7 +27,7 @@ def decode_avro(
     codec: str,
     node: AvroNode,
     schema: pa.Schema,
-    threads: int = 0,
+    limits: tuple[int, int | None] | None = None,
 ) -> pa.Table:
     """Decode blocks of an Avro file.
 
@@ -43,20 +44,32 @@ def decode_avro(
         skipped.
     schema
         The columns of the result. Those that no field fills are null.
-    threads
-        Ignored by this twin.
+    limits
+        The number of threads, which this twin ignores; and the most memory in bytes, by and large, of the values and an
+        eighth of what blocks decompress to. None for any.
     """
     check_codec(codec)
     root = pa.struct(list(schema))
     column = compile_node(node, root, 0)
-    least = least_bytes(node, 0)
+    least, memory = least_bytes(node, 0), Memory(limits, root)
     for number, block in enumerate(blocks):
         with in_block(number):
-            cursor = Cursor(expand(data, block, codec, least))
+            cursor = Cursor(expand(data, block, codec, least, memory), memory.room)
+            cursor.spend(block[2] * memory.weight)
             for _ in range(block[2]):
                 column.read(cursor)
             cursor.end()
+            memory.room = cursor.room
     return table_of(column, schema, len(blocks) - 1)
+
+
+class Memory:
+    """The memory that the values of a file may still take, and what a row of them takes at least."""
+
+    def __init__(self, limits: tuple[int, int | None] | None, rows: pa.StructType) -> None:
+        most = None if limits is None else limits[1]
+        self.room = inf if most is None else most
+        self.weight = weight(rows)
 
 
 @contextmanager
@@ -70,7 +83,7 @@ def in_block(number: int) -> Iterator[None]:
         raise CorruptAvroError("the values are nested too deeply", block=str(number)) from None
 
 
-def expand(data: bytes, block: tuple[int, int, int], codec: str, least: int) -> bytes:
+def expand(data: bytes, block: tuple[int, int, int], codec: str, least: int, memory: Memory) -> bytes:
     """Return the rows of a block without compression, after a check that there can be so many."""
     offset, size, rows = block
     stored = data[offset : offset + size]
@@ -79,6 +92,10 @@ def expand(data: bytes, block: tuple[int, int, int], codec: str, least: int) -> 
     raw = decompress(stored, codec)
     if rows * least > len(raw) or (not least and rows > _MOST_EMPTY_ROWS):
         raise CorruptAvroError("a block has fewer bytes than its rows need")
+    # Bytes that are not kept take time all the same.
+    cursor = Cursor(b"", memory.room)
+    cursor.spend(len(raw) // 8)
+    memory.room = cursor.room
     return raw
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from deltaberg.errors import InvalidArgumentError, TooLargeError
-from deltaberg.kernels.pure.avro.codec import check_codec
+from deltaberg.kernels.pure.avro.codec import check_codec, most_expanded
 
 __all__ = ["encode_avro"]
 
@@ -63,7 +63,7 @@ def encode_avro(
     InvalidArgumentError
         If a type has no encoding, a required column is null, or a decimal has more digits than its type allows.
     TooLargeError
-        If a row exceeds 1 GiB.
+        If a row exceeds 1 GiB, or what readers take for the bytes to which it is compressed.
     """
     compress = _compressor(codec, level)
     parts = [header]
@@ -73,7 +73,13 @@ def encode_avro(
         rows = _rows(names, columns) if columns else [b""] * len(batch)
         for first in range(0, len(rows), _SHARE_ROWS):
             for block in _blocks(rows[first : first + _SHARE_ROWS]):
-                stored = compress(b"".join(block))
+                raw = b"".join(block)
+                stored = compress(raw)
+                if len(raw) > most_expanded(len(stored)):
+                    raise TooLargeError(
+                        "a row of an Avro file takes so many bytes, and so few of them when it is compressed, that no "
+                        "reader would trust the file"
+                    )
                 parts += [_long(len(block)), _long(len(stored)), stored, sync]
     return b"".join(parts)
 

@@ -105,7 +105,7 @@ def _int32(cursor: Cursor) -> int:
 
 def _text(cursor: Cursor) -> str:
     try:
-        return cursor.prefixed().decode()
+        return cursor.kept().decode()
     except UnicodeDecodeError as error:
         raise CorruptAvroError(f"text is not UTF-8: {error}") from None
 
@@ -131,7 +131,7 @@ _LEAVES: tuple[tuple[Sequence[str], Callable[[pa.DataType], bool], Step], ...] =
     ),
     (("double",), pt.is_float64, lambda cursor: _DOUBLE.unpack(cursor.take(8))[0]),
     (_BYTES, pt.is_string, _text),
-    (_BYTES, pt.is_binary, Cursor.prefixed),
+    (_BYTES, pt.is_binary, Cursor.kept),
 )
 
 
