@@ -106,7 +106,7 @@ __all__ = [
 ]
 
 #: A user, a password or a token in front of the host of a URL. What looks like a port is none of them.
-_USER = re.compile(r"([a-z][a-z0-9+.-]*:/{1,2})([^\s/'\"<>@:]*(?::(?!\d{1,5}/)[^\s'\"<>@]*)?@)", re.IGNORECASE)
+_USER = re.compile(r"([a-z][a-z0-9+.-]*:/{1,2})([^\s/'\"<>@:]*(?::(?!\d{1,5}/)[^\s'\"<>]*)?@)", re.IGNORECASE)
 #: The schemes in which a container stands in front of an @, and is no secret.
 _WITH_CONTAINER = ("abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs")
 #: Signatures, tokens and keys in the query of a URL or in a connection string.

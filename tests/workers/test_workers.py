@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import deltaberg
+from deltaberg.storage.upload import Upload
 from deltaberg.workers import Outcome, Workers, map_in_order
 from tests.support.threads import settled_threads, threads_alive, wait_for_threads
 
@@ -242,3 +243,47 @@ def test_threads_are_started_in_one_place() -> None:
                 used |= {alias.name for alias in node.names}
         where = path.relative_to(_PACKAGE).as_posix()
         assert used - _SAFE == _ALLOWED.get(where, set()), where
+
+
+def _running_workers() -> object:
+    workers = Workers(1)
+    workers.submit(time.monotonic).wait()
+    return workers
+
+
+def _begun_upload() -> object:
+    upload = Upload(len, lambda parts: sum(map(len, parts)))
+    upload.write(bytes(9 << 20))
+    return upload
+
+
+@pytest.mark.parametrize("make", [_running_workers, _begun_upload, lambda: Workers(2)])
+def test_what_is_dropped_runs_no_code_that_could_be_interrupted(before: int, make: Callable[[], object]) -> None:
+    """Ctrl-C in a destructor can only be printed, as an exception that is ignored."""
+    dropped = [make()]
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    dropped.clear()
+    sys.setprofile(None)
+    assert not called
+    # Their threads end all the same.
+    wait_for_threads(before)
+    assert not [path for path in _PACKAGE.rglob("*.py") if "def __del__" in path.read_text("utf-8")]
+
+
+def test_calls_that_wait_are_dropped_with_their_workers(before: int) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    workers = Workers(1)
+
+    def call() -> None:
+        begun.set()
+        may_end.wait(30)
+
+    first, second = workers.submit(call), workers.submit(time.monotonic)
+    begun.wait(30)
+    del workers
+    may_end.set()
+    first.wait()
+    with pytest.raises(RuntimeError, match="dropped"):
+        second.result()
+    wait_for_threads(before)

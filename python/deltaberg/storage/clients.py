@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import suppress
+from datetime import timezone
 from typing import Any
 
 from deltaberg.errors import (
@@ -15,11 +18,16 @@ from deltaberg.errors import (
 )
 from deltaberg.storage.answers import lacks_credentials
 from deltaberg.storage.location import Location
+from deltaberg.storage.option_names import unknown_option
 from deltaberg.storage.option_values import not_taken
 from deltaberg.storage.options import StoreConfig, StoreOptions, store_config
 
 __all__ = ["memory_store", "open_client"]
 
+#: The variable that names the token of a web identity.
+_IDENTITY = "AWS_WEB_IDENTITY_TOKEN_FILE"
+#: How obstore names an option that it does not know.
+_NAMED = re.compile("key: '([^']*)'")
 #: Stores in memory live as long as the process, by name.
 _memory_stores: dict[str, Any] = {}
 
@@ -52,8 +60,14 @@ def open_client(location: Location, options: StoreOptions, *, repeat: bool = Tru
     settings = store_config(location.scheme, options)
     try:
         return _client(location, settings, repeat=repeat)
-    except (DeltabergError, UnknownConfigurationKeyError):
+    except DeltabergError:
         raise
+    except UnknownConfigurationKeyError as error:
+        named = _NAMED.search(str(error))
+        if named is None:
+            raise
+        # A wrong option may be a secret that lost its name.
+        raise unknown_option(location.scheme, settings.spelled.get(named[1], named[1])) from None
     except Exception as error:
         refused = None if lacks_credentials(error) else _refused_option(location, settings)
         if refused is None:
@@ -73,7 +87,7 @@ def _client(location: Location, settings: StoreConfig, *, repeat: bool) -> Any:
     if retries:
         common["retry_config"] = retries
     if location.scheme == "s3":
-        return S3Store(location.authority, **common, **_profile(settings, common["config"]))
+        return S3Store(location.authority, **common, **_provider(settings, common["config"]))
     if location.scheme == "gs":
         return GCSStore(location.authority, **common)
     if location.scheme in ("az", "abfs"):
@@ -85,29 +99,61 @@ def _client(location: Location, settings: StoreConfig, *, repeat: bool) -> Any:
     raise InvalidArgumentError(f"there is no store for {location.scheme}://")
 
 
-def _profile(settings: StoreConfig, config: dict[str, Any]) -> dict[str, Any]:
-    """Return credentials of a profile in the shared AWS files, which boto3 reads, and add its region."""
-    if settings.profile is None:
+def _provider(settings: StoreConfig, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the credentials of a role, or of a profile in the shared AWS files, which boto3 gets, and add the region.
+
+    obstore itself takes on a role by a web identity only, and leaves it aside otherwise.
+    """
+    has_identity = "web_identity_token_file" in config or _IDENTITY in os.environ
+    role = None if has_identity else config.pop("role_arn", None)
+    if settings.profile is None and role is None:
         return {}
+    what = "role" if settings.profile is None else f"profile {settings.profile!r}"
     try:
         import boto3
         from botocore.exceptions import BotoCoreError, ProfileNotFound
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
-        raise MissingDependencyError("an AWS profile needs boto3", hint="pip install boto3") from error
+        raise MissingDependencyError(f"the AWS {what} needs boto3", hint="pip install boto3") from error
     try:
-        session = boto3.session.Session(profile_name=settings.profile)
-        provider = Boto3CredentialProvider(session)
+        session = boto3.session.Session(
+            profile_name=settings.profile,
+            aws_access_key_id=config.get("access_key_id"),
+            aws_secret_access_key=config.get("secret_access_key"),
+            aws_session_token=config.get("session_token"),
+            region_name=config.get("region"),
+        )
+        provider = Boto3CredentialProvider(session) if role is None else _Role(session, role, config)
     except ProfileNotFound as error:
         raise not_taken(settings.spelled["profile"], "profile", settings.profile) from error
     except (BotoCoreError, ValueError) as error:
         raise AuthenticationError(
-            f"the AWS profile {settings.profile!r} gives no credentials: {first_line(error)}",
+            f"the AWS {what} gives no credentials: {first_line(error)}",
             hint="check the shared AWS files",
         ) from error
     if session.region_name:
         config.setdefault("region", session.region_name)
     return {"credential_provider": provider}
+
+
+class _Role:
+    """Takes on a role, as often as the credentials of it expire."""
+
+    def __init__(self, session: Any, role: str, config: dict[str, Any]) -> None:
+        self._session = session
+        self._asked = {"RoleArn": role, "RoleSessionName": config.pop("role_session_name", "deltaberg")}
+        self._endpoint = config.pop("sts_endpoint", None)
+        for name in ("access_key_id", "secret_access_key", "session_token"):
+            config.pop(name, None)
+
+    def __call__(self) -> dict[str, Any]:
+        found = self._session.client("sts", endpoint_url=self._endpoint).assume_role(**self._asked)["Credentials"]
+        return {
+            "access_key_id": found["AccessKeyId"],
+            "secret_access_key": found["SecretAccessKey"],
+            "token": found["SessionToken"],
+            "expires_at": found["Expiration"].astimezone(timezone.utc),
+        }
 
 
 def _refused_option(location: Location, settings: StoreConfig) -> str | None:

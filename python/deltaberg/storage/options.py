@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from deltaberg.storage.option_names import (
+    AZURE,
+    CLIENT,
+    GCS,
+    PATH_STYLE,
+    PROFILE,
+    RETRY,
+    S3,
+    TIMEOUTS,
+    check_foreign,
+)
 from deltaberg.storage.option_values import checked_value
 
 __all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "store_config", "without_credentials"]
@@ -12,70 +24,10 @@ __all__ = ["StoreConfig", "StoreOptions", "is_store_option", "option_name", "sto
 #: Names and values. Most values are strings.
 StoreOptions = Mapping[str, Any]
 
-_S3 = {
-    "s3.endpoint": "endpoint",
-    "s3.access-key-id": "access_key_id",
-    "s3.secret-access-key": "secret_access_key",
-    "s3.session-token": "session_token",
-    "s3.region": "region",
-    "s3.role-arn": "role_arn",
-    "s3.role-session-name": "role_session_name",
-    "s3.anonymous": "skip_signature",
-    "s3.connect-timeout": "connect_timeout",
-    "s3.request-timeout": "timeout",
-    "s3.force-virtual-addressing": "virtual_hosted_style_request",
-    "client.region": "region",
-    "client.access-key-id": "access_key_id",
-    "client.secret-access-key": "secret_access_key",
-    "client.session-token": "session_token",
-    "client.role-arn": "role_arn",
-    "aws_endpoint_url": "endpoint",
-    "aws_endpoint_url_s3": "endpoint",
-    "endpoint_url": "endpoint",
-    "aws_default_region": "region",
-    "aws_allow_http": "allow_http",
-    "anon": "skip_signature",
-}
-_GCS = {
-    "gcs.oauth2.token": "bearer_token",
-    "gcs.service.host": "base_url",
-    "google_service_account": "service_account",
-    "google_service_account_key": "service_account_key",
-    "google_application_credentials": "application_credentials",
-    "service_account_path": "service_account",
-}
-_AZURE = {
-    "adls.account-name": "account_name",
-    "adls.account-key": "account_key",
-    "adls.sas-token": "sas_key",
-    "adls.tenant-id": "tenant_id",
-    "adls.client-id": "client_id",
-    "adls.client-secret": "client_secret",
-    "adls.account-host": "endpoint",
-    "adls.token": "token",
-    "azure_storage_account_name": "account_name",
-    "azure_storage_account_key": "account_key",
-    "azure_storage_sas_token": "sas_key",
-    "azure_storage_token": "token",
-    "azure_storage_use_emulator": "use_emulator",
-}
-_BY_SCHEME = {"s3": (_S3, "aws_"), "gs": (_GCS, "google_"), "az": (_AZURE, "azure_"), "abfs": (_AZURE, "azure_")}
-_TIMEOUTS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", "timeout"})
-_CLIENT = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "default_headers",
-        "pool_max_idle_per_host",
-        "proxy_url",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "user_agent",
-    }
-)
-_RETRY = frozenset({"max_retries", "retry_timeout"})
-_PATH_STYLE = frozenset({"s3.path-style-access", "aws_path_style", "path_style"})
-_PROFILE = frozenset({"s3.profile-name", "client.profile-name", "aws_profile", "profile"})
+_BY_SCHEME = {"s3": (S3, "aws_"), "gs": (GCS, "google_"), "az": (AZURE, "azure_"), "abfs": (AZURE, "azure_")}
+#: The variables of the environment from which obstore takes an endpoint.
+_ENDPOINTS = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
+_ENDPOINTS |= dict.fromkeys(("az", "abfs"), ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"))
 #: Options that identify the caller, as `option_name` spells them.
 _CREDENTIALS = frozenset(
     {
@@ -103,7 +55,8 @@ _CREDENTIALS = frozenset(
 )
 #: The prefixes of pyiceberg's options, by scheme. Options of other stores than the one that is opened are ignored.
 _PREFIXES = {"s3": ("s3.", "client."), "gs": ("gcs.",), "az": ("adls.",), "abfs": ("adls.",)}
-_FAMILIES = ("adls.", "aws_", "azure_", "client.", "gcs.", "google_", "s3.")
+_PYICEBERG = ("adls.", "client.", "gcs.", "s3.")
+_FAMILIES = (*_PYICEBERG, "aws_", "azure_", "delta_dynamo_", "google_", "mount_", "object_store_")
 
 
 class StoreConfig(NamedTuple):
@@ -129,9 +82,7 @@ class StoreConfig(NamedTuple):
 def is_store_option(name: str) -> bool:
     """Return whether the name of an option is one that some store has."""
     spelled = name.lower()
-    return spelled.startswith(_FAMILIES) or any(
-        spelled in known for known in (_S3, _CLIENT, _RETRY, _PATH_STYLE, _PROFILE)
-    )
+    return spelled.startswith(_FAMILIES) or any(spelled in known for known in (S3, CLIENT, RETRY, PATH_STYLE, PROFILE))
 
 
 def option_name(scheme: str, name: str) -> str:
@@ -140,9 +91,9 @@ def option_name(scheme: str, name: str) -> str:
     Two options are ours: ``profile``, and ``path_style``, which is the opposite of obstore's.
     """
     spelled = name.lower()
-    if spelled in _PROFILE:
+    if spelled in PROFILE:
         return "profile"
-    if spelled in _PATH_STYLE:
+    if spelled in PATH_STYLE:
         return "path_style"
     names, prefix = _BY_SCHEME.get(scheme, ({}, ""))
     return names.get(spelled, spelled.removeprefix(prefix))
@@ -175,6 +126,8 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
     for original, value in options.items():
         if value is None or _is_foreign(scheme, original.lower()):
             continue
+        if check_foreign(original, value):
+            continue
         name = option_name(scheme, original)
         taken = checked_value(original, name, value)
         if name == "path_style":
@@ -182,14 +135,23 @@ def store_config(scheme: str, options: StoreOptions) -> StoreConfig:
         found.spelled[name] = original
         if name == "profile":
             found = found._replace(profile=taken)
-        elif name in _CLIENT or name in _TIMEOUTS:
+        elif name in CLIENT or name in TIMEOUTS:
             found.client[name] = taken
-        elif name in _RETRY:
+        elif name in RETRY:
             found.retry[name] = taken
         else:
             found.config[name] = taken
-    endpoint = found.config.get("endpoint") or found.config.get("base_url")
+    endpoint = found.config.get("endpoint") or found.config.get("base_url") or _endpoint_of_environment(scheme)
     if isinstance(endpoint, str) and endpoint.startswith("http://"):
-        # The caller wrote http:// on purpose.
+        # Whoever wrote http:// did so on purpose.
         found.client.setdefault("allow_http", True)
     return found
+
+
+def _endpoint_of_environment(scheme: str) -> str | None:
+    """Return the endpoint that the environment names, if it does not say itself whether plain HTTP is allowed."""
+    _, prefix = _BY_SCHEME.get(scheme, ({}, ""))
+    if f"{prefix}allow_http".upper() in os.environ:
+        return None
+    named = next((name for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name)), None)
+    return None if named is None else str(checked_value(named, "endpoint", os.environ[named]))
