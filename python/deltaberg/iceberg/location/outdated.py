@@ -6,6 +6,9 @@ old metadata of this very table is deleted.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+from functools import partial
+
 from deltaberg.errors import DeltabergError, InvalidArgumentError, ObjectNotFoundError, StorageError, UnsafePathError
 from deltaberg.iceberg.location.find_metadata import METADATA_DIRECTORY, METADATA_FILE
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -17,6 +20,8 @@ from deltaberg.storage import Location, PathResolver, Storage
 from deltaberg.table.removal import delete_files
 
 __all__ = ["delete_outdated"]
+
+_SUFFIX = ".metadata.json"
 
 
 def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
@@ -51,17 +56,8 @@ def delete_outdated(base: LoadedTable, after: TableMetadata) -> list[str]:
         kept = _named(base, after, resolver)
         for folder, paths in together.items():
             store = base.store.open(folder)
-            stays += delete_files(
-                store,
-                folder.path,
-                paths,
-                METADATA_FILE,
-                why_kept=lambda path, store=store, folder=folder: (  # type: ignore[misc]
-                    f"the table needs {path}"
-                    if folder._replace(path=path) in kept
-                    else _why_foreign(store, path, after)
-                ),
-            ).kept
+            why_kept = partial(_why_kept, store, {file.path for file in kept if file.same_store(folder)}, after)
+            stays += delete_files(store, folder.path, paths, METADATA_FILE, why_kept=why_kept).kept
     except (StorageError, UnsafePathError, InvalidArgumentError) as error:
         stays.append(error.message)
     return [f"an old metadata file was not deleted: {reason}" for reason in stays]
@@ -84,6 +80,9 @@ def _named(base: LoadedTable, after: TableMetadata, resolver: PathResolver) -> s
     texts += [found.manifest_list for found in after.snapshots.values() if found.manifest_list is not None]
     texts += [str(found.get("statistics-path")) for found in (*after.statistics, *after.partition_statistics)]
     for text in texts:
+        if _SUFFIX not in text:
+            # Its name is not that of a metadata file, so that it is no candidate.
+            continue
         try:
             kept.add(resolver.resolve(text))
         except UnsafePathError:
@@ -92,11 +91,13 @@ def _named(base: LoadedTable, after: TableMetadata, resolver: PathResolver) -> s
     return kept
 
 
-def _why_foreign(store: Storage, path: str, table: TableMetadata) -> str | None:
-    """Return why a file is not metadata of a table; None if it is, or does not exist.
+def _why_kept(store: Storage, kept: AbstractSet[str], table: TableMetadata, path: str) -> str | None:
+    """Return why a file is no outdated metadata of a table; None if it is, or does not exist.
 
     Tables may share a folder of metadata, and a data file may have any name, so that the content tells.
     """
+    if path in kept:
+        return f"the table needs {path}"
     try:
         is_own = belongs_to(store.get(path), table)
     except ObjectNotFoundError:
