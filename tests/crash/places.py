@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,6 +23,11 @@ __all__ = ["InBucket", "InCatalog", "Place", "Trouble", "catalog_behind_gateway"
 
 #: How long a client waits for an answer, and how long a request is held back that is given up before, in seconds.
 _TIMEOUT, _LATE = 2, 3.0
+
+
+_PAGE = b"<html><title>Sign in</title></html>"
+_CONFLICT = b'{"error": {"message": "someone was first", "type": "CommitFailedException", "code": 409}}'
+_FAILURE = b'{"error": {"message": "the disk is full", "type": "ServerError", "code": 500}}'
 
 
 class Trouble(NamedTuple):
@@ -116,7 +122,10 @@ class InBucket:
         A folder for what is uploaded.
     """
 
-    troubles: Mapping[str, Trouble] = _troubles(_puts, conditional_put, (408, 409, 412))
+    troubles: Mapping[str, Trouble] = {
+        **_troubles(_puts, conditional_put, (408, 409, 412)),
+        "a page comes": Trouble(Fault(forwards=0, answer=200, body=_PAGE, kind="text/html"), _puts),
+    }
 
     def __init__(self, operation: Operation, proxy: FaultyProxy, bucket: VersionedBucket, folder: Path) -> None:
         self.proxy = proxy
@@ -166,6 +175,19 @@ def _changes(seen: Seen) -> bool:
     return _writes(seen) and not seen.target.endswith("/tables")
 
 
+def _no_answers() -> dict[str, Trouble]:
+    """Return successes that a catalog has not said, of requests that are lost and of those that it carries out."""
+    bodies = {"a page": _PAGE, "an empty object": b"{}", "an array": b"[]", "no body": b""}
+    found = {}
+    for name, body in bodies.items():
+        kind = "text/html" if body is _PAGE else "application/json"
+        fault = Fault(forwards=0, answer=200, body=body, kind=kind)
+        found[f"{name} comes"] = Trouble(fault, _any)
+        found[f"{name} hides a success"] = Trouble(replace(fault, forwards=1), _changes)
+        found[f"{name} comes, and to all after it"] = Trouble(fault, _any, for_good=True)
+    return found
+
+
 class InCatalog:
     """A table of a REST catalog, on this machine, which is put back before each copy.
 
@@ -179,7 +201,14 @@ class InCatalog:
         The directory of which the catalog is.
     """
 
-    troubles: Mapping[str, Trouble] = _troubles(_changes, _changes, (408, 409, 502, 504))
+    troubles: Mapping[str, Trouble] = {
+        **_troubles(_changes, _changes, (408, 409, 502, 504)),
+        **_no_answers(),
+        "a refusal comes": Trouble(Fault(forwards=0, answer=409, body=_CONFLICT), _changes),
+        "each is refused": Trouble(Fault(forwards=0, answer=409, body=_CONFLICT), _changes, for_good=True),
+        "a failure with a reason comes": Trouble(Fault(forwards=0, answer=500, body=_FAILURE), _any),
+        "the answer is short": Trouble(Fault(answer="short"), _any),
+    }
 
     def __init__(self, operation: Operation, proxy: FaultyProxy, root: Path) -> None:
         self.proxy = proxy

@@ -113,7 +113,9 @@ def _try_one(tally: Tally, verdict: Verdict, place: Place, number: int, name: st
     # A request that was given up may arrive only now.
     place.proxy.settle()
     place.proxy.trouble = None
-    allowed = _RAISED_IN_CATALOG if operation.in_catalog else _RAISED
+    trouble = place.troubles[name]
+    is_refused = trouble.for_good and trouble.fault.answer == 409
+    allowed = _RAISED_IN_CATALOG if operation.in_catalog or is_refused else _RAISED
     if error is not None and not isinstance(error, allowed):
         tally.wrong.append(f"{where}: {type(error).__name__}: {error}")
     state = look_after(tally, verdict, where, at, partial(place.files, at), acknowledged=error is None)

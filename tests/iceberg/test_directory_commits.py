@@ -389,3 +389,17 @@ def test_tables_that_are_not_written_to(table: _Table, tmp_path: Path) -> None:
 
 def _read(table: _Table, name: str) -> str:
     return (table.root / "metadata" / name).read_text()
+
+
+@pytest.mark.parametrize("times", [1, 6])
+def test_a_success_that_no_store_has_said(table: _Table, times: int) -> None:
+    """The listing after the put does not show the file: what has answered is no store, and the file is put again."""
+    replies = [Reply(False, PutOutcome.WRITTEN)] * times
+    if times == 1:
+        assert table.add(7, *replies).loaded.metadata.current_snapshot_id == 7
+        assert table.metadata.current_snapshot_id == 7
+        return
+    with pytest.raises(CommitUnknownError, match="does not show what it says it has") as caught:
+        table.add(7, *replies)
+    assert caught.value.context["token"] == "7"
+    assert table.files == ["v1.metadata.json"]

@@ -58,7 +58,8 @@ class Fault:
         The store receives it once this is set.
     answer
         What is answered: the store's answer to the last forwarding, "none" closes the connection, "cut" sends half of
-        it, "late" keeps it until the client has given up, and a number is a status with an empty body.
+        it, "short" sends half of its body and does not count it, "late" keeps it until the client has given up, and a
+        number is a status with the body ``body`` of the type ``kind``.
     without
         A header that is left out of what the store receives.
     """
@@ -71,6 +72,8 @@ class Fault:
     until: threading.Event | None = field(default=None, repr=False)
     answer: str | int = "store"
     without: str = ""
+    body: bytes = field(default=b"", repr=False)
+    kind: str = "application/json"
 
 
 @dataclass
@@ -184,8 +187,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._break()
             return
         if isinstance(fault.answer, int):
-            status, answered, data = fault.answer, [("Content-Length", "0")], b""
+            status, answered, data = fault.answer, [("Content-Type", fault.kind)] if fault.body else [], fault.body
+        if fault.answer == "short":
+            self._reply_short(status, data)
+            return
         self._reply(status, answered, data, cut=fault.answer == "cut")
+
+    def _reply_short(self, status: int, data: bytes) -> None:
+        """Send half of a body, which ends with the connection."""
+        with suppress(OSError):
+            self.wfile.write(f"HTTP/1.1 {status} X\r\n\r\n".encode() + data[: (len(data) + 1) // 2])
+            self.wfile.flush()
+        self.close_connection = True
 
     def _reply(self, status: int, headers: list[tuple[str, str]], data: bytes, *, cut: bool) -> None:
         kept = [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP]

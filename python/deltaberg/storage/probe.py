@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 
-from deltaberg.errors import StorageError, UnsupportedFeatureError
+from deltaberg.errors import DeltabergError, StorageError, UnsupportedFeatureError
 from deltaberg.storage.base import PutOutcome, Storage
 
 __all__ = ["conditional_put_works"]
@@ -25,7 +25,7 @@ def conditional_put_works(store: Storage, directory: str) -> bool:
     StorageError
         If the store refuses both, or does not answer in several attempts.
     """
-    cause: StorageError | None = None
+    cause: DeltabergError | None = None
     for _ in range(_ATTEMPTS):
         name = f".deltaberg-probe-{uuid.uuid4().hex}"
         path = f"{directory.rstrip('/')}/{name}" if directory else name

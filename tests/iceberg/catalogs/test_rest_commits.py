@@ -12,7 +12,6 @@ import pytest
 
 import deltaberg
 from deltaberg.errors import (
-    CommitConflictError,
     CommitUnknownError,
     ConstraintViolationError,
     InvalidArgumentError,

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 import deltaberg
-from deltaberg.errors import AuthenticationError, StorageError, UnsafePathError, UnsupportedFeatureError
+from deltaberg.errors import (
+    AuthenticationError,
+    DeltabergError,
+    StorageError,
+    UnsafePathError,
+    UnsupportedFeatureError,
+)
 from deltaberg.iceberg.catalogs import vended
 from deltaberg.iceberg.catalogs.session import SessionSettings
 from deltaberg.iceberg.catalogs.vended import RestVendor, merged_options, read_vended, server_config
@@ -225,6 +231,21 @@ def test_a_short_life_is_renewed_after_three_quarters(stored: RestServer, endpoi
     clock[0] += 2
     ids(table)
     assert len(stored.asked) == count + 1
+
+
+@pytest.mark.parametrize("body", [{}, {"config": []}, {"storage-credentials": []}])
+def test_an_answer_without_credentials_replaces_none(
+    body: Any, stored: RestServer, endpoint: str, clock: list[float]
+) -> None:
+    stored.extra["config"] = _keys(endpoint, "first", _NOW + 3600)
+    table = _load(stored)
+    clock[0] += 3400
+    stored.scripted[_TABLE] = [(200, {}, body)]
+    assert ids(table) == [1, 2, 3, 4, 5]
+    clock[0] += 300
+    stored.scripted[_TABLE] = [(200, {}, body)]
+    with pytest.raises(DeltabergError):
+        ids(table)
 
 
 def test_a_catalog_that_fails_is_asked_again_while_the_credentials_hold(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergError, StorageError
@@ -42,8 +41,13 @@ def carried_out(
     """
     try:
         change()
-    except doubts:
-        with suppress(DeltabergError):
-            if is_done():
-                return
-        raise
+    except doubts as failure:
+        try:
+            done = is_done()
+        except DeltabergError as error:
+            # What is in the way of a change may be the change itself, sent twice on its way.
+            if isinstance(failure, CommitConflictError):
+                raise unsettled(failure.message, **failure.context) from error
+            raise failure from error
+        if not done:
+            raise

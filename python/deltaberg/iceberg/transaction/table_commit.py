@@ -212,18 +212,18 @@ class TableChange:
                 raise self._not_found()
         elif found is None:
             return self.staged
-        elif not self._traces or found.metadata.table_uuid != self.staged.metadata.table_uuid:
+        elif found.metadata.table_uuid != self.staged.metadata.table_uuid:
             raise TableExistsError("there is a table already", table=str(found.root))
-        elif self.snapshot_id is not None and not any(trace.is_in(found.metadata) for trace in self._traces):
+        elif self.snapshot_id is None or any(trace.is_in(found.metadata) for trace in self._traces):
+            # Nobody else creates a table with this id.
+            self.is_committed = True
+            return None
+        else:
             raise TableExistsError(
                 "the catalog has made the table without its rows, though it was asked to prepare it only",
                 hint="drop it, or append the rows to it",
                 table=str(found.root),
             )
-        else:
-            # Nobody else creates a table with this id.
-            self.is_committed = True
-            return None
         if self.planned is not None and self.planned.metadata.table_uuid is not None:
             # Another table may be at the place of this one, with other columns and files.
             AssertTableUUID(self.planned.metadata.table_uuid).check(found.metadata)
