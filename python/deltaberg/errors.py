@@ -40,6 +40,7 @@
      │   └─ UnsupportedExpressionError (NotImplementedError) one that this library cannot evaluate exactly
      ├─ EvaluationError (ArithmeticError)            a value that cannot be computed for a row
      ├─ InvalidArgumentError (ValueError)            an argument that is not valid
+     │   └─ ArgumentNameError (TypeError)            a call with an argument that there is not, or without a needed one
      ├─ TooLargeError (OverflowError)                a result beyond a limit of Arrow or of the format
      ├─ MissingDependencyError (ImportError)         an optional package is not installed
      ├─ KernelUnavailableError (ImportError)         the compiled kernels are required, but cannot be imported
@@ -56,6 +57,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = [
+    "ArgumentNameError",
     "AuthenticationError",
     "ChangesNotRecordedError",
     "ColumnNotFoundError",
@@ -369,6 +371,10 @@ class EvaluationError(DeltabergError, ArithmeticError):
 
 class InvalidArgumentError(DeltabergError, ValueError):
     """An argument has a value that is not valid."""
+
+
+class ArgumentNameError(InvalidArgumentError, TypeError):
+    """A call has an argument that there is not, too many of them, or not all that are needed."""
 
 
 class TooLargeError(DeltabergError, OverflowError):

@@ -15,6 +15,7 @@ _PACKAGE = Path(__file__).resolve().parents[2] / "python" / "deltaberg"
 _LAYERS = [
     {"_version", "lazy_names"},
     {"errors", "whole_numbers", "workers"},
+    {"signatures"},
     {"lossless_json"},
     {"kernels"},
     {"schema"},

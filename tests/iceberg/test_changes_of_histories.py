@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ class _History:
 
     def remember(self) -> None:
         """Remember the rows of each new snapshot; only the last one of several changes them."""
-        known = set(self.made)
-        for entry in list(self.table.metadata.ancestors(self.table.snapshot))[::-1]:
+        known, newest = set(self.made), self.table.snapshot
+        for entry in [] if newest is None else list(self.table.metadata.ancestors(newest))[::-1]:
             if entry.snapshot_id not in known:
                 self.made.append(entry.snapshot_id)
                 rows = open_table(self.table.location, snapshot_id=entry.snapshot_id).scan().to_arrow()
@@ -119,7 +119,8 @@ def test_random_histories(tmp_path: Path, part: str, version: int, mode: str) ->
     assert last >= 5
     history.check(0, last)
     for _ in range(3):
-        history.check(*sorted((rng.randrange(last + 1), rng.randrange(last + 1))))
+        first, end = sorted((rng.randrange(last + 1), rng.randrange(last + 1)))
+        history.check(first, end)
 
 
 _ENDS: dict[str, Any] = {
@@ -153,12 +154,13 @@ def test_columns_with_names_of_metadata_columns(tmp_path: Path, name: str, parti
     if not partitioned:
         history.table.alter().partition_by().commit()
     rows = pa.table({"id": [1, 2, 3], name: ["a", "b", None], "n": [1, 2, 3]})
-    for change in (
+    changes: list[Callable[[], Any]] = [
         lambda: history.table.append(rows),
         lambda: history.table.delete("id = 1"),
         lambda: history.table.update({name: "'c'"}, "id = 2"),
         lambda: history.table.overwrite(rows),
-    ):
+    ]
+    for change in changes:
         change()
         history.remember()
     history.check(0, 4)

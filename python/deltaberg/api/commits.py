@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaberg.api.opening import formats_at
 from deltaberg.api.place import place_to_write
+from deltaberg.signatures import public
 from deltaberg.storage import StoreOptions, parse_location
-from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.table import CommitResult, OpenOptions, checked_text
 
 if TYPE_CHECKING:
     from deltaberg.iceberg.catalogs.base import Catalog
@@ -21,6 +22,7 @@ __all__ = ["find_commit"]
 _DELTA_TOKEN = re.compile(r"\d+(-[0-9a-f]+){5}")
 
 
+@public
 def find_commit(
     target: str | os.PathLike[str] | Identifier,
     token: str,
@@ -58,6 +60,7 @@ def find_commit(
     >>> find_commit(table_path, "1-6a5f0d4e-3c52-4a8e-9d1b-7e2f8c0b4a11") is None
     True
     """
+    checked_text("token", token, 'pass context["token"] of a CommitUnknownError')
     options = OpenOptions(storage_options=storage_options)
     place = place_to_write(target, _format_of(target, token, catalog, options), catalog, options)
     if place.pointer is not None:

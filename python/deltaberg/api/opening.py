@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, StoreOptions, parse_location
 from deltaberg.table import Instant, OpenOptions, checked_choice, table_not_found
 
@@ -66,6 +67,7 @@ def open_table(
 ) -> DeltaTable | IcebergTable: ...
 
 
+@public
 def open_table(
     location: str | os.PathLike[str],
     format: str | None = None,

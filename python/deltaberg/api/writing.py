@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from deltaberg.api.place import place_to_write
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from deltaberg.schema import column_names
+from deltaberg.signatures import public
 from deltaberg.storage import StoreOptions, parse_location
-from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_properties
+from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_note, checked_properties
 
 if TYPE_CHECKING:
     from deltaberg.delta import DeltaTable
@@ -76,6 +77,7 @@ def create_table(
 ) -> DeltaTable: ...
 
 
+@public
 def create_table(
     target: str | os.PathLike[str] | Identifier,
     schema: Struct | Any,
@@ -195,6 +197,7 @@ def create_table(
     return open_delta_table(str(root), options)
 
 
+@public
 def write_table(
     target: str | os.PathLike[str] | Identifier | DeltaTable | IcebergTable,
     data: Any,
@@ -289,6 +292,7 @@ def write_table(
     checked_choice("mode", mode, _MODES, "leave it out to create a table")
     if predicate is not None and mode != "overwrite":
         raise InvalidArgumentError(f"predicate has no meaning if mode is {mode}", hint='pass mode="overwrite"')
+    _check_descriptions(name, description, configuration)
     rows: dict[str, Any] = {
         "schema_mode": schema_mode,
         "timezone": timezone,
@@ -379,6 +383,13 @@ def _refuse_for_iceberg(location: str, **arguments: Any) -> None:
             )
 
 
+def _check_descriptions(name: Any, description: Any, properties: Any) -> None:
+    """Refuse what cannot describe a table, also where there is one already that keeps its own."""
+    for what, text in (("name", name), ("description", description)):
+        checked_note(what, text, "leave it out if there is none")
+    checked_properties(properties)
+
+
 def _given(configuration: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return properties without those that are None, as deltalake takes them."""
     if not isinstance(configuration, Mapping):
@@ -387,6 +398,7 @@ def _given(configuration: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def _with_comment(properties: Mapping[str, Any] | None, description: str | None) -> Mapping[str, Any]:
+    checked_note("description", description, "leave it out if there is none")
     return {**checked_properties(properties), **({} if description is None else {"comment": description})}
 
 
@@ -405,7 +417,7 @@ def _new_table(
         as_table_schema(schema),
         column_names(partition_by),
         column_names(cluster_by),
-        properties or {},
+        checked_properties(properties),
         name,
         description,
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
 from deltaberg.schema import Struct
+from deltaberg.signatures import public
 from deltaberg.storage import StoreOptions, parse_location
 from deltaberg.table import CommitResult, OpenOptions, checked_choice, checked_flag
 
@@ -17,6 +18,7 @@ _MODES = ("error", "ignore")
 _STRATEGIES = ("hive", "directory")
 
 
+@public
 def convert_to_delta(
     target: str | os.PathLike[str],
     *,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deltaberg.delta.writable_table import WritableTable
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
     DELETE_NAMES,
@@ -31,6 +32,7 @@ _COMMIT_WORDS = {
 }
 
 
+@public
 class ChangingTable(WritableTable):
     """A table whose rows can be changed."""
 

@@ -8,6 +8,7 @@ from deltaberg.delta.changing_table import ChangingTable
 from deltaberg.delta.features import check_known_writers
 from deltaberg.delta.log.checkpoint_files import CheckpointInfo
 from deltaberg.errors import VersionNotFoundError
+from deltaberg.signatures import public
 from deltaberg.table import Instant, checked_number, parse_instant
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MaintainedTable"]
 
 
+@public
 class MaintainedTable(ChangingTable):
     """A table whose log can be kept short."""
 

@@ -33,6 +33,7 @@ from deltaberg.delta.validate import validate_table
 from deltaberg.errors import ColumnNotFoundError, CorruptLogError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.signatures import public
 from deltaberg.storage import LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
     Instant,
@@ -59,6 +60,7 @@ _T = TypeVar("_T")
 _ROW_FIELDS = ("row_id", "row_commit_version")
 
 
+@public
 class DeltaTable(MaintainedTable):
     """One snapshot of a Delta table.
 

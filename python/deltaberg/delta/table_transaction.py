@@ -13,11 +13,13 @@ from deltaberg.delta.operations.update import update_rows
 from deltaberg.delta.operations.write import append_rows, overwrite_rows
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table.rewrite import Condition, MergeClause, MergeOptions, RowVerbs
 
 __all__ = ["TableTransaction"]
 
 
+@public
 class TableTransaction(RowVerbs, Transaction):
     """Several operations on a Delta table that become one version, or none.
 

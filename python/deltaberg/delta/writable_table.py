@@ -11,6 +11,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
 from deltaberg.table.rewrite import SearchedTable
 from deltaberg.table.write import ExplainedTable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["WritableTable"]
 
 
+@public
 class WritableTable(SearchedTable, ExplainedTable, ABC):
     """The verbs that change a table. The table object moves to the new version; scans that were made before do not."""
 

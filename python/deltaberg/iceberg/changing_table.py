@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deltaberg.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from deltaberg.iceberg.keyed_table import KeyedTable
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table import CommitResult
 from deltaberg.table.deltalake_words import (
     DELETE_NAMES,
@@ -41,6 +42,7 @@ _OF_UPSERT = {
 }
 
 
+@public
 class ChangingTable(KeyedTable):
     """A table whose rows can be changed."""
 

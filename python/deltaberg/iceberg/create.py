@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deltaberg.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from deltaberg.errors import TableExistsError, TableNotFoundError
 from deltaberg.expressions import TRUE, Filter
 from deltaberg.iceberg.location.committer import Committer
 from deltaberg.iceberg.location.loaded import LoadedTable
@@ -30,12 +30,10 @@ from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.schema import ColumnName
 from deltaberg.schema.name_mapping import extended_mapping
-from deltaberg.table import CommitResult, OpenOptions
+from deltaberg.table import CommitResult, OpenOptions, check_if_exists, checked_flag
 from deltaberg.table.write import Rows, can_be_read_again, open_rows
 
 __all__ = ["create_table", "write_table"]
-
-_IF_EXISTS = ("error", "ignore", "replace")
 
 
 def create_table(
@@ -73,8 +71,8 @@ def create_table(
     SchemaError, InvalidArgumentError
         The table is not valid, or a new column of one that is replaced has the name of one of its partition fields.
     """
-    if if_exists not in _IF_EXISTS:
-        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {if_exists!r}")
+    check_if_exists(if_exists)
+    checked_flag("unsafe_single_writer", unsafe_single_writer)
     committer = pointer.committer(unsafe_single_writer=unsafe_single_writer)
     found = committer.load()
     if found is None:
@@ -166,6 +164,7 @@ def write_table(
     TableExistsError
         There is a table, and ``mode`` is ``error``.
     """
+    checked_flag("unsafe_single_writer", unsafe_single_writer)
     if isinstance(pointer, IcebergTable):
         table = pointer
     else:

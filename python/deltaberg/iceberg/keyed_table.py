@@ -7,11 +7,13 @@ from typing import Any
 
 from deltaberg.iceberg.picking_table import PickingTable
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table import CommitResult
 
 __all__ = ["KeyedTable"]
 
 
+@public
 class KeyedTable(PickingTable):
     """A table whose rows can be deleted by keys."""
 

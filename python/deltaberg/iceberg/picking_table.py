@@ -6,11 +6,13 @@ from deltaberg.errors import CommitConflictError, DeltabergError
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.iceberg.metadata.snapshots import Snapshot
 from deltaberg.iceberg.writable_table import WritableTable
+from deltaberg.signatures import public
 from deltaberg.table import CommitPolicy, CommitResult
 
 __all__ = ["PickingTable"]
 
 
+@public
 class PickingTable(WritableTable):
     """A table that takes in the changes of snapshots that its branch does not have."""
 

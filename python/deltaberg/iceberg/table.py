@@ -24,6 +24,7 @@ from deltaberg.iceberg.scan.changes import ChangesSource, snapshots_between
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.iceberg.validate import validate_table
 from deltaberg.schema import ColumnName, Struct, arrow_schema
+from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, PathResolver, StoreOptions, parse_location
 from deltaberg.table import (
     Instant,
@@ -31,6 +32,7 @@ from deltaberg.table import (
     Scan,
     ScanOptions,
     ScanSource,
+    checked_flag,
     checked_integer,
     checked_limit,
     scan_options,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergTable", "open_iceberg_table"]
 
 
+@public
 class IcebergTable(ChangingTable):
     """One snapshot of an Iceberg table.
 
@@ -333,7 +336,7 @@ class IcebergTable(ChangingTable):
         """
         last, found = self._range_of(start, end)
         source = self._source.at(last)
-        if carry_over:
+        if checked_flag("carry_over", carry_over):
             refuse_options(net_changes, compute_updates, identifier_columns)
             changes = ChangesSource(source, found)
         else:

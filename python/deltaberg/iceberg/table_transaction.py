@@ -12,12 +12,14 @@ from deltaberg.iceberg.operations.delete_by_keys import delete_by_keys
 from deltaberg.iceberg.operations.write import append_rows, overwrite_rows
 from deltaberg.iceberg.transaction.transaction import Transaction
 from deltaberg.schema import ColumnName, column_names
+from deltaberg.signatures import public
 from deltaberg.table.rewrite import Condition, MergeClause, MergeOptions, RowVerbs
 from deltaberg.table.write import RowOptions
 
 __all__ = ["TableTransaction"]
 
 
+@public
 class TableTransaction(RowVerbs, Transaction):
     """Several operations on an Iceberg table that become one snapshot, or none.
 

@@ -12,7 +12,8 @@ from deltaberg.iceberg.location.loaded import LoadedTable
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.refs import MAIN
 from deltaberg.schema import ColumnName
-from deltaberg.table import CommitPolicy, CommitResult, OpenOptions
+from deltaberg.signatures import public
+from deltaberg.table import CommitPolicy, CommitResult, OpenOptions, checked_flag
 from deltaberg.table.deltalake_words import WRITE_NAMES, WRITE_WORDS, our_words
 from deltaberg.table.rewrite import SearchedTable
 from deltaberg.table.write import ExplainedTable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["WritableTable"]
 
 
+@public
 class WritableTable(SearchedTable, ExplainedTable, ABC):
     """The verbs that change a table. The table object moves to the new snapshot; scans that were made before do not."""
 
@@ -96,6 +98,7 @@ class WritableTable(SearchedTable, ExplainedTable, ABC):
         >>> transaction.result.added_rows, table.scan("name = 'c'").to_arrow()["id"].to_pylist()
         (3, [3])
         """
+        checked_flag("unsafe_single_writer", unsafe_single_writer)
         pins = [*self._options.pins, *(["location_map"] if self._options.location_map is not None else [])]
         if pins:
             raise InvalidArgumentError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,6 +18,7 @@ from deltaberg.storage import LocationMap, StoreOptions
 __all__ = [
     "AUTO",
     "Instant",
+    "check_if_exists",
     "checked_choice",
     "checked_flag",
     "checked_integer",
@@ -27,7 +28,9 @@ __all__ = [
     "checked_number",
     "checked_options",
     "checked_properties",
+    "checked_seconds",
     "checked_text",
+    "checked_texts",
     "checked_type",
     "integer_of",
     "parse_instant",
@@ -38,6 +41,9 @@ __all__ = [
 Instant = dt.datetime | dt.date | str
 #: The location map that a table derives by itself.
 AUTO = "auto"
+_IF_EXISTS = ("error", "ignore", "replace")
+#: More than three years; Python cannot wait for much longer.
+_MOST_SECONDS = 100_000_000
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -62,7 +68,8 @@ def parse_instant(value: Instant, timezone: dt.tzinfo) -> int:
 def zone_of(name: str) -> ZoneInfo:
     """Return the time zone with a name."""
     try:
-        return ZoneInfo(name)
+        # Its cache takes some arrays of other libraries for the name of any zone.
+        return ZoneInfo(checked_text("timezone", name, "use a name such as Europe/Paris"))
     except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
         raise InvalidArgumentError(f"{name!r} is not a time zone", hint="use a name such as Europe/Paris") from None
 
@@ -90,6 +97,17 @@ def checked_number(name: str, value: Any, least: int, hint: str) -> int:
             f"{name} must be a 64-bit integer of at least {least}, not {value!r:.200}", hint=hint
         )
     return number
+
+
+def checked_seconds(name: str, value: Any) -> float:
+    """Refuse what is not a finite number of seconds, and return it as a number of Python."""
+    number = value if isinstance(value, float) else integer_of(value)
+    if number is None or not 0 <= number <= _MOST_SECONDS:
+        raise InvalidArgumentError(
+            f"{name} must be a number of seconds from 0 to {_MOST_SECONDS}, not {value!r:.200}",
+            hint="pass a number such as 0.5",
+        )
+    return float(number)
 
 
 def checked_integer(name: str, value: Any, hint: str) -> int | None:
@@ -123,7 +141,7 @@ def checked_properties(properties: Any) -> dict[str, Any]:
 
 def checked_map(location_map: LocationMap | str | None) -> LocationMap | str | None:
     """Refuse what is neither a mapping of prefixes to locations nor `AUTO`. Messages never contain its values."""
-    if location_map is None or location_map == AUTO:
+    if location_map is None or (isinstance(location_map, str) and location_map == AUTO):
         return location_map
     if not isinstance(location_map, Mapping):
         raise InvalidArgumentError(
@@ -171,6 +189,13 @@ def checked_text(name: str, value: Any, hint: str) -> str:
     return value
 
 
+def checked_texts(name: str, value: Any, what: str, hint: str) -> list[str]:
+    """Refuse what is not a collection of texts, and return a list of them; ``what`` tells what they are."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"{name} must be {what}, not {value!r:.200}", hint=hint)
+    return [checked_text(f"each of {name}", one, hint) for one in value]
+
+
 def checked_note(name: str, value: Any, hint: str) -> str | None:
     """Refuse what is neither text nor None. Text may be empty."""
     return value if value is None or (isinstance(value, str) and not value) else checked_text(name, value, hint)
@@ -188,6 +213,12 @@ def checked_choice(name: str, value: Any, choices: Sequence[str], hint: str) -> 
         *first, last = map(repr, choices)
         raise InvalidArgumentError(f"{name} must be {', '.join(first)} or {last}, not {value!r:.200}", hint=hint)
     return value
+
+
+def check_if_exists(value: object) -> None:
+    """Refuse what does not say what becomes of a table that is there already."""
+    if not isinstance(value, str) or value not in _IF_EXISTS:
+        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {value!r:.200}")
 
 
 def checked_flag(name: str, value: Any) -> bool:

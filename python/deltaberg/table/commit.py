@@ -14,11 +14,22 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Protocol
 
-from deltaberg.errors import CommitConflictError, CommitUnknownError, DeltabergError, StorageError
+from deltaberg.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    DeltabergError,
+    InvalidArgumentError,
+    StorageError,
+)
+from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
-from deltaberg.table.arguments import checked_kind
+from deltaberg.table.arguments import checked_kind, checked_number, checked_seconds, integer_of
 
 __all__ = ["Change", "CommitPolicy", "CommitResult", "Fate", "checked_policy", "commit_change"]
+
+
+#: The last millisecond of the year 9999, beyond which no date of Python or Spark lies.
+_LAST_INSTANT = 253_402_300_799_999
 
 
 class Fate(Enum):
@@ -63,6 +74,7 @@ class Change(Protocol):
         ...
 
 
+@public
 @dataclass(frozen=True)
 class CommitPolicy:
     """How long a commit is tried.
@@ -91,6 +103,37 @@ class CommitPolicy:
     timeout: float | None = None
     wait: Callable[[float], object] = time.sleep
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def __post_init__(self) -> None:
+        for name, least in (("retries", 0), ("sends", 1)):
+            object.__setattr__(self, name, checked_number(name, getattr(self, name), least, "pass a number of times"))
+        for name in ("pause", "longest_pause"):
+            object.__setattr__(self, name, checked_seconds(name, getattr(self, name)))
+        if self.timeout is not None:
+            object.__setattr__(self, "timeout", checked_seconds("timeout", self.timeout))
+        for name in ("wait", "now"):
+            if not callable(getattr(self, name)):
+                raise InvalidArgumentError(
+                    f"{name} of CommitPolicy must be a function, not {getattr(self, name)!r:.200}",
+                    hint="leave it out for the clock of this machine",
+                )
+
+    def time(self) -> int:
+        """Return what `now` gives.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is not a time that the history of a table can tell.
+        """
+        given = self.now()
+        instant = integer_of(given)
+        if instant is None or not 0 <= instant <= _LAST_INSTANT:
+            raise InvalidArgumentError(
+                f"now of CommitPolicy gave {given!r:.200}, which is no number of milliseconds from 1970 to 9999",
+                hint="give an integer, such as time.time_ns() // 1_000_000",
+            )
+        return instant
 
     def back_off(self, attempt: int) -> None:
         """Wait after an attempt, which is counted from 0."""

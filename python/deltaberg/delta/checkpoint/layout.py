@@ -9,7 +9,8 @@ from deltaberg.delta.actions.table_actions import Protocol
 from deltaberg.delta.features import supports
 from deltaberg.delta.log.names import checkpoint_name
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.table.arguments import checked_kind
+from deltaberg.signatures import public
+from deltaberg.table.arguments import checked_choice, checked_flag, checked_kind
 
 __all__ = ["FILES_PER_SIDECAR", "CheckpointLayout", "check_layout"]
 
@@ -20,6 +21,7 @@ _FORMATS = ("parquet", "json")
 _MOST_PARTS = 1_000_000
 
 
+@public
 @dataclass(frozen=True)
 class CheckpointLayout:
     """The form of a checkpoint.
@@ -62,12 +64,11 @@ class CheckpointLayout:
     embed: bool = False
 
     def __post_init__(self) -> None:
-        if self.spec not in (1, 2):
-            raise InvalidArgumentError(f"spec must be 1 or 2, not {self.spec!r}")
-        if self.naming not in _NAMINGS:
-            raise InvalidArgumentError(f"naming must be one of {', '.join(_NAMINGS)}, not {self.naming!r}")
-        if self.format not in _FORMATS:
-            raise InvalidArgumentError(f"format must be one of {', '.join(_FORMATS)}, not {self.format!r}")
+        if type(self.spec) is not int or self.spec not in (1, 2):
+            raise InvalidArgumentError(f"spec must be 1 or 2, not {self.spec!r:.200}")
+        checked_choice("naming", self.naming, _NAMINGS, "leave it out for the classic name")
+        checked_choice("format", self.format, _FORMATS, "leave it out for Parquet")
+        checked_flag("embed", self.embed)
         if self.spec == 1 and self.naming == "uuid":
             raise InvalidArgumentError(
                 "a checkpoint named by UUID follows specification 2", hint="pass spec=2, or naming='classic'"
@@ -77,10 +78,10 @@ class CheckpointLayout:
                 "a multi-part checkpoint follows specification 1", hint="pass files_per_sidecar to divide the files"
             )
         if self.naming == "multipart" and not (type(self.parts) is int and 2 <= self.parts <= _MOST_PARTS):
-            raise InvalidArgumentError(f"parts must be at least 2 for a multi-part checkpoint, not {self.parts!r}")
-        if self.naming != "multipart" and self.parts != 1:
+            raise InvalidArgumentError(f"parts must be at least 2 for a multi-part checkpoint, not {self.parts!r:.200}")
+        if self.naming != "multipart" and (type(self.parts) is not int or self.parts != 1):
             raise InvalidArgumentError(
-                f"parts must be 1, not {self.parts!r}, since only multi-part checkpoints have parts"
+                f"parts must be 1, not {self.parts!r:.200}, since only multi-part checkpoints have parts"
             )
         if self.naming != "uuid" and (self.format != "parquet" or self.embed):
             raise InvalidArgumentError(
@@ -92,7 +93,7 @@ class CheckpointLayout:
         count = self.files_per_sidecar
         if count is not None and (self.spec == 1 or type(count) is not int or count < 1):
             raise InvalidArgumentError(
-                f"files_per_sidecar must be a positive number, not {count!r}",
+                f"files_per_sidecar must be a positive number, not {count!r:.200}",
                 hint="pass spec=2 with it, which has sidecars",
             )
 

@@ -30,11 +30,13 @@ from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName, Struct, find_column, join_name, split_name
 from deltaberg.schema.from_arrow import table_field
+from deltaberg.signatures import public
 from deltaberg.table import CommitResult, checked_note, checked_text, checked_type
 
 __all__ = ["Alteration"]
 
 
+@public
 class Alteration(PropertyAlteration):
     """Changes of a table that become one version with `commit`. Each method returns the object itself.
 

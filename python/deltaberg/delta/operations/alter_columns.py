@@ -15,6 +15,7 @@ from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import is_widening, record_type_change
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.table import checked_flag
 
 __all__ = [
     "WIDENING",
@@ -53,7 +54,7 @@ def insert_field(
     ColumnNotFoundError
         There is no field of the name ``after``.
     """
-    if after is not None and first:
+    if checked_flag("first", first) and after is not None:
         raise InvalidArgumentError("after and first exclude each other", hint="pass one of them")
     place = 0 if first else len(siblings)
     if after is not None:
@@ -74,7 +75,7 @@ def move_field(document: SchemaDocument, schema: Struct, name: ColumnName, after
     ColumnNotFoundError
         There is no such column.
     """
-    if after is None and not first:
+    if after is None and not checked_flag("first", first):
         raise InvalidArgumentError("a column is moved behind another one, or to the front", hint="pass after or first")
     path = nested_column(schema, name)
     known, names = fields_of(schema, path[:-1]), [field.name for field in path]

@@ -27,6 +27,7 @@ from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTA
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
 from deltaberg.schema import ColumnName, join_name
+from deltaberg.signatures import public
 from deltaberg.table import checked_note, checked_text
 
 __all__ = ["PropertyAlteration"]
@@ -39,6 +40,7 @@ _LEFT_PROPERTIES = {
 }
 
 
+@public
 class PropertyAlteration(RuleAlteration):
     """The part of `Alteration` that changes properties, features and clustering."""
 

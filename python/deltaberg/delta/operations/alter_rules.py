@@ -24,6 +24,7 @@ from deltaberg.delta.snapshot.snapshot import Snapshot
 from deltaberg.delta.transaction.transaction import Transaction
 from deltaberg.errors import InvalidArgumentError, SchemaError
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name
+from deltaberg.signatures import public
 from deltaberg.storage import PathResolver
 from deltaberg.table import Scan, checked_text, scan_options
 
@@ -147,6 +148,7 @@ def one_step(
     return decorate
 
 
+@public
 class RuleAlteration:
     """The part of `Alteration` that changes the rules of a table for its rows."""
 

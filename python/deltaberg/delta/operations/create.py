@@ -34,7 +34,7 @@ from deltaberg.errors import CommitConflictError, InvalidArgumentError, TableExi
 from deltaberg.expressions import Filter
 from deltaberg.schema import ColumnName, Struct
 from deltaberg.storage import Location
-from deltaberg.table import CommitResult, OpenOptions, checked_note
+from deltaberg.table import CommitResult, OpenOptions, check_if_exists, checked_note
 from deltaberg.table.write import open_rows
 
 __all__ = [
@@ -48,8 +48,6 @@ __all__ = [
     "open_rows",
 ]
 
-#: What may become of a table that is there already.
-_IF_EXISTS = ("error", "ignore", "replace")
 #: Modes of a write as the history spells them.
 _MODE_NAMES = {"error": "ErrorIfExists", "append": "Append", "overwrite": "Overwrite", "ignore": "Ignore"}
 
@@ -110,8 +108,7 @@ def create_table(
     SchemaError, InvalidArgumentError, UnsupportedFeatureError
         The table is not valid, or needs what is not written yet.
     """
-    if if_exists not in _IF_EXISTS:
-        raise InvalidArgumentError(f"if_exists must be one of {', '.join(_IF_EXISTS)}, not {if_exists!r}")
+    check_if_exists(if_exists)
     before = newest_version(log)
     if before is not None and if_exists != "replace":
         _refuse_existing(log, if_exists)

@@ -46,6 +46,7 @@ from deltaberg.expressions import (
 )
 from deltaberg.schema import ColumnName, Field, Struct, as_array, find_column
 from deltaberg.schema.from_arrow import table_schema
+from deltaberg.table import checked_flag
 from deltaberg.table.rewrite import Condition, condition_text, row_condition
 from deltaberg.table.write import Rows, open_rows
 
@@ -116,6 +117,8 @@ def overwrite_rows(
     SchemaError
         The rows do not fit the columns of the table.
     """
+    checked_flag("dynamic", dynamic)
+    checked_flag("check", check)
     with transaction.operation("WRITE") as made:
         if transaction.is_done:
             return

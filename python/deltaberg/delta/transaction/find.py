@@ -38,7 +38,7 @@ def find_commit_of(log: LogDirectory, token: str) -> CommitResult | None:
         The commit is not among those that the log holds, but some that could be it were cleaned up.
     """
     first = whole_number(token.partition("-")[0], 0)
-    if first is None:
+    if first is None or first >= 1 << 63:
         raise InvalidArgumentError(f"{token!r:.100} is not a token of a commit")
     listed = list(log.entries(first))
     commits = {entry.version: entry for entry in listed if entry.file.kind == "commit"}

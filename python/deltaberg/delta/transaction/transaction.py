@@ -33,7 +33,8 @@ from deltaberg.errors import (
     UnsupportedFeatureError,
 )
 from deltaberg.expressions import Filter
-from deltaberg.table import CommitPolicy, CommitResult, checked_note, checked_policy, commit_change
+from deltaberg.signatures import public
+from deltaberg.table import CommitPolicy, CommitResult, checked_flag, checked_note, checked_policy, commit_change
 from deltaberg.table.rewrite import RowTasks
 from deltaberg.table.write import Progress, ProgressSum, WriteRoad
 
@@ -46,6 +47,7 @@ _COUNTED = frozenset({"numAddedFiles", "numTargetFilesAdded"})
 _NOT_COMMITTED = (CommitConflictError, StorageError, TableExistsError)
 
 
+@public
 class Transaction(PendingChanges):
     """Changes of a Delta table that become visible together, as one version.
 
@@ -132,7 +134,7 @@ class Transaction(PendingChanges):
         self.token = new_token(0 if snapshot is None else snapshot.version + 1)
         if once is not None:
             self.set_transaction(*once)
-        if not unsafe_single_writer:
+        if not checked_flag("unsafe_single_writer", unsafe_single_writer):
             check_conditional_put(log)
 
     @property
@@ -145,7 +147,7 @@ class Transaction(PendingChanges):
             The table is created by the transaction, and has no protocol or no metadata yet.
         """
         if self._view is None:
-            attempt = Attempt(self._policy.now(), self.token)
+            attempt = Attempt(self._policy.time(), self.token)
             entry = build_entry(self._changes, self._base, together(self._operations), attempt)
             self._view = version_made(self._log, self._base, entry)
         return self._view
@@ -155,7 +157,7 @@ class Transaction(PendingChanges):
         """Whether the progress that the transaction would record is recorded already, so that it has nothing to do."""
         if self._once is None or self._base is None:
             return False
-        return self._base.has_progress(*self._once, self._policy.now())
+        return self._base.has_progress(*self._once, self._policy.time())
 
     @property
     def is_empty(self) -> bool:
@@ -190,6 +192,8 @@ class Transaction(PendingChanges):
             counted anyway.
         """
         self._check_open()
+        # A clock that does not tell the time is refused before rows are written.
+        self._policy.time()
         changes, claims, files = self._changes.copy(), self._claims.copy(), self._files.mark()
         row_operations = self._row_operations
         made = Provenance(name, {}, {})
@@ -347,7 +351,7 @@ class Transaction(PendingChanges):
         )
         if len(self._operations) > 1 or _COUNTED.isdisjoint(made.metrics):
             made = replace(made, metrics={**changes.counted, **made.metrics})
-        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.now)
+        return LogChange(self._log, self._base, changes, claims, level, made, self.token, self._once, self._policy.time)
 
     def _finish(self, change: LogChange, retries: int, begun: float) -> CommitResult:
         changes, entry, state, after = self._changes, change.entry, change.state, change.after

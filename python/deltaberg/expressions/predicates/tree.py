@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from deltaberg.errors import ExpressionError
 from deltaberg.expressions.double_quotes import DoubleQuoted
 from deltaberg.schema import ColumnName, Struct, split_name
+from deltaberg.signatures import public
 
 if TYPE_CHECKING:
     from deltaberg.expressions.predicates.bind import Bound
@@ -341,6 +342,7 @@ def quoted(text: str) -> str:
     return mark + text.replace("\\", "\\\\").replace(mark, mark * 2) + mark
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column in a condition, to be compared with literals or with another column.
@@ -452,6 +454,7 @@ def is_list(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
+@public
 def col(name: ColumnName) -> Column:
     """Name a column, to build a condition on it.
 

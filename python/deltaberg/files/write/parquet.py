@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from deltaberg.files.write.statistics import StatisticsPlan, StatisticsTaker
 from deltaberg.files.write.written import WrittenFile
 from deltaberg.schema import Struct
 from deltaberg.schema.file_schema import StoredType, file_schema, is_stored, to_file
+from deltaberg.signatures import public
 from deltaberg.storage import OutputFile, Storage
 
 __all__ = ["CODECS", "DataFile", "FileForm", "ParquetOptions", "leaf_columns"]
@@ -33,6 +34,7 @@ _STORES_INTEGERS = "store_decimal_as_integer" in _KNOWN
 _FLOATS = ("FLOAT", "DOUBLE")
 
 
+@public
 @dataclass(frozen=True)
 class ParquetOptions:
     """Options of the Parquet files that are written.
@@ -80,20 +82,36 @@ class ParquetOptions:
     bloom_filter_size: int = 1 << 20
 
     def __post_init__(self) -> None:
-        codecs = [self.compression] if isinstance(self.compression, str) else list(self.compression.values())
-        for codec in codecs:
-            if codec not in CODECS:
-                raise InvalidArgumentError(f"{codec!r} is not a codec", hint=f"known are {', '.join(CODECS)}")
-        if type(self.row_group_size) is not int or self.row_group_size < 1:
+        named = {"": self.compression} if isinstance(self.compression, str) else self.compression
+        for codec in _by_path("compression", named, "pass a codec, or codecs by the paths of columns").values():
+            if not isinstance(codec, str) or codec not in CODECS:
+                raise InvalidArgumentError(f"{codec!r:.200} is not a codec", hint=f"known are {', '.join(CODECS)}")
+        _check_dictionary(self.dictionary)
+        version: object = self.page_version
+        if not isinstance(version, str) or version not in ("1.0", "2.0"):
+            raise InvalidArgumentError(f"page_version is {version!r:.200}", hint="pass 1.0 or 2.0 as text")
+        hint = "pass a mapping of paths of columns to numbers between 0 and 1"
+        for path, share in _by_path("bloom_filters", self.bloom_filters, hint).items():
+            if type(share) not in (int, float) or not 0 < share < 1:
+                raise InvalidArgumentError(f"the Bloom filter of {path!r:.200} has the share {share!r:.200}", hint=hint)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        most = 1 << 31
+        level = self.compression_level
+        if level is not None and (type(level) is not int or not -most < level < most):
             raise InvalidArgumentError(
-                f"row_group_size must be a positive number of bytes, not {self.row_group_size!r}"
+                f"compression_level is {level!r:.200}", hint="pass a number that the codec knows, or None"
             )
+        for name in ("row_group_size", "bloom_filter_size"):
+            if not _is_count(getattr(self, name)):
+                raise InvalidArgumentError(
+                    f"{name} must be a positive number of bytes, not {getattr(self, name)!r:.200}"
+                )
         for name in ("row_group_rows", "data_page_size", "dictionary_page_size", "write_batch_size", "page_rows"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise InvalidArgumentError(f"{name} is {value!r}", hint="pass a positive number, or None")
-        if self.page_version not in ("1.0", "2.0"):
-            raise InvalidArgumentError(f"page_version is {self.page_version!r}", hint="pass 1.0 or 2.0 as text")
+            if value is not None and not _is_count(value):
+                raise InvalidArgumentError(f"{name} is {value!r:.200}", hint="pass a positive number, or None")
 
     @property
     def limits(self) -> dict[str, int]:
@@ -128,6 +146,29 @@ class ParquetOptions:
     def main_codec(self) -> str:
         """The codec of columns for which no other is named."""
         return self.compression if isinstance(self.compression, str) else self.compression.get("", "snappy")
+
+
+def _by_path(name: str, given: object, hint: str) -> Mapping[str, Any]:
+    """Refuse what is not a mapping of texts."""
+    if not isinstance(given, Mapping) or not all(isinstance(path, str) for path in given):
+        raise InvalidArgumentError(f"{name} is {given!r:.200}", hint=hint)
+    return given
+
+
+def _check_dictionary(given: Any) -> None:
+    """Refuse what is neither None, nor a flag, nor the paths of columns."""
+    if given is None or isinstance(given, bool):
+        return
+    is_list = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+    if not is_list or not all(isinstance(path, str) for path in given):
+        raise InvalidArgumentError(
+            f"dictionary is {given!r:.200}", hint="pass True, False or a list of paths of columns"
+        )
+
+
+def _is_count(value: Any) -> bool:
+    """Return whether a value is a positive number that pyarrow takes."""
+    return type(value) is int and 0 < value < 1 << 63
 
 
 class FileForm:

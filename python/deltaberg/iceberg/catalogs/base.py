@@ -26,8 +26,9 @@ from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.metadata.new_table import given_properties, new_metadata
 from deltaberg.iceberg.table import IcebergTable, open_iceberg_table
 from deltaberg.iceberg.table_transaction import TableTransaction
+from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, StoreSpec
-from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text
+from deltaberg.table import CommitPolicy, Instant, OpenOptions, checked_properties, checked_text, checked_texts
 
 __all__ = [
     "Catalog",
@@ -248,6 +249,7 @@ class Catalog(Protocol):
         ...
 
 
+@public
 class NamedCatalog(ABC):
     """The base of all catalogs: it has a name, and opens a table by a pointer to its metadata."""
 
@@ -415,11 +417,12 @@ def checked_changes(
     InvalidArgumentError
         If one is in both, or is not text.
     """
-    if removals is not None and (isinstance(removals, str) or not isinstance(removals, Iterable)):
-        raise InvalidArgumentError(
-            f"removals must be the names of properties, not {removals!r:.200}", hint='pass a list such as ["owner"]'
-        )
-    gone, new = set(removals or ()), checked_properties(updates)
+    names = (
+        []
+        if removals is None
+        else checked_texts("removals", removals, "the names of properties", 'pass a list such as ["owner"]')
+    )
+    gone, new = set(names), checked_properties(updates)
     given: Mapping[Any, Any] = new
     both = sorted(gone & new.keys())
     wrong = [name for name, value in given.items() if not isinstance(name, str) or not isinstance(value, str)]

@@ -9,11 +9,13 @@ from deltaberg.iceberg.catalogs.base import NamedCatalog
 from deltaberg.iceberg.catalogs.names import Identifier, Levels, identifier_levels, namespace_levels
 from deltaberg.iceberg.location.find_metadata import has_metadata
 from deltaberg.iceberg.location.pointer import FilePointer, TablePointer
+from deltaberg.signatures import public
 from deltaberg.storage import Location, LocationMap, StoreOptions, StoreSpec, parse_location
 
 __all__ = ["FilesystemCatalog"]
 
 
+@public
 class FilesystemCatalog(NamedCatalog):
     """The tables below a directory.
 

@@ -11,6 +11,7 @@ from deltaberg.iceberg.catalogs.config import catalog_properties
 from deltaberg.iceberg.catalogs.filesystem import FilesystemCatalog
 from deltaberg.iceberg.catalogs.rest import RestCatalog
 from deltaberg.iceberg.catalogs.sql import SqlCatalog
+from deltaberg.signatures import public
 from deltaberg.storage import is_store_option
 
 __all__ = ["load_catalog"]
@@ -32,6 +33,7 @@ _REFUSED = {
 }
 
 
+@public
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     """Return a catalog, from which tables can be loaded.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.lossless_json import has_lone_surrogate
 
 __all__ = ["Identifier", "Levels", "identifier_levels", "namespace_levels"]
 
@@ -23,7 +24,8 @@ def namespace_levels(namespace: Identifier) -> Levels:
     """Return the levels of a namespace. The top has none."""
     given: object = namespace.split(".") if isinstance(namespace, str) and namespace else namespace
     levels: tuple[object, ...] = tuple(given) if isinstance(given, (list, tuple, str)) else (None,)
-    names = tuple(level for level in levels if isinstance(level, str) and level and not _CONTROL.search(level))
+    texts = (level for level in levels if isinstance(level, str) and level and not has_lone_surrogate(level))
+    names = tuple(level for level in texts if not _CONTROL.search(level))
     if len(names) < len(levels):
         raise InvalidArgumentError(
             f"{namespace!r:.200} is not the name of a namespace or table",

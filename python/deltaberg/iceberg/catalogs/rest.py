@@ -43,6 +43,7 @@ from deltaberg.iceberg.location.pointer import LoadedTable, TablePointer
 from deltaberg.iceberg.metadata.json_members import objects, optional, required, strings, text
 from deltaberg.iceberg.metadata.metadata_json import metadata_of_json
 from deltaberg.iceberg.table import IcebergTable
+from deltaberg.signatures import public
 from deltaberg.storage import LocationMap, StoreSpec, is_store_option
 from deltaberg.storage.options import option_name
 from deltaberg.table import CommitPolicy, checked_text
@@ -72,6 +73,7 @@ class _Config(NamedTuple):
     takes_keys: bool
 
 
+@public
 class RestCatalog(NamedCatalog):
     """The tables of a server.
 

@@ -18,6 +18,7 @@ from deltaberg.iceberg.catalogs.rest_commit import RestAttempt, RestDoor, key_of
 from deltaberg.iceberg.table import IcebergTable
 from deltaberg.iceberg.table_transaction import TableTransaction
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
+from deltaberg.signatures import public
 from deltaberg.storage import PutOutcome, PutResult
 from deltaberg.table import CommitPolicy, CommitResult, Fate, commit_change
 
@@ -153,6 +154,7 @@ class _Catalog(RestDoor, Protocol):
         ...
 
 
+@public
 class CatalogTransaction:
     """Changes of several tables of a REST catalog that become visible together, or not at all.
 
@@ -218,7 +220,7 @@ class CatalogTransaction:
         bases = [change.newest() for change in parts.values()]
         policy = self._policy or commit_policy(bases[0].metadata.properties)
         for change in parts.values():
-            change.now = policy.now
+            change.now = policy.time
         retries = commit_change(_Changes(self._catalog, self._path, parts), policy)
         seconds = time.monotonic() - started
         made = {}

@@ -26,6 +26,7 @@ from deltaberg.iceberg.catalogs.sql_layout import NAMESPACES, TABLES, make_layou
 from deltaberg.iceberg.location.loaded import load_file
 from deltaberg.iceberg.location.pointer import TablePointer
 from deltaberg.iceberg.table import IcebergTable
+from deltaberg.signatures import public
 from deltaberg.storage import LocationMap, StoreOptions, StoreSpec
 from deltaberg.table import checked_text
 
@@ -39,6 +40,7 @@ class _RolledBackError(UnsettledError):
     """A statement failed, so that its transaction changed nothing. A swap is sent again all the same."""
 
 
+@public
 class SqlCatalog(NamedCatalog):
     """The tables that a database has under the name of a catalog.
 

@@ -28,7 +28,8 @@ from deltaberg.iceberg.operations.create import sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.iceberg.operations.new_partitioning import new_partitioning
 from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
-from deltaberg.table import checked_note, checked_properties, checked_text, checked_type
+from deltaberg.signatures import public
+from deltaberg.table import checked_flag, checked_note, checked_properties, checked_text, checked_type
 
 __all__ = ["Alteration"]
 
@@ -36,6 +37,7 @@ _FORMAT_VERSION = "format-version"
 _Fields = tuple[Field, ...]
 
 
+@public
 class Alteration(ReferenceChanges):
     """Changes of a table that become one commit with `commit`. Each method returns the object itself.
 
@@ -232,7 +234,7 @@ class Alteration(ReferenceChanges):
         InvalidArgumentError
             The place is not named, or it is named by the column itself.
         """
-        if after is None and before is None and not first:
+        if after is None and before is None and not checked_flag("first", first):
             raise InvalidArgumentError(
                 "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
             )
@@ -343,7 +345,15 @@ class Alteration(ReferenceChanges):
         return self._step("set properties", change)
 
     def unset(self, *names: str) -> Alteration:
-        """Remove properties."""
+        """Remove properties.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A name is not text.
+        """
+        for name in names:
+            checked_text("the name of a property", name, "pass the names of properties")
         return self._step("unset properties", lambda: self._transaction.change_metadata(RemoveProperties(names)))
 
     def partition_by(self, *names: ColumnName) -> Alteration:

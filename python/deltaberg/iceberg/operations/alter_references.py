@@ -20,6 +20,7 @@ from deltaberg.iceberg.operations.references import (
     set_branch,
 )
 from deltaberg.iceberg.transaction.transaction import Transaction
+from deltaberg.signatures import public
 from deltaberg.table import CommitResult, Instant, checked_number, parse_instant, zone_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = ["ReferenceChanges"]
 _NUMBER = "pass the number of a snapshot"
 
 
+@public
 class ReferenceChanges:
     """The part of `Alteration` that is about branches, tags and snapshots.
 

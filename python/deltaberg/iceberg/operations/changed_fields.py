@@ -11,6 +11,7 @@ from typing import cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.schema import DataType, Field, List, Map, Struct, find_column, join_name
+from deltaberg.table import checked_flag
 
 __all__ = ["placed", "with_field", "with_fields"]
 
@@ -112,7 +113,7 @@ def placed(
     ColumnNotFoundError
         There is no such field.
     """
-    if sum((after is not None, before is not None, first)) > 1:
+    if sum((after is not None, before is not None, checked_flag("first", first))) > 1:
         raise InvalidArgumentError("after, before and first exclude each other", hint="pass one of them")
     place = 0 if first else len(fields)
     other = before if after is None else after

@@ -122,6 +122,7 @@ def moved_branch(metadata: TableMetadata, name: str, to: str) -> SetSnapshotRef 
     CommitConflictError
         The branch has snapshots that the other one does not have.
     """
+    checked_text("the name of a branch", name, "pass text")
     target = metadata.snapshot_of_ref(to)
     if target is None:
         raise InvalidArgumentError(f"the table has no snapshot yet that {name!r} could move to")

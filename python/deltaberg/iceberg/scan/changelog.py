@@ -27,7 +27,7 @@ from deltaberg.iceberg.scan.equal_rows import not_carried_over, not_undone, numb
 from deltaberg.iceberg.scan.source import IcebergSource
 from deltaberg.schema import Struct, arrow_schema, as_array, find_path
 from deltaberg.schema.equal_rows import equal_rows
-from deltaberg.table import FILE_NUMBER, checked_flag, scan_options
+from deltaberg.table import FILE_NUMBER, checked_flag, checked_texts, scan_options
 from deltaberg.table.read.bound import BoundScan
 from deltaberg.table.rewrite.positions import RowPositions
 
@@ -93,6 +93,8 @@ def chosen_changelog(
         raise InvalidArgumentError(f"net_changes cannot be combined with {asked}", hint="leave one of them out")
     if isinstance(identifiers, str):
         raise InvalidArgumentError("identifier_columns is a list of names", hint=f"pass [{identifiers!r}]")
+    if identifiers is not None:
+        checked_texts("identifier_columns", identifiers, "names of columns", "pass a list of names")
     known = {child.id: child.name for child in schema}
     named = [known.get(number, "") for number in ids] if identifiers is None else list(identifiers)
     if not named or "" in named:

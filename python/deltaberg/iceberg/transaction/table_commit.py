@@ -142,7 +142,7 @@ class TableChange:
     staged: LoadedTable | None = None
     #: The metadata that the caller has, which may still be the newest.
     planned: LoadedTable | None = None
-    now: Callable[[], int] = field(default=CommitPolicy().now, init=False)
+    now: Callable[[], int] = field(default=CommitPolicy().time, init=False)
     token: str = field(default="", init=False)
     is_committed: bool = field(default=False, init=False)
     #: Whether an attempt was sent that may be part of the table.
@@ -156,7 +156,7 @@ class TableChange:
         started = time.monotonic()
         base = self.staged or self.newest()
         chosen = policy or commit_policy(base.metadata.properties)
-        self.now = chosen.now
+        self.now = chosen.time
         retries = commit_change(self, chosen)
         loaded, warnings = self.finish()
         return Committed(loaded, self.is_committed, self.token, retries, time.monotonic() - started, tuple(warnings))

@@ -39,6 +39,7 @@ from deltaberg.iceberg.transaction.result import commit_result
 from deltaberg.iceberg.transaction.table_commit import Committed, TableChange, commit_policy
 from deltaberg.iceberg.transaction.target import SnapshotTarget
 from deltaberg.iceberg.transaction.writable import check_writable
+from deltaberg.signatures import public
 from deltaberg.storage import Location, PathResolver
 from deltaberg.table import CommitPolicy, CommitResult, checked_policy
 from deltaberg.table.rewrite import RowTasks
@@ -60,6 +61,7 @@ class _ColumnsChanged(NamedTuple):
     after: TableMetadata
 
 
+@public
 class Transaction:
     """Changes of an Iceberg table that become visible together.
 
@@ -120,7 +122,7 @@ class Transaction:
         self._committer = committer
         self.timezone = timezone
         self._policy = checked_policy(policy)
-        self._now = (policy or CommitPolicy()).now
+        self._now = (policy or CommitPolicy()).time
         self._progress = None if progress is None else ProgressSum(progress)
         self._committed = committed
         self._updates: list[Update] = []
@@ -213,6 +215,8 @@ class Transaction:
             check_commit_properties(self._view)
             self._committer.check(self._view)
             _ = self._commit_policy
+        # A clock that does not tell the time is refused before rows are written.
+        self._now()
         updates, view, claims, checks = list(self._updates), self._view, self.claims.copy(), list(self._checks)
         pending, files = self.pending.copy(), len(self._files)
         self.pending.replaces_partitions = False

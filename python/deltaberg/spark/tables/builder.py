@@ -25,6 +25,7 @@ from deltaberg.delta.schema.schema import parse_schema
 from deltaberg.delta.schema.text_types import TEXT_TYPE
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
+from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import output_schema, quoted_name, table_type
 from deltaberg.storage import StoreOptions
@@ -36,6 +37,7 @@ _GENERATED = "delta.generationExpression"
 _LENGTH = re.compile(r"\s*(var)?char\s*\(\s*([0-9]{1,9})\s*\)\s*", re.IGNORECASE)
 
 
+@public
 @dataclass(frozen=True)
 class IdentityGenerator:
     """Which values an identity column gets: the first one, and the distance from one to the next."""
@@ -44,6 +46,7 @@ class IdentityGenerator:
     step: int = 1
 
 
+@public
 class DeltaTableBuilder(Generic[_Opened]):
     """A table to be created, or to be replaced. Each method returns the object itself, until `execute`.
 

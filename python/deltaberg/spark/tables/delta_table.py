@@ -15,6 +15,7 @@ from deltaberg.delta.operations.protocols import features_of_properties
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.builder import DeltaTableBuilder
 from deltaberg.spark.tables.frames import detail_frame, history_frame
@@ -30,6 +31,7 @@ __all__ = ["DeltaTable"]
 _PARQUET = re.compile(r"\s*parquet\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 
 
+@public
 class DeltaTable:
     """A Delta table, by the words of delta-spark. Every call sees the newest version of the table.
 

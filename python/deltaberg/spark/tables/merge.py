@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.signatures import public
 from deltaberg.spark.columns import column_text
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.texts import source_alias, texts_of
@@ -24,6 +25,7 @@ _METRICS = {
 }
 
 
+@public
 class DeltaMergeBuilder:
     """A merge to which clauses are added in turn, and which `execute` carries out.
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import UnsupportedFeatureError
+from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
 
 __all__ = ["DeltaOptimizeBuilder"]
@@ -17,6 +18,7 @@ _METRICS = ("numFilesAdded", "numFilesRemoved", "numBytesAdded", "numBytesRemove
 _SCHEMA = f"path string, metrics struct<{', '.join(f'{name}: bigint' for name in _METRICS)}>"
 
 
+@public
 class DeltaOptimizeBuilder:
     """A compaction, which may be limited to partitions."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
 from deltaberg.errors import InvalidArgumentError
+from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_choice, checked_number, zone_of
 
 __all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
@@ -15,6 +16,7 @@ __all__ = ["ScanExecution", "ScanOptions", "processors", "scan_options"]
 _PLANNING = ("auto", "driver", "executors")
 
 
+@public
 @dataclass(frozen=True)
 class ScanOptions:
     """How a scan is executed.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaberg.errors import DeltabergError, InvalidArgumentError, MissingDependencyError
+from deltaberg.errors import ArgumentNameError, DeltabergError, InvalidArgumentError, MissingDependencyError
 from deltaberg.expressions import TRUE, Filter, as_filter, bind
 from deltaberg.files import ReadCounters
 from deltaberg.schema import ColumnName, Struct, arrow_schema, find_column, select_columns
+from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_flag, checked_limit
 from deltaberg.table.read.bound import SPLIT, BoundScan
 from deltaberg.table.read.explain import Explanation, explain_plan
@@ -56,6 +57,7 @@ class ScanMetrics:
         return self.files_total - self.files_planned
 
 
+@public
 class Scan:
     """The rows of a table for which a filter is true, in the wanted columns.
 
@@ -236,6 +238,13 @@ class Scan:
             return self.to_arrow().to_pandas(**options)
         except ImportError as error:
             raise MissingDependencyError("to_pandas() needs pandas", hint="pip install pandas") from error
+        except TypeError as error:
+            if not options:
+                raise
+            raise ArgumentNameError(
+                f"to_pandas() has options that pyarrow does not take: {error}",
+                hint="its options are those of pyarrow.Table.to_pandas",
+            ) from error
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a Polars DataFrame."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.schema import ColumnName, column_names
+from deltaberg.signatures import public
 from deltaberg.table.arguments import checked_text
 from deltaberg.table.rewrite.assignments import checked_values
 
@@ -48,6 +49,7 @@ class MergeClause:
     skips_unchanged: bool = False
 
 
+@public
 class MergeBuilder(Generic[_Result]):
     """A merge to which clauses are added in turn, and which `execute` carries out.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, TypeVar
 
+from deltaberg.signatures import public
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,6 +17,7 @@ __all__ = ["SearchedTable"]
 _Own = TypeVar("_Own", bound="SearchedTable")
 
 
+@public
 class SearchedTable:
     """A table whose transactions have rows looked for and changed by `RowTasks`."""
 

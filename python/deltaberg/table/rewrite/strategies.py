@@ -18,4 +18,5 @@ def checked_strategy(wanted: str | None) -> None:
     InvalidArgumentError
         There is no such strategy.
     """
-    checked_choice("strategy", wanted or COPY_ON_WRITE, (MERGE_ON_READ, COPY_ON_WRITE), "leave it out for the table's")
+    if wanted is not None:
+        checked_choice("strategy", wanted, (MERGE_ON_READ, COPY_ON_WRITE), "leave it out for the table's")

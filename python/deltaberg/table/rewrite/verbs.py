@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaberg.schema import ColumnName
+from deltaberg.signatures import public
 from deltaberg.table.rewrite.clauses import MergeBuilder, MergeClause
 from deltaberg.table.rewrite.conditions import Condition
 from deltaberg.table.rewrite.merge_options import MergeOptions
@@ -15,6 +16,7 @@ from deltaberg.table.write import RowOptions
 __all__ = ["RowVerbs"]
 
 
+@public
 class RowVerbs(ABC):
     """The part of a transaction with verbs that change rows."""
 

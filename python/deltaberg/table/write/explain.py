@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from deltaberg.errors import ArgumentNameError
+from deltaberg.signatures import public
+
 if TYPE_CHECKING:
     from deltaberg.table.write.rows import WriteRoad
 
 __all__ = ["ExplainedTable"]
 
 
+@public
 class ExplainedTable(ABC):
     """A table that says how rows would come into its files."""
 
@@ -60,6 +64,9 @@ class ExplainedTable(ABC):
         transaction = self.transaction(unsafe_single_writer=True)
         try:
             transaction.append(rows, **options)
+        except ArgumentNameError as error:
+            message = error.message.replace("append()", "explain_append()", 1)
+            raise ArgumentNameError(message, hint=error.hint) from None
         finally:
             transaction.abort()
         return rows.found

@@ -11,7 +11,7 @@ from deltaberg.table.arguments import checked_flag, checked_number, zone_of
 
 __all__ = ["RowOptions"]
 
-_SCHEMA_MODES = (None, "merge", "overwrite")
+_SCHEMA_MODES = ("merge", "overwrite")
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ class RowOptions:
     writer_properties: Any = None
 
     def __post_init__(self) -> None:
-        if self.schema_mode not in _SCHEMA_MODES:
-            raise InvalidArgumentError(
-                f"schema_mode must be merge or overwrite, not {self.schema_mode!r}",
-                hint="leave it out to refuse columns that the table lacks",
-            )
+        if self.schema_mode is not None:
+            mode: object = self.schema_mode
+            if not isinstance(mode, str) or mode not in _SCHEMA_MODES:
+                raise InvalidArgumentError(
+                    f"schema_mode must be merge or overwrite, not {mode!r:.200}",
+                    hint="leave it out to refuse columns that the table lacks",
+                )
         checked_flag("allow_truncation", self.allow_truncation)
         if self.timezone is not None:
             zone_of(self.timezone)

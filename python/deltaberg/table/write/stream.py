@@ -133,6 +133,12 @@ def _with_index(frame: Any) -> Any:
         ) from error
 
 
+def _dense(frame: Any) -> Any:
+    """Return a pandas data frame with all values of its sparse columns, which pyarrow does not take."""
+    sparse = {name: kind.subtype for name, kind in frame.dtypes.items() if type(kind).__name__ == "SparseDtype"}
+    return frame.astype(sparse) if sparse else frame
+
+
 def _rows_of_frame(data: Any) -> pa.Table | None:
     """Return the rows of a pandas or Polars data frame; None for anything else."""
     library, name = type(data).__module__.partition(".")[0], type(data).__name__
@@ -142,7 +148,7 @@ def _rows_of_frame(data: Any) -> pa.Table | None:
             raise InvalidArgumentError(
                 f"the pandas data frame has two columns {twice!r}", hint="leave out or rename one of them"
             )
-        return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
+        return pa.Table.from_pandas(_dense(_with_index(data)), preserve_index=False).replace_schema_metadata(None)
     if library == "polars" and name == "DataFrame":
         # Its stream has views of texts, which older releases of pyarrow cannot compute.
         return data.to_arrow()

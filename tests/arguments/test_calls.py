@@ -1,0 +1,146 @@
+"""Calls that do not fit, and values that fit a type but mean nothing: what is said, and that nothing is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import deltaberg
+from deltaberg import CommitPolicy, open_table
+from deltaberg.errors import ArgumentNameError, InvalidArgumentError
+
+pytestmark = pytest.mark.one_backend
+
+_FORMATS = ("delta", "iceberg")
+_ROWS = pa.table({"id": [1, 2], "x": [0.5, None]})
+
+
+def _table(tmp_path: Path, form: str) -> Any:
+    table: Any = _PUBLIC.create_table(str(tmp_path / "t"), _ROWS.schema, format=form)
+    table.append(_ROWS)
+    return table
+
+
+#: The package for calls that type checkers refuse.
+_PUBLIC: Any = deltaberg
+_UNFIT: list[tuple[Callable[[Any], Any], str, str]] = [
+    (lambda to: to.upsert(_ROWS, on="id"), "upsert() has no argument on", "pass keys="),
+    (lambda to: to.upsert(source=_ROWS, keys="id"), "upsert() has no argument source", "pass data="),
+    (lambda to: to.scan(row_filter="id = 1"), "unknown scan option row_filter", "known are"),
+    (lambda to: to.append(rows=_ROWS), "append() has no argument rows", "pass data="),
+    (lambda to: to.append(_ROWS, schemamode="merge"), "append() has no argument schemamode", "pass schema_mode="),
+    (lambda to: to.append(), "append() needs the argument data", "pass data="),
+    (lambda to: to.overwrite(_ROWS, data=_ROWS), "overwrite() was given the argument data twice", "pass it once"),
+    (lambda to: to.history(1, 2), "history() takes 1 argument without a name, but 2 were given", ""),
+    (
+        lambda to: to.delete("id = 1", "x"),
+        "delete() takes 1 argument without a name, but 2",
+        "by their names: strategy",
+    ),
+    (lambda to: to.refresh(5), "refresh() takes 0 arguments without a name, but 1 were given", ""),
+    (lambda to: to.alter().rename("id"), "rename() needs the argument", "pass "),
+    (lambda to: to.merge(_ROWS, "target.id = source.id").when_matched_update(values={}), "no argument values", "set="),
+    (lambda to: to.transaction().upsert(_ROWS, on="id"), "upsert() has no argument on", "pass keys="),
+    (lambda to: _PUBLIC.open_table(to.location, versionn=1), "open_table() has no argument versionn", "pass version="),
+    (lambda to: _PUBLIC.DeltaTable(table_uri=to.location), "DeltaTable() has no argument table_uri", "pass location="),
+    (
+        lambda _: _PUBLIC.ParquetOptions(codec="zstd"),
+        "ParquetOptions() has no argument codec",
+        "its arguments are compression",
+    ),
+]
+
+
+@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize(("call", "message", "hint"), _UNFIT)
+def test_calls_that_do_not_fit(tmp_path: Path, form: str, call: Callable[[Any], Any], message: str, hint: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        call(_table(tmp_path, form))
+    assert isinstance(caught.value, ArgumentNameError) or "scan option" in message
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert "Table." not in str(caught.value)
+
+
+def test_an_error_within_a_call_stays_as_it_is(tmp_path: Path) -> None:
+    """A TypeError of what the caller passes is not taken for one of the call."""
+
+    def fail(_: object) -> None:
+        raise TypeError("of the caller")
+
+    with pytest.raises(TypeError, match="of the caller"):
+        _table(tmp_path, "delta").transaction(progress=fail).append(_ROWS)
+
+
+def _files(tmp_path: Path) -> list[str]:
+    return sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize("moment", [1.5, math.nan, None, 2**70, -1, True, "1700000000000", 253_402_300_800_000])
+def test_a_clock_that_tells_no_time(tmp_path: Path, form: str, moment: Any) -> None:
+    """It is refused before anything is written: the history could not tell it."""
+    table = _table(tmp_path, form)
+    before = _files(tmp_path)
+    changes: list[Callable[[Any], Any]] = [
+        lambda to: to.append(_ROWS),
+        lambda to: to.delete("id = 1"),
+        lambda to: to.alter().set({"a": "b"}),
+    ]
+    for change in changes:
+        with (
+            pytest.raises(InvalidArgumentError, match=r"now of CommitPolicy gave .*no number of milliseconds"),
+            table.transaction(policy=CommitPolicy(now=lambda: moment)) as transaction,
+        ):
+            change(transaction)
+    assert _files(tmp_path) == before
+    assert len(open_table(table.location).history()) == len(table.history())
+
+
+def test_a_clock_of_another_library(tmp_path: Path) -> None:
+    table = _table(tmp_path, "delta")
+    with table.transaction(policy=CommitPolicy(now=lambda: np.int64(4_000_000_000_000))) as transaction:
+        transaction.append(_ROWS)
+    assert table.history(1)[0].info["timestamp"] == 4_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"retries": -1},
+        {"retries": 1.5},
+        {"sends": 0},
+        {"pause": math.nan},
+        {"pause": -0.1},
+        {"longest_pause": math.inf},
+        {"timeout": "1"},
+        {"wait": 5},
+        {"now": 1_700_000_000_000},
+    ],
+)
+def test_policies_that_are_none(words: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(words))) as caught:
+        CommitPolicy(**words)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("form", _FORMATS)
+def test_sparse_columns_of_pandas(tmp_path: Path, form: str) -> None:
+    table = _table(tmp_path, form)
+    sparse = pd.DataFrame(
+        {"id": pd.arrays.SparseArray([7, 0, 0]), "x": pd.arrays.SparseArray([math.nan, 2.5, math.nan])}
+    )
+    table.overwrite(sparse)
+    assert table.scan().to_arrow().to_pylist() == [{"id": 7, "x": None}, {"id": 0, "x": 2.5}, {"id": 0, "x": None}]
+    table.upsert(sparse.assign(x=pd.arrays.SparseArray([1.5, 1.5, 0.0])).head(1), keys="id")
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 0, 7]
+    for single in (pd.arrays.SparseArray([1]), sparse["id"]):
+        with pytest.raises(InvalidArgumentError, match="cannot be written"):
+            table.append(single)
