@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from deltaberg import DeltaTable, IcebergTable, convert_to_delta, open_table
+from deltaberg import DeltaTable, IcebergTable, convert_to_delta, open_table, write_table
 from deltaberg.errors import AuthenticationError, TableNotFoundError
 from deltaberg.storage.local import LocalStorage
 from tests.support.command_line import call
@@ -72,6 +73,32 @@ def test_a_directory_that_cannot_be_looked_into(
 
     monkeypatch.setattr(LocalStorage, "directories", refuse)
     assert _raised(opened, tmp_path / "none").message.startswith(f"{opened[1]}: ")
+
+
+@pytest.mark.parametrize(("format", "other"), [("delta", "iceberg"), ("iceberg", "delta")])
+def test_it_is_of_the_other_format(format: str, other: str, tmp_path: Path) -> None:
+    write_table(tmp_path, pa.table({"id": [1]}), format=other)
+    for opened in (
+        lambda: open_table(tmp_path, format),
+        lambda: {"delta": DeltaTable, "iceberg": IcebergTable}[format](tmp_path),
+    ):
+        with pytest.raises(TableNotFoundError) as caught:
+            opened()
+        assert str(caught.value.hint).endswith(f'open it with format="{other}"')
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("@v0", "leave @v0 out of the location, and open it with version=0"),
+        ("#snapshots", 'leave #snapshots out of the location, and read it by inspect("snapshots")'),
+    ],
+)
+def test_what_connectors_take_as_a_part_of_the_path(end: str, said: str, tmp_path: Path) -> None:
+    write_table(tmp_path / "t", pa.table({"id": [1]}))
+    with pytest.raises(TableNotFoundError) as caught:
+        open_table(f"{tmp_path / 't'}{end}")
+    assert caught.value.hint == said
 
 
 def test_the_command_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from deltaberg.errors import InvalidArgumentError, UnsupportedExpressionError
 from deltaberg.expressions import parse_value
-from deltaberg.spark.columns import column_text
+from deltaberg.spark.columns import column_text, of_no_frame
 from deltaberg.spark.columns.connect import connect_value
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.texts import own_text
@@ -88,8 +88,9 @@ def test_columns_of_the_session(spark: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="neither SQL text nor a Column"):
             column_text(wrong, facts)
     # It may be a column of another frame with the same name.
-    with pytest.raises(UnsupportedExpressionError, match="SQL text"):
+    with pytest.raises(UnsupportedExpressionError, match="the column of a certain DataFrame") as caught:
         column_text(spark.range(1)["id"] + 1, facts)
+    assert 'col("id")' in str(caught.value.hint)
     assert "1.50" in column_text(f.lit(Decimal("1.50")), facts)
     if not facts.is_remote:
         with pytest.raises(UnsupportedExpressionError, match="a function of Python in a Column"):
@@ -102,7 +103,7 @@ def test_columns_of_connect_without_a_server() -> None:
     f: Any = import_module("pyspark.sql.connect.functions")
     facts = SessionFacts(object())  # type: ignore[arg-type]
     _check(f, lambda column: column_text(column, facts))
-    decimal = connect_value(f.lit(Decimal("1.50")).to_plan(None))
+    decimal = connect_value(f.lit(Decimal("1.50")).to_plan(None), of_no_frame)
     assert str(decimal) == "CAST(1.50BD AS decimal(10, 2))"
 
 

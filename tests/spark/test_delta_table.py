@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 import deltaberg
 from deltaberg.errors import (
     ConstraintViolationError,
+    DeltabergError,
     InvalidArgumentError,
     TableExistsError,
     TableNotFoundError,
@@ -82,6 +83,54 @@ def test_the_quickstart_of_delta(spark: Any, tmp_path: Path) -> None:
 
 
 @needs_native
+def test_columns_of_the_source(spark: Any, tmp_path: Path) -> None:
+    """``updates["id"]`` and ``updates.id`` are what Spark takes them for: columns of this frame, whatever its alias."""
+    from pyspark.sql.functions import col
+
+    table = _opened(spark, tmp_path / "t", {"id": [1, 2, 3], "name": ["a", "b", "c"]}).alias("t")
+    updates = spark.createDataFrame([(2, "x", 1), (4, "y", 2)], "id bigint, name string, `n.o` int")
+    (
+        table.merge(updates.alias("u"), (col("t.id") == updates["id"]) & (col("u.name") != "z"))
+        .whenMatchedUpdate(condition=updates["`n.o`"] == 1, set={"name": updates["name"]})
+        .whenNotMatchedInsert(values={"id": updates.id, "name": "concat(u.name, '!')"})
+        .execute()
+    )
+    assert _content(table, "id", "name") == [(1, "a"), (2, "x"), (3, "c"), (4, "y!")]
+    # Of frames that were made of it, Spark knows which columns are still the same.
+    moved = updates.withColumn("id", col("id") - 1)
+    table.merge(moved, moved.id == col("t.id")).whenMatchedUpdate(set={"name": updates["name"]}).execute()
+    assert _content(table, "id", "name") == [(1, "x"), (2, "x"), (3, "y"), (4, "y!")]
+    for other in (updates["id"], table.toDF()["id"]):
+        with pytest.raises(UnsupportedExpressionError, match="not the source of the merge") as caught:
+            table.merge(moved, other == col("t.id"))
+        assert 'col("t.id") with table.alias("t")' in str(caught.value.hint)
+    # A frame of the table that the source was made of: the source alone would be compared with itself.
+    frame = table.toDF()
+    with pytest.raises(InvalidArgumentError, match="names no column of the table"):
+        table.merge(frame.where("id > 1").alias("u"), frame["id"] == col("u.id")).whenMatchedDelete().execute()
+    with pytest.raises(UnsupportedExpressionError, match="not the table"):
+        table.delete(frame["id"] == 1)
+
+
+def test_hints_name_methods_of_delta_spark(spark: Any, tmp_path: Path) -> None:
+    table = _opened(spark, tmp_path / "t", {"id": [1, 2], "name": ["a", "b"]}).alias("t")
+    less = spark.range(1).alias("u")
+    iceberg = tmp_path / "i"
+    deltaberg.write_table(iceberg, pa.table({"id": [1]}), format="iceberg")
+    create = DeltaTable.create(spark).location(str(tmp_path / "t")).addColumn("id", "bigint")
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: table.merge(less, "t.id = u.id").whenMatchedUpdateAll().execute(), "withSchemaEvolution()"),
+        (create.execute, "createIfNotExists or createOrReplace"),
+        (lambda: DeltaTable.forPath(spark, f"{tmp_path}/t@v0"), "open_table(path, version=0)"),
+        (lambda: DeltaTable.forPath(spark, str(iceberg)), 'open_table(path, "iceberg")'),
+    ]
+    for call, hint in calls:
+        with pytest.raises(DeltabergError) as caught:
+            call()
+        assert hint in str(caught.value.hint)
+
+
+@needs_native
 def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
     """Columns and text mean the same; the source has one alias, which Spark knows."""
     from pyspark.sql.functions import col, lit, upper
@@ -117,8 +166,6 @@ def test_merges_with_all_clauses(spark: Any, tmp_path: Path) -> None:
         table.merge(updates.alias("name"), "target.id = name.id").whenMatchedDelete().execute()
     with pytest.raises(InvalidArgumentError, match="not a DataFrame"):
         table.merge(pa.table({"id": [1]}), "target.id = source.id")
-    with pytest.raises(UnsupportedExpressionError, match="SQL text"):
-        table.merge(updates, updates["id"] == 1)
     with pytest.raises(InvalidArgumentError, match="t is the alias of the table and of the source"):
         table.alias("t").merge(updates.alias("t"), "t.id = t.id").whenMatchedDelete().execute()
     with pytest.raises(InvalidArgumentError, match="is not an alias"):

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 from deltaberg import create_table, write_table
-from deltaberg.errors import DeltabergError
+from deltaberg.errors import DeltabergError, InvalidArgumentError, TableNotFoundError
 from deltaberg.spark.source.delta_options import DeltaReadOptions
 from deltaberg.spark.source.delta_write_options import DeltaWriteOptions
 from deltaberg.spark.source.hints import in_data_source
+from deltaberg.spark.source.iceberg_options import IcebergReadOptions
+from deltaberg.spark.source.iceberg_write_options import IcebergWriteOptions
+from deltaberg.spark.source.options import ReadOptions, WriteOptions
 from deltaberg.spark.source.raised import briefly, briefly_yielded
 
 pytestmark = pytest.mark.one_backend
@@ -47,6 +50,56 @@ def test_a_read_names_its_options(tmp_path: Path) -> None:
     with pytest.raises(DeltabergError, match="were not recorded") as caught:
         _read(tmp_path / "t", readChangeFeed="true", startingVersion="0")
     assert str(caught.value.hint).startswith('.option("derived", "true") derives them')
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "said"),
+    [
+        (DeltaReadOptions, "snapshot-id", "use versionAsOf"),
+        (DeltaReadOptions, "changes", "readChangeFeed"),
+        (DeltaReadOptions, "mergeSchema", "belongs to a write"),
+        (DeltaWriteOptions, "compression-codec", "use compression"),
+        (IcebergReadOptions, "versionAsOf", "use snapshot-id"),
+        (IcebergReadOptions, "readChangeFeed", "changes to true"),
+        (IcebergReadOptions, "split-size", "leave it out"),
+        (IcebergWriteOptions, "overwriteSchema", 'overwrite(frame, schema_mode="overwrite")'),
+        (IcebergWriteOptions, "replaceWhere", "overwrite(frame, where="),
+        (IcebergWriteOptions, "compression", "use compression-codec"),
+    ],
+)
+def test_options_of_the_other_format(options: type[ReadOptions | WriteOptions], name: str, said: str) -> None:
+    """A name that is merely similar would lead to a read or a write that nobody meant."""
+
+    @briefly
+    def use() -> None:
+        made = options({"path": "/nowhere", name: "true"})
+        made.scan() if isinstance(made, ReadOptions) else made.stage(_COLUMNS, overwrite=True)
+
+    with pytest.raises(InvalidArgumentError, match=f"has no option {name}") as caught:
+        use()
+    assert said in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("read", "end", "said"),
+    [
+        (DeltaReadOptions, "delta@v0", '.option("versionAsOf", 0)'),
+        (IcebergReadOptions, "iceberg#snapshots", 'open_table(path).inspect("snapshots")'),
+        (DeltaReadOptions, "iceberg", 'format("iceberg")'),
+        (IcebergReadOptions, "delta", 'format("delta")'),
+    ],
+)
+def test_locations_as_connectors_take_them(read: type[ReadOptions], end: str, said: str, tmp_path: Path) -> None:
+    for kind in ("delta", "iceberg"):
+        write_table(tmp_path / kind, pa.table({"id": [1]}), format=kind)
+
+    @briefly
+    def use() -> None:
+        read({"path": f"{tmp_path}/{end}"}).scan()
+
+    with pytest.raises(TableNotFoundError) as caught:
+        use()
+    assert said in str(caught.value.hint)
 
 
 def test_so_do_errors_of_tasks() -> None:

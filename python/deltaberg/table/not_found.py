@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 from deltaberg.errors import ObjectNotFoundError, StorageError, TableNotFoundError
 from deltaberg.storage import Location, StoreSpec
 
 __all__ = ["table_not_found"]
+
+#: What the directory of a table of each format contains.
+_MARKS = {"delta": "_delta_log", "iceberg": "metadata"}
+#: What the connectors for Spark take as a part of a path, and what is written here.
+_IN_PATHS = (
+    (re.compile(r"@v(\d+)$"), "open it with version={}"),
+    (re.compile(r"#(\w+)$"), 'read it by inspect("{}")'),
+)
 
 
 def table_not_found(
@@ -32,7 +41,18 @@ def table_not_found(
     # The error that was found is not replaced by one about what is there.
     with suppress(StorageError):
         reason = _absence(location, store)
+        other = [known for known in _MARKS if known not in message.lower() and _has(location, _MARKS[known], store)]
+        if other:
+            hint = f'the directory looks like that of a table of the other format: open it with format="{other[0]}"'
+    for pattern, words in _IN_PATHS:
+        found = pattern.search(location.path)
+        if found is not None:
+            hint = f"leave {found[0]} out of the location, and {words.format(found[1])}"
     return TableNotFoundError(f"{message}: {reason or lacks}", hint=hint, table=str(location))
+
+
+def _has(location: Location, mark: str, store: StoreSpec) -> bool:
+    return store.open(location).has_objects(location.join(mark).path)
 
 
 def _absence(location: Location, store: StoreSpec) -> str | None:

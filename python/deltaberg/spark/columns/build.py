@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal as PyDecimal
 from typing import Any
@@ -14,7 +14,10 @@ from deltaberg.expressions.values.literals import literal_of
 from deltaberg.expressions.values.tree import Call, ColumnValue, Value
 from deltaberg.schema import split_name
 
-__all__ = ["SqlText", "TypedCast", "call", "column", "constant", "extracted", "refused"]
+__all__ = ["OfFrame", "SqlText", "TypedCast", "call", "column", "constant", "extracted", "of_no_frame", "refused"]
+
+#: Returns what the column of a certain DataFrame stands for; the column is given by itself.
+OfFrame = Callable[[Any], Value]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Functions that SQL spells in another way.
@@ -88,6 +91,20 @@ def constant(value: Any) -> Value:
         return literal_of(value)
     except ExpressionError:
         raise refused(f"the literal {value!r}") from None
+
+
+def of_no_frame(column: Any) -> Value:
+    """Refuse the column of a certain DataFrame: it may be another one than that of the table.
+
+    Raises
+    ------
+    UnsupportedExpressionError
+        Always.
+    """
+    raise UnsupportedExpressionError(
+        f"{column} is the column of a certain DataFrame, which is not the table",
+        hint='name the column of the table: col("id") in place of frame["id"]',
+    )
 
 
 def refused(what: str) -> UnsupportedExpressionError:

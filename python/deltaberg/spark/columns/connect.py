@@ -8,7 +8,7 @@ from decimal import Decimal as PyDecimal
 from typing import Any
 
 from deltaberg.expressions.values.tree import Value
-from deltaberg.spark.columns.build import SqlText, TypedCast, call, column, constant, extracted, refused
+from deltaberg.spark.columns.build import OfFrame, SqlText, TypedCast, call, column, constant, extracted, refused
 
 __all__ = ["connect_value"]
 
@@ -19,7 +19,7 @@ _PLAIN = frozenset({"boolean", "integer", "string", "binary", "double"})
 _CASTS = {"byte": "tinyint", "short": "smallint", "float": "float", "long": "bigint"}
 
 
-def connect_value(message: Any) -> Value:
+def connect_value(message: Any, of_frame: OfFrame) -> Value:
     """Return the value that an expression of the protocol describes.
 
     Raises
@@ -31,10 +31,10 @@ def connect_value(message: Any) -> Value:
     handler = _HANDLERS.get(kind)
     if handler is None:
         raise refused(str(kind).replace("_", " "))
-    return handler(getattr(message, kind))
+    return handler(getattr(message, kind), of_frame)
 
 
-def _literal(literal: Any) -> Value:
+def _literal(literal: Any, _of_frame: OfFrame) -> Value:
     kind = literal.WhichOneof("literal_type")
     if kind == "null":
         return constant(None)
@@ -62,19 +62,23 @@ def _literal(literal: Any) -> Value:
     raise refused(f"a literal of the kind {kind}")
 
 
-def _attribute(attribute: Any) -> Value:
+def _attribute(attribute: Any, of_frame: OfFrame) -> Value:
     if attribute.HasField("plan_id"):
-        raise refused(f"the column {attribute.unparsed_identifier} of a DataFrame")
+        from pyspark.sql.connect.column import Column
+        from pyspark.sql.connect.expressions import ColumnReference
+
+        return of_frame(Column(ColumnReference(attribute.unparsed_identifier, attribute.plan_id)))
     return column(attribute.unparsed_identifier)
 
 
-def _function(function: Any) -> Value:
-    arguments = [connect_value(argument) for argument in function.arguments]
+def _function(function: Any, of_frame: OfFrame) -> Value:
+    arguments = [connect_value(argument, of_frame) for argument in function.arguments]
     return call(function.function_name, arguments, is_distinct=function.is_distinct)
 
 
-def _cast(cast: Any) -> Value:
-    return TypedCast(connect_value(cast.expr), cast.type_str or _type_text(cast.type), cast.eval_mode == _TRY)
+def _cast(cast: Any, of_frame: OfFrame) -> Value:
+    kind = cast.type_str or _type_text(cast.type)
+    return TypedCast(connect_value(cast.expr, of_frame), kind, cast.eval_mode == _TRY)
 
 
 def _type_text(kind: Any) -> str:
@@ -83,17 +87,17 @@ def _type_text(kind: Any) -> str:
     return proto_schema_to_pyspark_data_type(kind).simpleString()
 
 
-def _extract(extract: Any) -> Value:
-    return extracted(connect_value(extract.child), connect_value(extract.extraction))
+def _extract(extract: Any, of_frame: OfFrame) -> Value:
+    return extracted(connect_value(extract.child, of_frame), connect_value(extract.extraction, of_frame))
 
 
-_HANDLERS: dict[str, Callable[[Any], Value]] = {
+_HANDLERS: dict[str, Callable[[Any, OfFrame], Value]] = {
     "literal": _literal,
     "unresolved_attribute": _attribute,
     "unresolved_function": _function,
-    "expression_string": lambda text: SqlText(text.expression),
+    "expression_string": lambda text, _: SqlText(text.expression),
     # The name of a value has no meaning where it is assigned or tested.
-    "alias": lambda alias: connect_value(alias.expr),
+    "alias": lambda alias, of_frame: connect_value(alias.expr, of_frame),
     "cast": _cast,
     "unresolved_extract_value": _extract,
 }

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column
 
 from deltaberg.errors import InvalidArgumentError
-from deltaberg.spark.columns.build import SqlText
+from deltaberg.spark.columns.build import OfFrame, SqlText, of_no_frame
 from deltaberg.spark.columns.classic import classic_value
 from deltaberg.spark.columns.connect import connect_value
 from deltaberg.spark.session import SessionFacts
@@ -26,15 +26,17 @@ def _is_remote(given: object) -> bool:
     return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql.connect.")
 
 
-def column_text(given: Any, facts: SessionFacts) -> str:
+def column_text(given: Any, facts: SessionFacts, of_frame: OfFrame = of_no_frame) -> str:
     """Return a condition or value as SQL text.
 
     Parameters
     ----------
     given
-        SQL text, or a Column without columns of a certain DataFrame: ``col("id")``, not ``frame["id"]``.
+        SQL text, or a Column.
     facts
         The session that the Column belongs to.
+    of_frame
+        Says what columns of a certain DataFrame stand for, such as ``frame["id"]``; by default they are refused.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def column_text(given: Any, facts: SessionFacts) -> str:
     if _is_remote(given):
         # The session of a Column that was made without a server has no client, nor do plain Columns need one.
         client: Any = getattr(facts.session, "client", None) if facts.is_remote else None
-        found = connect_value(given.to_plan(client))
+        found = connect_value(given.to_plan(client), of_frame)
     else:
-        found = classic_value(given)
+        found = classic_value(given, of_frame)
     return found.text if isinstance(found, SqlText) else str(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from deltaberg.delta import DeltaTable
 from deltaberg.errors import InvalidArgumentError
@@ -13,6 +14,7 @@ from deltaberg.table import Scan
 __all__ = ["DeltaReadOptions"]
 
 _TRAVEL = ("versionAsOf", "timestampAsOf")
+_FEED = "set readChangeFeed to true, with startingVersion and endingVersion"
 _CHANGES = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 
 
@@ -21,6 +23,16 @@ class DeltaReadOptions(ReadOptions):
 
     format = "delta"
     own = (*_TRAVEL, "readChangeFeed", "readChangeData", "derived", *_CHANGES)
+    others: ClassVar[Mapping[str, str]] = {
+        "snapshot-id": "use versionAsOf, which takes the number of a version",
+        "as-of-timestamp": 'use timestampAsOf, which takes text such as "2026-01-31 12:00:00"',
+        "branch": "a Delta table has versions in place of branches: use versionAsOf",
+        "tag": "a Delta table has versions in place of tags: use versionAsOf",
+        "changes": _FEED,
+        "start-snapshot-id": _FEED,
+        "end-snapshot-id": _FEED,
+        "mergeschema": "leave it out: a read has the columns of the version, and mergeSchema belongs to a write",
+    }
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import pyarrow as pa
 
 from deltaberg.api.place import place_to_write
@@ -31,6 +34,12 @@ class DeltaWriteOptions(WriteOptions):
         "userMetadata",
         "compression",
     )
+    others: ClassVar[Mapping[str, str]] = {
+        "overwrite-mode": "use partitionOverwriteMode",
+        "compression-codec": "use compression",
+        "branch": "a Delta table has no branches",
+        "clusterby": "create the table by deltaberg.create_table with cluster_by, and append to it",
+    }
 
     def stage(self, columns: pa.Schema, *, overwrite: bool) -> StagedWrite:
         """Plan the write of rows with these columns."""

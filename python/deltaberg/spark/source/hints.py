@@ -12,10 +12,19 @@ __all__ = ["in_data_source"]
 _PHRASES = tuple(
     (re.compile(phrase), words)
     for phrase, words in (
+        (r'\bopen it with format="(\w+)"', r'use format("\1")'),
+        (r"\bopen it with version=(\d+)", r'use .option("versionAsOf", \1)'),
+        (
+            r'\bread it by inspect\("(\w+)"\)',
+            r'read it by spark.createDataFrame(deltaberg.open_table(path).inspect("\1"))',
+        ),
+        (r"\bleave out format, or choose", "choose"),
+        (r"\bleave out where and dynamic\b", "leave out replaceWhere and partitionOverwriteMode"),
+        (r"\bleave out dynamic\b", "leave out partitionOverwriteMode or overwrite-mode"),
         (r'\bpass format="delta" or format="iceberg"', 'use format("delta") or format("iceberg")'),
         (r'\bappend with schema_mode="merge"', 'append with .option("mergeSchema", "true")'),
         (r'\bschema_mode="merge"', '.option("mergeSchema", "true")'),
-        (r'\bschema_mode="overwrite"', '.option("overwriteSchema", "true")'),
+        (r'(?<!, )\bschema_mode="overwrite"', '.option("overwriteSchema", "true")'),
         (r"\bpartition_by\b(?!\()", 'the option "partitionBy"'),
         (r"\bpass timezone=", 'pass .option("timezone", NAME)'),
         (r'\btxn=\("([^"]*)", (\d+)\)', r'.option("txnAppId", "\1").option("txnVersion", \2)'),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from deltaberg.errors import InvalidArgumentError
 from deltaberg.expressions import Expression
@@ -16,6 +16,9 @@ __all__ = ["IcebergReadOptions"]
 
 _CHANGELOG = ("carry-over", "net-changes", "compute-updates", "identifier-columns")
 _TRAVEL = ("snapshot-id", "as-of-timestamp", "branch", "tag")
+#: What delta-spark has in place of changelogs, and what iceberg-spark lets callers tune.
+_FEED = ("readchangefeed", "startingversion", "startingtimestamp", "endingversion", "endingtimestamp")
+_TUNING = ("split-size", "lookback", "file-open-cost", "vectorization-enabled", "batch-size")
 _RANGE = ("start-snapshot-id", "end-snapshot-id")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
@@ -25,6 +28,12 @@ class IcebergReadOptions(ReadOptions):
 
     format = "iceberg"
     own = (*_TRAVEL, *_RANGE, "changes", *_CHANGELOG, "location-map")
+    others: ClassVar[Mapping[str, str]] = {
+        "versionasof": "use snapshot-id, or branch or tag for a name",
+        "timestampasof": "use as-of-timestamp, which takes milliseconds since 1970",
+        **dict.fromkeys(_FEED, "set changes to true, with start-snapshot-id and end-snapshot-id"),
+        **dict.fromkeys(_TUNING, "leave it out: tasks are planned without it; batchSize sets the rows of a batch"),
+    }
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ _AS_IT_IS: Mapping[str, tuple[tuple[str, ...], str]] = {
     # These writes hide no rows.
     "delete-granularity": (("file", "partition"), "leave it out"),
 }
+_ONCE = "use snapshot-property.NAME, and look for it in the summaries of the snapshots before you write again"
 #: Options of iceberg-spark that are not obeyed, and what to do instead.
 _REFUSED: Mapping[str, str] = {
     "output-spec-id": "rows go to the newest partitioning, which alter().partition_by() sets",
@@ -64,6 +66,15 @@ class IcebergWriteOptions(WriteOptions):
         *_AS_IT_IS,
         *_REFUSED,
     )
+    others: ClassVar[Mapping[str, str]] = {
+        "overwriteschema": 'use deltaberg.open_table(path).overwrite(frame, schema_mode="overwrite")',
+        "replacewhere": 'use deltaberg.open_table(path).overwrite(frame, where="…")',
+        "partitionoverwritemode": "use overwrite-mode",
+        "compression": "use compression-codec",
+        "usermetadata": "use snapshot-property.NAME, which goes to the summary of the snapshot",
+        "txnappid": _ONCE,
+        "txnversion": _ONCE,
+    }
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._summary = {

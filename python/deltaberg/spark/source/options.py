@@ -35,6 +35,8 @@ class SourceOptions:
     #: The name of the format, and the options that it has in addition to the shared ones.
     format: ClassVar[str]
     own: ClassVar[Sequence[str]]
+    #: Options that others have, in lower case, and what to do here.
+    others: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, options: Mapping[str, str]) -> None:
         known = self._known()
@@ -58,8 +60,8 @@ class SourceOptions:
         if not path:
             raise InvalidArgumentError(
                 f'format("{self.format}") needs one path',
-                hint=f"use {self._path_hint()}; Spark passes neither the LOCATION of CREATE TABLE nor "
-                f"{self.format}.`/path` to a Python source",
+                hint=f"use {self._path_hint()}; Spark passes neither the location of a table of its catalog, such as "
+                f"saveAsTable makes, nor {self.format}.`/path` to a Python source",
             )
         self._check_names(path)
         return path
@@ -80,7 +82,8 @@ class SourceOptions:
         for name in self._store:
             if not is_store_option(name):
                 near = difflib.get_close_matches(name.lower(), known, n=1)
-                hint = f"did you mean {known[near[0]]}?" if near else f"the options are {', '.join(known.values())}"
+                guess = f"did you mean {known[near[0]]}?" if near else f"the options are {', '.join(known.values())}"
+                hint = self.others.get(name.lower(), guess)
                 raise InvalidArgumentError(f'format("{self.format}") has no option {name}', hint=hint)
 
     @property

@@ -27,6 +27,7 @@ from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.tables.hints import in_delta_words
 from deltaberg.spark.types import output_schema, quoted_name, table_type
 from deltaberg.storage import StoreOptions
 
@@ -180,6 +181,7 @@ class DeltaTableBuilder(Generic[_Opened]):
         self._properties[key] = value
         return self
 
+    @in_delta_words
     def execute(self) -> _Opened:
         """Create or replace the table; see `deltaberg.create_table` for errors.
 

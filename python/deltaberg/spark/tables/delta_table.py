@@ -19,6 +19,7 @@ from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.tables.builder import DeltaTableBuilder
 from deltaberg.spark.tables.frames import detail_frame, history_frame
+from deltaberg.spark.tables.hints import in_delta_words
 from deltaberg.spark.tables.merge import DeltaMergeBuilder
 from deltaberg.spark.tables.optimize import DeltaOptimizeBuilder
 from deltaberg.spark.tables.texts import own_name, own_text, texts_of
@@ -60,6 +61,7 @@ class DeltaTable:
         return f"DeltaTable({self._table.location!r})"
 
     @classmethod
+    @in_delta_words
     def forPath(
         cls,
         sparkSession: SparkSession,
@@ -151,6 +153,7 @@ class DeltaTable:
         )
 
     @classmethod
+    @in_delta_words
     def convertToDelta(
         cls,
         sparkSession: SparkSession,
@@ -202,10 +205,12 @@ class DeltaTable:
             raise InvalidArgumentError(f"{aliasName!r} is not an alias", hint='pass a name: alias("orders")')
         return DeltaTable(self._spark, self._table, aliasName)
 
+    @in_delta_words
     def delete(self, condition: Any = None) -> CommitResult:
         """Delete the rows that match a condition, all rows by default; see `deltaberg.DeltaTable.delete`."""
         return self._newest().delete(None if condition is None else self._text(condition))
 
+    @in_delta_words
     def update(self, condition: Any = None, set: Mapping[str, Any] | None = None) -> CommitResult:
         """Update the rows that match a condition; see `deltaberg.DeltaTable.update`.
 
@@ -246,6 +251,7 @@ class DeltaTable:
         """Return one row that describes the table, in the columns of delta-spark."""
         return detail_frame(self._spark, self._newest())
 
+    @in_delta_words
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Have the table support all features that protocol versions imply. Nothing is ever taken away.
 
@@ -259,6 +265,7 @@ class DeltaTable:
         if not features_of_properties(wanted)[0] <= table.features:
             table.alter().set(wanted).commit()
 
+    @in_delta_words
     def addFeatureSupport(self, featureName: str) -> None:
         """Have the table support a feature.
 

@@ -11,6 +11,7 @@ from deltaberg.delta.table import DeltaTable as Table
 from deltaberg.errors import UnsupportedFeatureError
 from deltaberg.signatures import public
 from deltaberg.spark.session import SessionFacts
+from deltaberg.spark.tables.hints import in_delta_words
 
 __all__ = ["DeltaOptimizeBuilder"]
 
@@ -32,6 +33,7 @@ class DeltaOptimizeBuilder:
         self._where = partitionFilter
         return self
 
+    @in_delta_words
     def executeCompaction(self) -> DataFrame:
         """Compact the files on the driver; see `deltaberg.DeltaTable.compact`.
 

@@ -4,23 +4,81 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from deltaberg.errors import ExpressionError, InvalidArgumentError
+from deltaberg.errors import ExpressionError, InvalidArgumentError, UnsupportedExpressionError
 from deltaberg.expressions import Value, parse_value
 from deltaberg.expressions.values.tree import ColumnValue
 from deltaberg.schema import ColumnName, split_name
-from deltaberg.spark.columns import column_text
+from deltaberg.spark.columns import OfFrame, column_text, of_no_frame
 from deltaberg.spark.session import SessionFacts
 from deltaberg.spark.types import quoted_name
 
-__all__ = ["own_name", "own_text", "source_alias", "texts_of"]
+__all__ = ["SourceColumns", "own_name", "own_text", "source_alias", "texts_of"]
+
+#: What qualifies columns of the source until its alias is known. No caller qualifies a column so.
+_SOURCE = "\N{NULL}source"
 
 
-def texts_of(values: Mapping[str, Any] | None, what: str, facts: SessionFacts) -> dict[str, str]:
+class SourceColumns:
+    """What columns of a certain DataFrame stand for in a merge, such as ``updates["id"]``: columns of its source.
+
+    Spark says which column of the source it is, as far as it is one.
+
+    Parameters
+    ----------
+    frame
+        The source of the merge.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    def __call__(self, column: Any) -> Value:
+        """Return the column of the source.
+
+        Raises
+        ------
+        UnsupportedExpressionError
+            It is a column of another DataFrame, such as that of the table.
+        """
+        names = _names(self._frame, column)
+        if names is None:
+            raise UnsupportedExpressionError(
+                f"{column} is the column of a certain DataFrame, which is not the source of the merge",
+                hint='name it by an alias: col("t.id") with table.alias("t"), or col("u.id") with updates.alias("u")',
+            )
+        return ColumnValue((_SOURCE, *names))
+
+    @staticmethod
+    def with_alias(text: str, alias: str) -> str:
+        """Return SQL text in which the columns of the source are qualified by its alias."""
+        return str(_qualified(parse_value(text), _SOURCE, (alias,))) if _SOURCE in text else text
+
+    @staticmethod
+    def check_condition(text: str, alias: str) -> None:
+        """Refuse the condition of a merge that compares the source with itself: a row of it would match all or none.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A frame of the table was compared with one that was made of it.
+        """
+        own = {_SOURCE, alias.lower()}
+        if _SOURCE in text and all(path[0].lower() in own for path in _paths(text)):
+            raise InvalidArgumentError(
+                "the condition of the merge names no column of the table, but the source alone",
+                hint='name columns of the table by its alias: col("t.id") with table.alias("t")',
+            )
+
+
+def texts_of(
+    values: Mapping[str, Any] | None, what: str, facts: SessionFacts, of_frame: OfFrame = of_no_frame
+) -> dict[str, str]:
     """Return the new values of columns as SQL text by name.
 
     Raises
@@ -34,7 +92,7 @@ def texts_of(values: Mapping[str, Any] | None, what: str, facts: SessionFacts) -
         raise InvalidArgumentError(
             f"{what} is not a mapping of names of columns", hint=f'pass {what}={{"price": "price * 2"}}'
         )
-    return {name: column_text(value, facts) for name, value in values.items()}
+    return {name: column_text(value, facts, of_frame) for name, value in values.items()}
 
 
 def own_text(text: str, alias: str | None) -> str:
@@ -48,7 +106,7 @@ def own_text(text: str, alias: str | None) -> str:
     if alias is None:
         return text
     value = parse_value(text)
-    found = _without_alias(value, alias.lower())
+    found = _qualified(value, alias.lower(), ())
     return text if found is value or found == value else str(found)
 
 
@@ -76,6 +134,7 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
         also the name of a column or the alias of the table.
     """
     qualifiers = {path[0].lower(): path[0] for text in texts for path in _paths(text) if len(path) > 1}
+    qualifiers.pop(_SOURCE, None)
     if qualifiers.pop(target.lower(), None) is not None and _columns_of(frame, target) == frame.columns:
         raise InvalidArgumentError(
             f"{target} is the alias of the table and of the source", hint='give them two: updates.alias("u")'
@@ -104,10 +163,37 @@ def source_alias(frame: DataFrame, texts: Iterable[str], target: str) -> str:
 
 def _columns_of(frame: DataFrame, qualifier: str) -> list[str] | None:
     """Return the names that Spark knows behind a qualifier; None if it does not know it."""
+    return _names(frame, f"{quoted_name(qualifier)}.*")
+
+
+def _names(frame: DataFrame, columns: Any) -> list[str] | None:
+    """Return the names of columns of a DataFrame; None if Spark does not find them in it."""
     try:
-        return frame.select(f"{quoted_name(qualifier)}.*").columns
+        with _unlogged():
+            return frame.select(columns).columns
     except AnalysisException:
         return None
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Have PySpark not log what it raises: it would print a trace of the JVM, although nothing has failed."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        # PySpark 3.5 logs no such exceptions.
+        yield
+        return
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: object) -> bool:
+    return False
 
 
 def _paths(text: str) -> Iterator[tuple[str, ...]]:
@@ -134,15 +220,16 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
     return ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
 
 
-def _without_alias(value: Value, alias: str) -> Value:
+def _qualified(value: Value, alias: str, qualifier: tuple[str, ...]) -> Value:
+    """Return a value whose columns have another qualifier, or none, in place of an alias."""
     if isinstance(value, ColumnValue):
-        is_qualified = len(value.path) > 1 and value.path[0].lower() == alias
-        return ColumnValue(value.path[1:]) if is_qualified else value
+        has_alias = len(value.path) > 1 and value.path[0].lower() == alias
+        return ColumnValue((*qualifier, *value.path[1:])) if has_alias else value
     changed: dict[str, Any] = {}
     for name, found in _members(value):
         if isinstance(found, Value):
-            changed[name] = _without_alias(found, alias)
+            changed[name] = _qualified(found, alias, qualifier)
         elif isinstance(found, tuple) and any(isinstance(part, Value) for part in found):
-            changed[name] = tuple(_without_alias(part, alias) for part in found)
+            changed[name] = tuple(_qualified(part, alias, qualifier) for part in found)
     copied: Value = dataclasses.replace(cast("Any", value), **changed)
     return copied
