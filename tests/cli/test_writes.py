@@ -247,6 +247,7 @@ def test_columns_and_properties_are_altered(root: Path) -> None:
         ["rename", "note", "text"],
         ["add", "count", "int", "--first"],
         ["widen", "count", "bigint"],
+        ["move", "count", "--before", "text"],
         ["move", "count", "--after", "text"],
         ["comment", "count", "how many"],
         ["drop", "text"],

@@ -150,7 +150,7 @@ def test_the_table_is_described(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda alter: alter.move("a"), InvalidArgumentError, "behind another one, or to the front"),
+        (lambda alter: alter.move("a"), InvalidArgumentError, "behind or before another one, or to the front"),
         (lambda alter: alter.move("a", after="b", first=True), InvalidArgumentError, "exclude each other"),
         (lambda alter: alter.move("a", after="a"), InvalidArgumentError, "behind itself"),
         (lambda alter: alter.move("nope", first=True), ColumnNotFoundError, "nope"),

@@ -33,12 +33,12 @@ _CHANGES: dict[str, tuple[str, int | None, tuple[str, ...], Change]] = {
     "add": (
         "NAME TYPE",
         2,
-        ("comment", "after", "first"),
+        ("comment", "after", "before", "first"),
         lambda to, words, options: to.add(words[0], column_type(words[1]), **options),
     ),
     "rename": ("NAME NEW_NAME", 2, (), lambda to, words, _: to.rename(*words)),
     "drop": ("NAME", 1, (), lambda to, words, _: to.drop(words[0])),
-    "move": ("NAME", 1, ("after", "first"), lambda to, words, options: to.move(words[0], **options)),
+    "move": ("NAME", 1, ("after", "before", "first"), lambda to, words, options: to.move(words[0], **options)),
     "comment": ("NAME TEXT", 2, (), lambda to, words, _: to.comment(words[0], words[1] or None)),
     "drop-not-null": ("NAME", 1, (), lambda to, words, _: to.drop_not_null(words[0])),
     "widen": ("NAME TYPE", 2, (), lambda to, words, _: to.widen(words[0], column_type(words[1]))),
@@ -65,6 +65,7 @@ _WITHOUT_WORDS = ("cluster-by", "partition-by", "sort-by", "identify-by")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--comment", metavar="TEXT", help="With add: what the schema says about the column.")
 @click.option("--after", metavar="NAME", help="With add and move: the column that it comes behind.")
+@click.option("--before", metavar="NAME", help="With add and move: the column that it comes before.")
 @click.option("--first", is_flag=True, help="With add and move: put it before all others.")
 @reference_options
 @click.option("--dry-run", is_flag=True, help="Check the change, and show what it would lead to.")

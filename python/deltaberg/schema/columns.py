@@ -2,27 +2,31 @@
 
 A name means the column that it matches exactly. Failing that, it means the only column that it matches when case is
 ignored. Otherwise an error suggests similar names. Dots lead into structs; a name with a literal dot is put in
-backticks, or passed as a tuple.
+backticks, or passed as a tuple. It is also found without them where nothing else has this name.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
 from deltaberg.lossless_json import has_lone_surrogate
-from deltaberg.schema.types import DataType, Field, Struct
+from deltaberg.schema.types import DataType, Field, List, Map, Struct
 
 __all__ = [
     "ColumnName",
     "column_names",
+    "dotted_path",
     "field_finder",
     "fields_given",
     "find_column",
     "find_path",
+    "find_sibling",
     "join_name",
+    "listed_names",
     "match_fields",
     "paired_fields",
     "select_columns",
@@ -99,6 +103,18 @@ def column_names(given: ColumnName | Sequence[ColumnName] | None) -> Sequence[Co
     return given
 
 
+def listed_names(names: Sequence[ColumnName | Sequence[ColumnName]]) -> Sequence[ColumnName]:
+    """Return the names that are given one after the other, or in one list. A tuple is the path of a single column.
+
+    Examples
+    --------
+    >>> listed_names((["day", "region"],)), listed_names(("day", "region"))
+    (['day', 'region'], ('day', 'region'))
+    """
+    first: Any = names[0] if len(names) == 1 else None
+    return first if isinstance(first, list) else cast("Sequence[ColumnName]", names)
+
+
 def join_name(path: Sequence[str]) -> str:
     """Return the name that `split_name` splits into these parts, with backticks around parts that need them.
 
@@ -133,13 +149,84 @@ def find_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
     Raises
     ------
     ColumnNotFoundError
-        If there is no such column, or if several match when case is ignored.
+        If there is no such column, or if several match: names that differ in case, or a column with a dot in its name
+        and the field of a struct.
     """
     if isinstance(name, str):
         whole = schema.get(name)
         if whole is not None:
+            if "." in name and "`" not in name and split_name(name) in _readings(schema, split_name(name)):
+                raise _several(name, [(name,), split_name(name)])
             return (whole,)
     return find_path(schema, split_name(name))
+
+
+def find_sibling(fields: Struct, name: ColumnName) -> Field:
+    """Return the field of a struct that a name without the struct's own means.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is none.
+    """
+    path = split_name(name)
+    return find_path(fields, path if len(path) == 1 else dotted_path(fields, path))[-1]
+
+
+def dotted_path(kind: DataType, path: Sequence[str]) -> tuple[str, ...]:
+    """Return a path of names in which those with dots are whole again, which nobody put in backticks.
+
+    A path that leads to a field as it is, or to none at all, stays as it is. ``element``, ``key`` and ``value`` lead
+    into lists and maps.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        Names with dots lead to several fields.
+
+    Examples
+    --------
+    >>> from deltaberg.schema.types import Primitive
+    >>> inner = Struct((Field("x.y", Primitive("long")),))
+    >>> dotted_path(Struct((Field("s", inner),)), ("s", "x", "y"))
+    ('s', 'x.y')
+    """
+    plain = tuple(path)
+    found = list(_readings(kind, plain))
+    if len(found) > 1 and plain not in found:
+        raise _several(".".join(path), found)
+    return found[0] if len(found) == 1 else plain
+
+
+def _readings(kind: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Return all paths that have these names if their dots are taken for those between names."""
+    if not path:
+        yield ()
+        return
+    inside: dict[str, tuple[int, DataType]] = {}
+    if isinstance(kind, Struct):
+        folded = [part.lower() for part in path]
+        for child in kind:
+            parts = child.name.lower().split(".")
+            count = 1 if folded[0] == child.name.lower() else len(parts)
+            if (count == 1 and len(parts) > 1) or folded[:count] == parts:
+                inside[".".join(path[:count])] = count, child.type
+    elif isinstance(kind, List) and path[0] == "element":
+        inside["element"] = 1, kind.element.type
+    elif isinstance(kind, Map) and path[0] in ("key", "value"):
+        inside[path[0]] = 1, (kind.key if path[0] == "key" else kind.value).type
+    for step, (count, of) in inside.items():
+        for rest in _readings(of, path[count:]):
+            yield (step, *rest)
+
+
+def _several(name: str, paths: Iterable[Sequence[str]]) -> ColumnNotFoundError:
+    shown = " and ".join(join_name(path) for path in paths)
+    return ColumnNotFoundError(
+        f"{name!r} is ambiguous: it may be {shown}",
+        hint="put names with dots in backticks, or pass a tuple",
+        column=name,
+    )
 
 
 def fields_given(kind: DataType, given: DataType, *, required: bool = True) -> DataType:
@@ -233,7 +320,17 @@ def paired_fields(wanted: Struct, found: Struct) -> dict[str, Field]:
 
 
 def find_path(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
-    """Return the fields along a path of names."""
+    """Return the fields along a path of names, or else along the one path that it is with dots in its names."""
+    try:
+        return _along(schema, path)
+    except ColumnNotFoundError:
+        whole = dotted_path(schema, path)
+        if whole == tuple(path):
+            raise
+        return _along(schema, whole)
+
+
+def _along(schema: Struct, path: Sequence[str]) -> tuple[Field, ...]:
     fields: list[Field] = []
     inside = schema
     for depth, part in enumerate(path):

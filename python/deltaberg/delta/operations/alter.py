@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -78,7 +78,8 @@ class Alteration(PropertyAlteration):
         type: pa.DataType,
         *,
         comment: str | None = None,
-        after: str | None = None,
+        after: ColumnName | None = None,
+        before: ColumnName | None = None,
         first: bool = False,
         default: str | None = None,
     ) -> None:
@@ -93,8 +94,8 @@ class Alteration(PropertyAlteration):
             Its Arrow type.
         comment
             What the schema says about it.
-        after
-            The column, or the field of the same struct, that it comes behind; by default it comes last.
+        after, before
+            The column, or the field of the same struct, that it comes behind, or before; by default it comes last.
         first
             Put it before all others.
         default
@@ -133,9 +134,9 @@ class Alteration(PropertyAlteration):
         document = self._document()
         added = new if numbers is None else numbers.assign(new)
         fields = document.fields(*(field.name for field in parent))
-        insert_field(fields, field_to_json(added), siblings, after, first)
+        insert_field(fields, field_to_json(added), siblings, after, before, first)
         column = recorded_column(document, (*parent, added))
-        place = f',"position":{json.dumps(_position(after))}' if first or after is not None else ""
+        place = f',"position":{json.dumps(_position(fields, added.name))}' if first or after or before else ""
         self._parameters["columns"] = f'[{{"column":{column}{place}}}]'
         self._raise_protocol(features_of_schema(Struct((new,))))
         self._added.add(join_name((*above, last)))
@@ -205,13 +206,20 @@ class Alteration(PropertyAlteration):
         self._set_schema(document, None, properties=properties)
 
     @one_step("CHANGE COLUMN")
-    def move(self, name: ColumnName, *, after: str | None = None, first: bool = False) -> None:
-        """Move a column, or a field of a struct, behind another one or to the front.
+    def move(
+        self,
+        name: ColumnName,
+        *,
+        after: ColumnName | None = None,
+        before: ColumnName | None = None,
+        first: bool = False,
+    ) -> None:
+        """Move a column, or a field of a struct, behind or before another one, or to the front.
 
         Parameters
         ----------
-        after
-            The column, or the field of the same struct, that it shall come behind.
+        after, before
+            The column, or the field of the same struct, that it shall come behind, or before.
         first
             Put it before all others.
 
@@ -220,12 +228,13 @@ class Alteration(PropertyAlteration):
         ColumnNotFoundError
             There is no such column.
         InvalidArgumentError
-            Not exactly one of ``after`` and ``first`` is given.
+            Not exactly one of ``after``, ``before`` and ``first`` is given.
         """
         document = self._document()
-        move_field(document, self.snapshot.schema, name, after, first)
+        path = [field.name for field in nested_column(self.snapshot.schema, name)]
+        move_field(document, self.snapshot.schema, name, after, before, first)
         self._record(document, name)
-        self._parameters["position"] = _position(after)
+        self._parameters["position"] = _position(document.fields(*path[:-1]), path[-1])
         self._set_schema(document, None)
 
     @one_step("CHANGE COLUMN")
@@ -361,6 +370,8 @@ def _check_new_name(siblings: Struct, name: str) -> None:
         raise SchemaError(f"there is a column {taken!r} already", column=name)
 
 
-def _position(after: str | None) -> str:
-    """Return the place of a column as the history names it."""
-    return "FIRST" if after is None else f"AFTER {after}"
+def _position(siblings: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return the place of a field among others as the history names it."""
+    names = [field.get("name") for field in siblings]
+    place = names.index(name)
+    return f"AFTER {names[place - 1]}" if place else "FIRST"

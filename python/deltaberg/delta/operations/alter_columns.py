@@ -14,7 +14,19 @@ from deltaberg.delta.schema.new_columns import ColumnNumbers
 from deltaberg.delta.schema.schema_json import SchemaDocument
 from deltaberg.delta.schema.type_changes import is_widening, record_type_change
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, join_name, split_name
+from deltaberg.schema import (
+    ColumnName,
+    DataType,
+    Field,
+    List,
+    Map,
+    Struct,
+    dotted_path,
+    find_column,
+    find_sibling,
+    join_name,
+    split_name,
+)
 from deltaberg.table import checked_flag
 
 __all__ = [
@@ -36,36 +48,51 @@ _COMMENT = "comment"
 
 
 def insert_field(
-    siblings: list[dict[str, Any]], new: dict[str, Any], known: Struct, after: str | None, first: bool
+    siblings: list[dict[str, Any]],
+    new: dict[str, Any],
+    known: Struct,
+    after: ColumnName | None,
+    before: ColumnName | None,
+    first: bool,
 ) -> None:
-    """Put a field among others: behind one of them, first, or last.
+    """Put a field among others: behind or before one of them, first, or last.
 
     Parameters
     ----------
     siblings
         The fields of the struct in the schema, which the new one joins.
     known
-        The struct, by whose names ``after`` is found.
+        The struct, by whose names ``after`` and ``before`` are found.
 
     Raises
     ------
     InvalidArgumentError
-        It shall be first and behind another field.
+        Two places are named, or the field itself is one.
     ColumnNotFoundError
-        There is no field of the name ``after``.
+        There is no field of the name ``after`` or ``before``.
     """
-    if checked_flag("first", first) and after is not None:
-        raise InvalidArgumentError("after and first exclude each other", hint="pass one of them")
+    if sum((after is not None, before is not None, checked_flag("first", first))) > 1:
+        raise InvalidArgumentError("after, before and first exclude each other", hint="pass one of them")
     place = 0 if first else len(siblings)
-    if after is not None:
-        name = find_column(known, (after,))[-1].name
+    other = before if after is None else after
+    if other is not None:
+        name = find_sibling(known, other).name
         if name == new.get("name"):
-            raise InvalidArgumentError(f"the column {name!r} cannot be moved behind itself", hint="name another column")
-        place = next(number for number, field in enumerate(siblings, start=1) if field.get("name") == name)
+            raise InvalidArgumentError(
+                f"the column {name!r} cannot be moved next to itself", hint="name another column"
+            )
+        place = next(number for number, field in enumerate(siblings) if field.get("name") == name) + (after is not None)
     siblings.insert(place, new)
 
 
-def move_field(document: SchemaDocument, schema: Struct, name: ColumnName, after: str | None, first: bool) -> None:
+def move_field(
+    document: SchemaDocument,
+    schema: Struct,
+    name: ColumnName,
+    after: ColumnName | None,
+    before: ColumnName | None,
+    first: bool,
+) -> None:
     """Move a column, or a field of a struct, among its siblings.
 
     Raises
@@ -75,14 +102,16 @@ def move_field(document: SchemaDocument, schema: Struct, name: ColumnName, after
     ColumnNotFoundError
         There is no such column.
     """
-    if after is None and not checked_flag("first", first):
-        raise InvalidArgumentError("a column is moved behind another one, or to the front", hint="pass after or first")
+    if after is None and before is None and not checked_flag("first", first):
+        raise InvalidArgumentError(
+            "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
+        )
     path = nested_column(schema, name)
     known, names = fields_of(schema, path[:-1]), [field.name for field in path]
     siblings = document.fields(*names[:-1])
     moved = document.field(*names)
     others = [field for field in siblings if field is not moved]
-    insert_field(others, moved, known, after, first)
+    insert_field(others, moved, known, after, before, first)
     siblings[:] = others
 
 
@@ -163,7 +192,7 @@ def nested_column(schema: Struct, name: ColumnName) -> tuple[Field, ...]:
     """
     if isinstance(name, str) and schema.get(name) is not None:
         return find_column(schema, name)
-    parts = split_name(name)
+    parts = dotted_path(schema, split_name(name))
     path: list[Field] = []
     inside: DataType = schema
     for depth, part in enumerate(parts, start=1):

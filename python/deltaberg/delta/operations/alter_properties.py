@@ -6,7 +6,7 @@ Delta protocol, "Table Features", "Column Mapping", "Row Tracking" and "Clustere
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from deltaberg.delta.schema.writer_rules import check_constraints
 from deltaberg.delta.snapshot.history import IN_COMMIT_TIMESTAMPS, SINCE_TIMESTAMP, SINCE_VERSION
 from deltaberg.errors import InvalidArgumentError, UnsupportedFeatureError
 from deltaberg.pruning import stats_key
-from deltaberg.schema import ColumnName, join_name
+from deltaberg.schema import ColumnName, join_name, listed_names
 from deltaberg.signatures import public
 from deltaberg.table import checked_note, checked_text
 
@@ -177,7 +177,9 @@ class PropertyAlteration(RuleAlteration):
         self._transaction.set_protocol(lowered_protocol(name, self.snapshot.protocol), dropped=name)
 
     @one_step("CLUSTER BY")
-    def cluster_by(self: _Alteration, *names: ColumnName) -> None:  # noqa: PYI019 - the decorator binds it
+    def cluster_by(  # noqa: PYI019 - the decorator binds it
+        self: _Alteration, *names: ColumnName | Sequence[ColumnName]
+    ) -> None:
         """Let engines cluster the rows by other columns; without names, by none.
 
         Raises
@@ -192,7 +194,7 @@ class PropertyAlteration(RuleAlteration):
         table = self.snapshot
         if table.partition_fields:
             raise InvalidArgumentError("a partitioned table cannot be clustered")
-        paths = clustering_paths(table.schema, names)
+        paths = clustering_paths(table.schema, listed_names(names))
         known = table.live.statistics(None, paths).columns if paths else {}
         for path in paths:
             counts = known[stats_key(path)].null_count if stats_key(path) in known else None

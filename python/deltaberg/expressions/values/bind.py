@@ -313,7 +313,7 @@ class _Binder:
         return None
 
     def _unqualified(self, value: ColumnValue) -> tuple[int, tuple[Field, ...]]:
-        holders = [number for number, relation in enumerate(self._relations) if _has(relation.columns, value.path[0])]
+        holders = [number for number, relation in enumerate(self._relations) if _has(relation.columns, *value.path)]
         if len(holders) > 1:
             aliases = ", ".join(self._relations[number].alias or "?" for number in holders)
             raise ExpressionError(
@@ -323,5 +323,10 @@ class _Binder:
         return number, find_path(self._relations[number].columns, value.path)
 
 
-def _has(columns: Struct, name: str) -> bool:
-    return any(child.name.lower() == name.lower() for child in columns)
+def _has(columns: Struct, name: str, *inside: str) -> bool:
+    """Return whether a column has a name, or one with dots that a path begins with."""
+    folded = ".".join((name, *inside)).lower() + "."
+    return any(
+        child.name.lower() == name.lower() or ("." in child.name and folded.startswith(child.name.lower() + "."))
+        for child in columns
+    )

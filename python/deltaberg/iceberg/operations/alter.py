@@ -27,7 +27,17 @@ from deltaberg.iceberg.operations.columns import check_promotion, set_columns
 from deltaberg.iceberg.operations.create import sort_field
 from deltaberg.iceberg.operations.dropped_columns import dropped_column, require_no_rows_without
 from deltaberg.iceberg.operations.new_partitioning import new_partitioning
-from deltaberg.schema import ColumnName, Field, Struct, find_column, join_name, split_name
+from deltaberg.schema import (
+    ColumnName,
+    Field,
+    Struct,
+    dotted_path,
+    find_column,
+    find_sibling,
+    join_name,
+    listed_names,
+    split_name,
+)
 from deltaberg.signatures import public
 from deltaberg.table import checked_flag, checked_note, checked_properties, checked_text, checked_type
 
@@ -59,8 +69,8 @@ class Alteration(ReferenceChanges):
         comment: str | None = None,
         default: Any = None,
         required: bool = False,
-        after: str | None = None,
-        before: str | None = None,
+        after: ColumnName | None = None,
+        before: ColumnName | None = None,
         first: bool = False,
     ) -> Alteration:
         """Add a column, or a field of a struct. It is null, or has a default value, in all rows that are there.
@@ -116,8 +126,8 @@ class Alteration(ReferenceChanges):
         path: Sequence[str],
         given: Field,
         default: Any,
-        after: str | None,
-        before: str | None,
+        after: ColumnName | None,
+        before: ColumnName | None,
         first: bool,
     ) -> None:
         *above, last = path
@@ -131,7 +141,7 @@ class Alteration(ReferenceChanges):
                 raise SchemaError("there is a column of this name already", column=join_name(tuple(path)))
             return placed(fields, new, after=after, before=before, first=first)
 
-        self._set(above, added)
+        self._set(dotted_path(self._altered.struct, above), added)
 
     def rename(self, name: ColumnName, to: str) -> Alteration:
         """Rename a column, or a field of a struct. Files keep it under its id.
@@ -214,7 +224,12 @@ class Alteration(ReferenceChanges):
         return self._step("put column back", change)
 
     def move(
-        self, name: ColumnName, *, after: str | None = None, before: str | None = None, first: bool = False
+        self,
+        name: ColumnName,
+        *,
+        after: ColumnName | None = None,
+        before: ColumnName | None = None,
+        first: bool = False,
     ) -> Alteration:
         """Move a column among the others, or a field within its struct.
 
@@ -238,19 +253,14 @@ class Alteration(ReferenceChanges):
             raise InvalidArgumentError(
                 "a column is moved behind or before another one, or to the front", hint="pass after, before or first"
             )
-        last = split_name(name)[-1].lower()
-        if any(other is not None and split_name(other)[-1].lower() == last for other in (after, before)):
-            raise InvalidArgumentError("a column cannot be moved next to itself", hint="name another column")
 
-        def change() -> None:
-            self._change(
-                name,
-                lambda fields, old: placed(
-                    tuple(field for field in fields if field is not old), old, after=after, before=before, first=first
-                ),
-            )
+        def moved(fields: _Fields, old: Field) -> _Fields:
+            if any(other is not None and find_sibling(Struct(fields), other) is old for other in (after, before)):
+                raise InvalidArgumentError("a column cannot be moved next to itself", hint="name another column")
+            others = tuple(field for field in fields if field is not old)
+            return placed(others, old, after=after, before=before, first=first)
 
-        return self._step("move column", change, waits=True)
+        return self._step("move column", lambda: self._change(name, moved), waits=True)
 
     def comment(self, name: ColumnName, text: str | None) -> Alteration:
         """Set what the schema says about a column; None removes it."""
@@ -288,7 +298,7 @@ class Alteration(ReferenceChanges):
 
         return self._step("set default", lambda: self._replace(name, changed), waits=True)
 
-    def identify_by(self, *names: ColumnName) -> Alteration:
+    def identify_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
         """Set the columns that identify a row (``identifier-field-ids``); without names there are none.
 
         Raises
@@ -301,7 +311,7 @@ class Alteration(ReferenceChanges):
 
         def change() -> None:
             columns = self._altered.struct
-            found = [find_column(columns, name)[-1].id or 0 for name in names]
+            found = [find_column(columns, name)[-1].id or 0 for name in listed_names(names)]
             set_columns(self._transaction, columns, sorted(set(found)))
 
         return self._step("identify by", change)
@@ -356,7 +366,7 @@ class Alteration(ReferenceChanges):
             checked_text("the name of a property", name, "pass the names of properties")
         return self._step("unset properties", lambda: self._transaction.change_metadata(RemoveProperties(names)))
 
-    def partition_by(self, *names: ColumnName) -> Alteration:
+    def partition_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
         """Partition the files that are written from now on by other columns, or transforms of columns.
 
         Files that are there stay as they are. Without names, new files are not partitioned.
@@ -364,8 +374,9 @@ class Alteration(ReferenceChanges):
         Parameters
         ----------
         names
-            Columns, or transforms such as ``day(at)``, ``bucket(16, id)`` and ``truncate(4, name) as prefix``, whose
-            partition field is named ``prefix``. A field that the table had before keeps its name and its id.
+            Columns, one after the other or in a list, or transforms such as ``day(at)``, ``bucket(16, id)`` and
+            ``truncate(4, name) as prefix``, whose partition field is named ``prefix``. A field that the table had
+            before keeps its name and its id.
 
         Raises
         ------
@@ -374,18 +385,20 @@ class Alteration(ReferenceChanges):
         SchemaError
             Two fields have one name, or a field has the name of a column that it is not made from.
         """
+        given = listed_names(names)
 
         def change() -> None:
-            spec = new_partitioning(self._transaction.metadata, names)
+            spec = new_partitioning(self._transaction.metadata, given)
             self._transaction.change_metadata(AddSpec(spec), SetDefaultSpec())
 
         return self._step("partition by", change)
 
-    def sort_by(self, *names: ColumnName) -> Alteration:
+    def sort_by(self, *names: ColumnName | Sequence[ColumnName]) -> Alteration:
         """Record the order of rows that engines keep when they write: columns or transforms, such as ``id desc``."""
+        given = listed_names(names)
 
         def change() -> None:
-            fields = tuple(sort_field(self._altered.struct, name) for name in names)
+            fields = tuple(sort_field(self._altered.struct, name) for name in given)
             number = max(self._transaction.metadata.sort_orders, default=0) + 1
             self._transaction.change_metadata(
                 AddSortOrder(SortOrder(number if fields else 0, fields)), SetDefaultSortOrder()
@@ -395,16 +408,23 @@ class Alteration(ReferenceChanges):
 
     def _replace(self, name: ColumnName, changed: Callable[[Field], Field]) -> None:
         """Change a column, a field of a struct, the element of a list or the value of a map."""
-        self._altered.set(with_field(self._altered.struct, split_name(name), changed))
+        self._altered.set(with_field(self._altered.struct, self._path(name), changed))
 
     def _change(self, name: ColumnName, change: Callable[[_Fields, Field], _Fields]) -> None:
         """Change the fields among which a column is."""
-        *above, last = split_name(name)
+        *above, last = self._path(name)
 
         def changed(fields: _Fields) -> _Fields:
             return change(fields, find_column(Struct(fields), (last,))[0])
 
         self._set(above, changed)
+
+    def _path(self, name: ColumnName) -> tuple[str, ...]:
+        """Return the names that lead to a column, the whole of a text if that is the name of one."""
+        columns = self._altered.struct
+        if isinstance(name, str) and columns.get(name) is not None:
+            return (find_column(columns, name)[0].name,)
+        return dotted_path(columns, split_name(name))
 
     def _set(self, above: Sequence[str], change: Callable[[_Fields], _Fields]) -> None:
         self._altered.set(with_fields(self._altered.struct, tuple(above), change))

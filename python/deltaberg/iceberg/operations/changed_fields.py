@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import cast
 
 from deltaberg.errors import ColumnNotFoundError, InvalidArgumentError, SchemaError
-from deltaberg.schema import DataType, Field, List, Map, Struct, find_column, join_name
+from deltaberg.schema import ColumnName, DataType, Field, List, Map, Struct, find_column, find_sibling, join_name
 from deltaberg.table import checked_flag
 
 __all__ = ["placed", "with_field", "with_fields"]
@@ -102,7 +102,12 @@ def _not_found(path: Sequence[str]) -> ColumnNotFoundError:
 
 
 def placed(
-    fields: _Fields, new: Field, *, after: str | None = None, before: str | None = None, first: bool = False
+    fields: _Fields,
+    new: Field,
+    *,
+    after: ColumnName | None = None,
+    before: ColumnName | None = None,
+    first: bool = False,
 ) -> _Fields:
     """Return fields with another one among them: behind or before one of them, first, or last.
 
@@ -118,6 +123,6 @@ def placed(
     place = 0 if first else len(fields)
     other = before if after is None else after
     if other is not None:
-        found = find_column(Struct(fields), (other,))[0]
+        found = find_sibling(Struct(fields), other)
         place = next(number for number, field in enumerate(fields) if field is found) + (after is not None)
     return (*fields[:place], new, *fields[place:])
