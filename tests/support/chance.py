@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import random
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, core, settings
-from hypothesis.internal.conjecture import providers
 
 __all__ = ["FIXED_SEED", "SEED", "NewSeeds", "fix_examples", "is_random", "seed_of"]
 
@@ -44,7 +45,8 @@ def fix_examples(given: str | None, seed: int) -> None:
     if given is not None:
         core.global_force_seed = seed  # type: ignore[assignment]
     # The numbers and texts of modules that happen to be loaded would be among the examples, so that a test that is
-    # run alone had others.
+    # run alone had others. Older versions of hypothesis do not look for them.
+    providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
     if hasattr(providers, "_local_constants"):
         nothing = type(providers._local_constants)()
         providers._get_local_constants = lambda: nothing
